@@ -1,8 +1,8 @@
-//! How fast elements of each format are decoded, and how much longer products with several vectors
-//! take than with one: `cargo run --release -p zellige-bench --example packed_rates`.
+//! Decoding rates of entries in each format, and times of products with several vectors relative to
+//! one: `cargo run --release -p zellige-bench --example packed_rates`.
 //!
-//! CPU time of the calling thread, so that others on the machine cost little; everything in turn,
-//! medians of 41 rounds.
+//! Times are CPU times of the calling thread, so that other processes have little effect. All cases
+//! are timed in turn; the figures are medians of 41 rounds.
 
 use std::hint::black_box;
 

@@ -1,20 +1,20 @@
-//! Predictions beside measurements: calibrates tiles on this machine, predicts Cholesky
+//! Comparison of predictions with measurements: calibrates tiles on this machine, predicts Cholesky
 //! factorisations in virtual time, then runs them.
 //!
 //! `predictions [--n 4096,6144,8192] [--tile 256,512] [--workers 1,2] [--policy all] [--repeats 3]
 //! [--json FILE]`
 //!
-//! Models are measured on matrices of the same tiles with as many workers, since workers share
-//! caches, memory and clock. A run stands between two calibrations, and its prediction is the mean
-//! of what either of them predicts: the speed of a virtual machine drifts within seconds, and a
-//! calibration before the run alone would compare two speeds of the machine. Policies that go by
-//! models have those of the calibration before. Cases take turns, repetition by repetition; the run
-//! with the median of predicted / measured counts.
+//! Models are measured on matrices of the same tiles with the same number of workers, since workers
+//! share caches, memory and clock. Each run is between two calibrations, and its prediction is the
+//! mean of the predictions of both. The speed of a virtual machine drifts within seconds, so a
+//! calibration before the run alone would compare two speeds of the machine. Policies that use
+//! performance models get those of the calibration before. Cases take turns, repetition by
+//! repetition; the reported run is the one with the median of predicted / measured.
 //!
-//! Two columns tell a wrong prediction from a machine that others use. `given` is the CPU time of
-//! the process / (time x workers): the ratio cannot be better than that where workers are never
-//! idle. `by cpu` is the predicted time of all bodies / the CPU time of the process, which others
-//! hardly disturb.
+//! Two columns separate a wrong prediction from a machine that others use. `given` is the CPU time
+//! of the process / (time x workers): if workers are never idle, the ratio cannot be better than
+//! that. `by cpu` is the predicted time of all bodies / the CPU time of the process, on which other
+//! processes have little effect.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ type Failure = Box<dyn std::error::Error>;
 /// Factorisations per tile size of a calibration.
 const CALIBRATIONS: usize = 3;
 
-/// What is to be predicted and measured.
+/// Cases to be predicted and measured.
 struct Plan {
     n: Vec<usize>,
     tile: Vec<usize>,
@@ -76,7 +76,7 @@ impl Plan {
     }
 }
 
-/// One factorisation under one policy.
+/// A factorisation under one policy.
 struct Case {
     n: usize,
     tile: usize,

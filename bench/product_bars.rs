@@ -1,16 +1,16 @@
-//! What products in tiles cost beside `f64` and beside the memory: `cargo run --release -p
+//! Cost of tiled products relative to `f64` and to reading memory: `cargo run --release -p
 //! zellige-bench --example product_bars -- elasticity|flow [threads] [sets] [eps] [criteria]
-//! [edges]`; the set `auto` is what [`zellige_sparse::adaptive::auto`] takes. After `csr=FILE` the
-//! matrix is written for the peers, and nothing is measured. Words that may stand anywhere:
-//! `seed=N` for another matrix of the kind, `bytes` to say only what ways store, `peers=FOLDER` for
-//! the programs made of `bench/peers/mkl_spmv.c` and `petsc_spmv.c` (`scripts/bench-peers` builds
-//! them).
+//! [edges]`; the set `auto` is the choice of [`zellige_sparse::adaptive::auto`]. After `csr=FILE`
+//! the matrix is written for the peers, and nothing is measured. Words that may stand anywhere:
+//! `seed=N` for another matrix of the kind, `bytes` to print only the storage of each format,
+//! `peers=FOLDER` for the programs made of `bench/peers/mkl_spmv.c` and `petsc_spmv.c`
+//! (`scripts/bench-peers` builds them).
 //!
-//! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an
-//! array; medians of 21 pairs. A peer is a process of its own that sleeps until it is asked for one
-//! product: those too are made in turn with ours. `cpu`: times by the clock of each thread, for one
-//! thread on a machine where others run (threads of two do not run at once there, so that neither
-//! takes memory from the other).
+//! Every format is timed in turn with the best layout in `f64`, and that in turn with reading an
+//! array; figures are medians of 21 pairs. A peer is a process of its own that sleeps until one
+//! product is requested: those are also timed in turn with ours. `cpu` measures by the clock of
+//! each thread, for one thread on a machine that others use (two threads do not run simultaneously
+//! there, so that neither takes memory bandwidth from the other).
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
@@ -144,7 +144,7 @@ impl Peers {
         Peers { programs: found, sum: y.iter().map(|y| y.abs()).sum() }
     }
 
-    /// How each is started with so many threads or processes.
+    /// Returns the command that starts each peer with `threads` threads or processes.
     fn commands(&self, threads: usize) -> impl Iterator<Item = (String, Command)> {
         self.programs.iter().map(move |(name, words)| {
             let mut command = Command::new(if name == "MKL" || threads == 1 { &words[0] } else { "mpirun" });
@@ -161,7 +161,7 @@ impl Peers {
     }
 }
 
-/// A peer that waits to be asked for a product.
+/// A peer that waits for requests of a product.
 struct Peer {
     child: Child,
     /// None once it is to end.
@@ -240,7 +240,7 @@ impl Bench<'_> {
         self.together(parts, |part| part.into_iter().for_each(|(panel, y)| run(panel, y)))
     }
 
-    /// Seconds of running parts at once, one of them on this thread.
+    /// Returns the seconds of running parts concurrently, one of them on this thread.
     fn together<P: Send>(&self, mut parts: Vec<P>, run: impl Fn(P) + Sync) -> f64 {
         let mine = parts.pop().expect("one at least");
         let (begin, run) = (Instant::now(), &run);
@@ -318,7 +318,8 @@ impl Bench<'_> {
         println!("{name}: {:.2} ms; best fp64 takes {:.2} of it", 1e3 * median(times), median(ratios));
     }
 
-    /// Products of several vectors at once, in the time of one.
+    /// Prints the time per vector of a product with several vectors, relative to a product with
+    /// one.
     fn print_many(&mut self, matrix: &TiledMatrix, count: usize, name: &str) {
         let x = vec![1.0; count * self.x.len()];
         let mut y = vec![0.0; count * self.y.len()];

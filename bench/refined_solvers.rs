@@ -17,7 +17,7 @@ use zellige_sparse::system::{Answer, MethodChoice, Options, PreconditionerChoice
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What methods multiply with: all in one format, and sets of formats by each criterion.
+/// Storage of the matrix in the inner method: one format, and sets of formats by each criterion.
 const COPIES: [&str; 8] = [
     "fp64",
     "fp32",

@@ -1,10 +1,10 @@
-//! What searches of one segment cost and how often they agree with one in `f64`:
-//! `cargo run --release -p zellige-bench --example search_bars -- FOLDER [repeats] [made events]`.
+//! Cost of searches of one segment, and their agreement with a search in `f64`: `cargo run
+//! --release -p zellige-bench --example search_bars -- FOLDER [repeats] [made events]`.
 //!
 //! The folder has a segment's basis and events as npy files (`seg14_basis_i16.npy`, ...). Times are
-//! CPU time of one thread per event; every way is timed in turn, again and again, and medians
-//! count. Made events are points of the basis with energies from 15 keV to 5 MeV (log-uniform) and
-//! 2.5 keV of noise in each sample.
+//! CPU time of one thread per event. All searches are timed in turn, repeatedly, and the figures
+//! are medians. Made events are points of the basis with energies from 15 keV to 5 MeV
+//! (log-uniform) and 2.5 keV of noise in each sample.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -156,8 +156,8 @@ fn table(basis: &SegmentBasis, events: &Events, repeats: usize) -> Result<(), Er
     Ok(())
 }
 
-/// How often screens agree with the full search in `f32`, and that with the one in `f64`, on many
-/// events.
+/// Prints how often screens agree with the full search in `f32`, and that with the one in `f64`, on
+/// many events.
 fn agreement(basis: &SegmentBasis, count: usize) -> Result<(), Error> {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let noise = Normal::new(0.0, 2.5).expect("a deviation above 0");
@@ -181,7 +181,7 @@ fn agreement(basis: &SegmentBasis, count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// One worker and two, in turn: wall time of many batches.
+/// Measures one worker and two, in turn: wall time of many batches.
 fn workers(basis: &SegmentBasis, events: &Events) -> Result<(), Error> {
     let plan = Plan { method: Method::Full, ..Plan::default() };
     let segment = Segment::from_index(14).expect("one of 36");

@@ -1,19 +1,20 @@
-//! Systems solved to a true residual of 1e-10 by `zellige solve` and by PETSc, in turn: `cargo run
-//! --release -p zellige-bench --example solver_bars -- [workers=1,2] [repeats=3] [peer=PROGRAM]
-//! [method=M] [precond=P] [inner=I] [of=FOLDER] [SYSTEM...]`, with the words of `zellige solve`. A
-//! system is a Matrix Market file, `flow` or `elasticity` (as `zellige matrix generate` makes
-//! them), and `:product` after it for `b = A x` with a random `x` instead of ones. The peer is
-//! `bench/peers/petsc_ksp.c`, whose first lines say what it needs; `mpirun` starts as many
-//! processes of it as there are workers.
+//! Systems solved to a recomputed residual of 1e-10 by `zellige solve` and by PETSc, in turn:
+//! `cargo run --release -p zellige-bench --example solver_bars -- [workers=1,2] [repeats=3]
+//! [peer=PROGRAM] [method=M] [precond=P] [inner=I] [of=FOLDER] [SYSTEM...]`, with the words of
+//! `zellige solve`. A system is a Matrix Market file, `flow` or `elasticity` (as
+//! `zellige matrix generate` makes them), and `:product` after it for `b = A x` with a random `x`
+//! instead of ones. The peer is `bench/peers/petsc_ksp.c`, whose first lines list its requirements;
+//! `mpirun` starts one process of it per worker.
 //!
-//! Without systems `elasticity` and `flow:product` are run; `of=FOLDER` adds the five files of the
-//! documentation that lie there, as the documentation has them.
+//! Without systems, `elasticity` and `flow:product` are run. `of=FOLDER` adds those of the five
+//! files of the documentation that are in the folder, with the right-hand sides of the
+//! documentation.
 //!
-//! Times are of setting up and solving together: medians, and the least, by the clock on the wall;
-//! and the least of CPU time, of all threads or processes, which is what is left to compare where
-//! others use the machine too. What waits in a loop counts: with more than one worker it is no
-//! measure. Each method of PETSc that reaches the goal has a row. `ours` runs what the row says: by
-//! default what `zellige solve` chooses.
+//! Times are of set-up and solve together: the median and the minimum of wall-clock time, and the
+//! minimum of CPU time of all threads or processes. CPU time is the only comparable figure if
+//! others use the machine too. It includes busy waiting, so with more than one worker it is no
+//! measure. Each method of PETSc that reaches the goal has a row. `ours` runs the method of the
+//! row: by default the choice of `zellige solve`.
 
 use std::fmt;
 use std::path::Path;
@@ -33,10 +34,10 @@ const GENERAL: [[&str; 2]; 4] = [["gmres", "ilu"], ["bcgs", "ilu"], ["gmres", "j
 /// The systems of the documentation.
 const FILES: [(&str, &str); 5] =
     [("bcsstk16", ""), ("memplus", ""), ("biot_small", ":product"), ("norne_flow", ""), ("elas3d_small", "")];
-/// With a right-hand side of ones no method in `f64` comes to the goal for the flow: its answer is
+/// With a right-hand side of ones no method in `f64` reaches the goal for the flow: its solution is
 /// too large.
 const GENERATED: [&str; 2] = ["elasticity", "flow:product"];
-/// What counts as solved.
+/// Relative residual at which a system counts as solved.
 const GOAL: f64 = 1e-10;
 /// A program that takes longer is left alone.
 const MOST_SECONDS: &str = "300";
@@ -180,11 +181,11 @@ impl<'f> System<'f> {
 struct Peer {
     method: [&'static str; 2],
     times: Times,
-    /// The last line that it printed.
+    /// The last line of its output.
     told: String,
 }
 
-/// Of several runs (s).
+/// Times of several runs (s).
 #[derive(Default)]
 struct Times {
     wall: Vec<f64>,
@@ -203,7 +204,7 @@ impl Times {
         [median(self.wall.iter().copied()), least(&self.wall), least(&self.cpu)]
     }
 
-    /// The same in parts of another's.
+    /// Formats the figures relative to those of another.
     fn beside(&self, other: &Times) -> String {
         let (own, other) = (self.figures(), other.figures());
         format!("{:.2}/{:.2}/{:.2}", own[0] / other[0], own[1] / other[1], own[2] / other[2])

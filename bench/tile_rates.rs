@@ -21,8 +21,7 @@ use zellige_kernels::{
 
 type Outcome = Result<(), KernelError>;
 
-/// One thing to measure: its flops or bytes per call, and a function that times one call of the
-/// kernel alone.
+/// A case: its flops or bytes per call, and a function that times one call of the kernel alone.
 struct Entry<'a> {
     name: &'a str,
     work: f64,
@@ -44,7 +43,7 @@ fn measure(entries: &mut [Entry<'_>]) -> Result<Vec<f64>, KernelError> {
     let mut times = vec![Vec::with_capacity(rounds); entries.len()];
     for _ in 0..rounds {
         for (entry, times) in entries.iter_mut().zip(&mut times) {
-            // Several calls a round, the first of which meets a cold cache and is left out.
+            // Several calls a round; the first one meets a cold cache and is left out.
             let calls = (2e7 / entry.work).clamp(2.0, 50.0) as usize;
             (entry.once)()?;
             let mut sum = Duration::ZERO;
@@ -64,8 +63,8 @@ fn measure(entries: &mut [Entry<'_>]) -> Result<Vec<f64>, KernelError> {
         .collect())
 }
 
-/// A tile at the start of a page, where tiled matrices have theirs: a large `Vec` starts 16 bytes
-/// behind one, and some kernels are up to 5 % slower there.
+/// A tile that begins on a page, as the tiles of tiled matrices do. A large `Vec` starts 16 bytes
+/// after the begin of a page, and some kernels are up to 5 % slower there.
 struct Tile<T> {
     memory: Vec<T>,
     start: usize,
@@ -105,7 +104,7 @@ const BYTES: usize = 48 << 20;
 /// A kernel on tile `c`, with two tiles of a column of the matrix and a factored diagonal tile.
 type OnTile<'a, T> = &'a dyn Fn(MatRef<'_, T>, MatRef<'_, T>, MatRef<'_, T>, MatMut<'_, T>) -> Outcome;
 
-/// Each kernel goes over all tiles of a set in turn, on fresh values; ratios are medians of those
+/// Times each kernel on all tiles of a set in turn, on fresh values. Ratios are medians of those
 /// within a round.
 fn kernels<T: Scalar>(n: usize) -> Result<(), KernelError> {
     let rounds = 11;

@@ -1,5 +1,5 @@
-//! Wall time per empty task, beside what the machine needs at least: a rayon scope that knows no
-//! data.
+//! Wall time per empty task, compared with the least that the machine needs: a rayon scope without
+//! data dependencies.
 //!
 //! `cargo bench -p zellige-bench --bench tasks`; the CPU time per task, all threads together, is
 //! `zellige bench tasks`.

@@ -1,10 +1,10 @@
 //! rayon: CPU time of one empty task. Usage: `peer_rayon_tasks [workers] [tasks]`.
 //!
 //! The submitting thread is one of the workers. `independent` spawns from one thread into a scope;
-//! in `chain` each task spawns the next. rayon knows no data: for `graph3` and `cholesky_empty` the
-//! edges are derived here from the accesses (last writer, readers since) and a task that brings a
-//! successor's count to zero spawns it. Building and one run are counted; `replay` is a second run
-//! of the graph of `graph3`.
+//! in `chain` each task spawns the next. rayon has no data dependencies: for `graph3` and
+//! `cholesky_empty` the edges are derived here from the accesses (last writer, readers since), and
+//! a task that reduces a successor's count to zero spawns it. The time covers building and one run.
+//! `replay` is a second run of the graph of `graph3`.
 
 mod clock;
 

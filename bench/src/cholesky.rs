@@ -1,4 +1,4 @@
-//! How close a whole factorisation comes to its own tile product.
+//! Efficiency of a whole factorisation relative to its own tile product.
 
 use std::fmt;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use zellige_runtime::{Buffer, Runtime};
 
 use crate::{clock, median, test_matrix};
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CholeskyBench {
     /// Order of the matrix.
@@ -53,22 +53,22 @@ impl fmt::Display for Number {
     }
 }
 
-/// What `bench cholesky` writes.
+/// Output of `bench cholesky`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CholeskyFigures {
-    /// What was measured.
+    /// Parameters of the measurement.
     #[serde(flatten)]
     pub bench: CholeskyBench,
-    /// What came of it.
+    /// Results.
     #[serde(flatten)]
     pub rate: CholeskyRate,
 }
 
-/// What was measured. Rates count `n^3 / 3` flop for a factorisation.
+/// Results of the measurement. Rates count `n^3 / 3` flop for a factorisation.
 ///
 /// Each ratio is the median over the runs of two figures that were measured one right after the
 /// other. The `_cpu` ones are per second of CPU time of the whole process (submitting thread
-/// included): what other processes take away on a shared machine is left out, and so is the time in
+/// included). They exclude the time that other processes take on a shared machine, and the time in
 /// which workers sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CholeskyRate {
@@ -76,9 +76,9 @@ pub struct CholeskyRate {
     pub seconds: f64,
     /// Rate of a factorisation by the wall clock [Gflop/s].
     pub gflops: f64,
-    /// Rate of products `C -= A B^T` of the same tiles, on as many threads at once, by the wall
-    /// clock [Gflop/s]. The tiles lie in memory as those of the factorisation do: as many as its
-    /// matrix has, each `C` once around.
+    /// Rate of products `C -= A B^T` of the same tiles, on the same number of threads, by the wall
+    /// clock [Gflop/s]. The tiles are in memory as in the factorisation: as many as its matrix has,
+    /// each `C` once per round.
     pub gemm_gflops_same_tile: f64,
     /// `gflops / gemm_gflops_same_tile`.
     pub ratio: f64,
@@ -170,7 +170,7 @@ fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> 
     })
 }
 
-/// One turn of everything that is compared: rates of products [flop/s], times of factorisations
+/// A round of all compared measurements: rates of products [flop/s], times of factorisations
 /// (seconds).
 struct Round {
     same_tile: Cost,

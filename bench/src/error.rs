@@ -1,4 +1,4 @@
-//! Why something could not be measured.
+//! Errors of measurements.
 
 /// An error of a measurement.
 #[derive(Debug, thiserror::Error)]
@@ -13,9 +13,9 @@ pub enum Error {
     /// A measurement among several.
     #[error("{what}")]
     In {
-        /// Which one.
+        /// Name of the measurement.
         what: String,
-        /// What went wrong.
+        /// The error.
         source: zellige_dense::Error,
     },
     /// Tiles or policies.

@@ -43,8 +43,8 @@ pub type Watch<'w> = &'w dyn Fn(Canceller) -> Box<dyn Any>;
 /// The links between GPUs are measured: any rate says that there may be one (bytes per second).
 pub const PEERS: f64 = 1e10;
 
-/// What every runtime of the command begins with: subnormal numbers are taken for zero in all
-/// bodies. Covariances, signals and residuals end in them, they carry no information there, and
+/// Returns the builder of every runtime of the command: subnormal numbers are flushed to zero in
+/// all bodies. Covariances, signals and residuals end in them, they carry no information there, and
 /// they cost up to a hundred times as much as other numbers.
 pub fn builder() -> RuntimeBuilder {
     Runtime::builder().subnormals(Subnormals::Flush)
@@ -153,7 +153,7 @@ mod tests {
     /// Nobody cancels anything.
     pub(crate) const NOBODY: Watch<'static> = &|_| Box::new(());
 
-    /// Where and when a test says that it runs.
+    /// Returns the place and time of a run in tests.
     pub(crate) fn run() -> Provenance {
         Provenance {
             schema: SCHEMA,

@@ -1,5 +1,5 @@
-//! What a factorisation moves when devices, or the host, hold a fraction of its matrix, compared
-//! with what it has to move.
+//! Traffic of a factorisation when devices, or the host, hold a fraction of its matrix, compared
+//! with the compulsory traffic.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use zellige_runtime::{Canceller, Emulated, Handle, NodeUse, Runtime, Trace};
 
 use crate::{Watch, check, test_matrix};
 
-/// What to measure: Cholesky factorisations of one `f32` matrix.
+/// Parameters of the measurement: Cholesky factorisations of one `f32` matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryBench {
     /// Order of the matrix.
@@ -29,35 +29,35 @@ pub struct MemoryBench {
     pub workers: usize,
     /// Emulated devices; there may be none where the host is limited.
     pub devices: usize,
-    /// What all devices hold together, as a share of the bytes of the lower triangle's tiles: what
-    /// is beyond it has to be elsewhere at every moment, wherever the schedule puts it.
+    /// Memory of all devices together, as a share of the bytes of the lower triangle's tiles. The
+    /// rest has to be elsewhere at every moment, for every schedule.
     pub share: f64,
     /// Rate of each device's link to the host, each way (bytes per second).
     pub bandwidth: f64,
-    /// What the host holds; `None`: as many bytes as there are.
+    /// Memory of the host; `None` if it is not limited.
     pub host: Option<HostLimit>,
 }
 
-/// A host that holds a fraction of the matrix, with a disk behind it.
+/// A host that holds a fraction of the matrix, with swap files on a disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostLimit {
-    /// As a share of the bytes of the lower triangle's tiles.
+    /// Share of the bytes of the lower triangle's tiles.
     pub share: f64,
-    /// Where what is beyond it goes.
+    /// Folder of the swap files.
     pub folder: PathBuf,
 }
 
-/// The same factorisation without devices, to compare with.
+/// The factorisation without devices, for comparison.
 pub struct Reference {
     /// The tiles of the factor, column by column.
     tiles: Vec<Vec<f32>>,
     /// Time of the factorisation (seconds).
     pub seconds: f64,
-    /// How good the factor is, from 16 random vectors.
+    /// Backward error of the factor, estimated with 16 random vectors.
     pub error: BackwardError,
 }
 
-/// What one policy did.
+/// Results of one policy.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryRun {
     /// Time from the first submission to the last task, in seconds: on emulated devices, which
@@ -74,28 +74,28 @@ pub struct MemoryRun {
     /// Bytes from device to device.
     #[serde(rename = "bytes_between")]
     pub between: u64,
-    /// Bytes from the host to the disk behind it.
+    /// Bytes from the host to its disk.
     #[serde(rename = "bytes_to_disk")]
     pub to_disk: u64,
-    /// Bytes from there to the host, until every tile of the factor has been there once.
+    /// Bytes from its disk to the host, until every tile of the factor has been on the host once.
     #[serde(rename = "bytes_from_disk")]
     pub from_disk: u64,
-    /// The least that tasks where they ran need; see [`Traffic`].
+    /// Compulsory traffic of the tasks on the devices where they ran; see [`Traffic`].
     #[serde(flatten)]
     pub compulsory: Traffic,
-    /// The least that the devices' memory lets them load (bytes); see [`load_bound`].
+    /// Lower bound of the loads with the devices' memory (bytes); see [`load_bound`].
     #[serde(rename = "load_bound_bytes")]
     pub load_bound: f64,
     /// Makespan / bound, bodies as long as they were and transfers left out; see
     /// [`Report::over_bound`](zellige_runtime::trace::Report::over_bound).
     pub makespan_over_bound: f64,
-    /// What happened on each memory node, the host first.
+    /// Use of each memory node, the host first.
     #[serde(serialize_with = "figures_of")]
     #[schemars(with = "Vec<NodeFigures>")]
     pub nodes: Vec<NodeUse>,
 }
 
-/// What `bench memory` writes.
+/// Output of `bench memory`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Figures {
     /// Order of the matrix.
@@ -112,15 +112,15 @@ pub struct Figures {
     pub memory_share: f64,
     /// Bytes that each of them holds.
     pub capacity: u64,
-    /// The same of the host; `null`: it is not limited.
+    /// Share of the lower triangle's bytes that the host holds; `null` if it is not limited.
     pub host_memory_share: Option<f64>,
-    /// Bytes that the host holds; `null`: it is not limited.
+    /// Bytes that the host holds; `null` if it is not limited.
     pub host_capacity: Option<u64>,
     /// Bytes per second, each way.
     pub link_bandwidth: f64,
-    /// Without devices.
+    /// The factorisation without devices.
     pub reference: ReferenceFigures,
-    /// In the order in which they ran.
+    /// Policies in the order in which they ran.
     pub policies: Vec<PolicyFigures>,
 }
 
@@ -133,12 +133,12 @@ pub struct ReferenceFigures {
     pub backward_error: f64,
 }
 
-/// A policy and what it did.
+/// A policy and its results.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PolicyFigures {
     /// Its name.
     pub policy: String,
-    /// What it did.
+    /// Results of the policy.
     #[serde(flatten)]
     pub run: MemoryRun,
     /// Bytes that moved to and from devices, by those that have to; `null` without devices.
@@ -147,11 +147,11 @@ pub struct PolicyFigures {
     pub loads_over_bound: f64,
 }
 
-/// One memory node in a file; counts and bytes.
+/// Use of one memory node in a file; counts and bytes.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct NodeFigures {
     name: String,
-    /// How its device failed; `null`: it has not.
+    /// Failure of its device; `null` if there was none.
     failure: Option<String>,
     /// `null`: as many bytes as there are.
     capacity: Option<u64>,
@@ -188,10 +188,10 @@ impl From<&NodeUse> for NodeFigures {
 }
 
 impl Figures {
-    /// What was measured under these policies.
+    /// Creates the output for these policies.
     ///
     /// # Errors
-    /// As [`MemoryBench::capacity`].
+    /// The errors of [`MemoryBench::capacity`].
     pub fn new(
         bench: &MemoryBench,
         reference: &Reference,
@@ -225,9 +225,9 @@ fn figures_of<S: Serializer>(nodes: &[NodeUse], to: S) -> Result<S::Ok, S::Error
     to.collect_seq(nodes.iter().map(NodeFigures::from))
 }
 
-/// What must go to and from devices, however large they are (bytes): a tile that tasks on a device
-/// name goes there once, and what they wrote leaves it once, each in the narrowest form that
-/// serves.
+/// Compulsory traffic to and from devices of unlimited memory (bytes). A tile that tasks on a
+/// device name is loaded once, and their results are stored once, each in the narrowest form that
+/// suffices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Traffic {
     /// Bytes that go to devices.
@@ -368,7 +368,7 @@ impl MemoryBench {
         let rt = builder.build()?;
         let _watched = watch(rt.canceller());
         let a = SymmetricTiled::generate(&rt, grid.clone(), &test_matrix::<f32>(self.n))?;
-        // Written on the host, every tile is there and nowhere else, or on the disk behind it.
+        // Written on the host, every tile is only there, or on its disk.
         for handle in a.handles() {
             drop(rt.write(handle)?);
         }
@@ -385,7 +385,7 @@ impl MemoryBench {
                 });
             }
         }
-        // What is still being written back is in the trace and in the counts, or in neither.
+        // Pending write-backs are in both the trace and the counts, or in neither.
         rt.wait_transfers()?;
         let nodes = since(&before, rt.memory());
         let trace = rt.take_trace().unwrap_or_default();
@@ -449,7 +449,8 @@ impl MemoryRun {
         (self.to_devices + self.between) as f64 / self.load_bound
     }
 
-    /// All bytes that moved to and from devices, over those that have to; NaN without devices.
+    /// Returns all bytes that moved to and from devices, relative to the compulsory ones; NaN
+    /// without devices.
     pub fn over_compulsory(&self) -> f64 {
         let least = self.compulsory.loads + self.compulsory.stores;
         (self.to_devices + self.to_host + 2 * self.between) as f64 / least as f64
@@ -465,7 +466,7 @@ fn numbers(rt: &Runtime, handle: &Handle<Tile<f32>>) -> Result<Vec<f32>, Error> 
     Ok(wide.as_slice()?.to_vec())
 }
 
-/// What was counted between two looks.
+/// Returns the difference of two snapshots of the counters.
 fn since(before: &[NodeUse], mut after: Vec<NodeUse>) -> Vec<NodeUse> {
     for (now, then) in after.iter_mut().zip(before) {
         now.hits -= then.hits;
@@ -517,15 +518,16 @@ fn narrowest<'a>(tasks: impl Iterator<Item = &'a TaskEvent>) -> BTreeMap<At, u64
     found
 }
 
-/// What tasks that ran on one device need and leave; `of_all` is [`narrowest`] of all tasks.
+/// Returns the loads and stores of the tasks that ran on one device; `of_all` is [`narrowest`] of
+/// all tasks.
 fn traffic<'a>(
     grid: &TileGrid,
     tasks: impl Iterator<Item = &'a TaskEvent> + Clone,
     of_all: &BTreeMap<At, u64>,
 ) -> Traffic {
     let written = narrowest(tasks.clone());
-    // What is only read has to come in the widest form that is asked for; a tile that is changed
-    // may come in any form that it has had.
+    // A tile that is only read has to come in the widest form that is requested; a tile that is
+    // changed may come in any form that it has had.
     let mut loaded: BTreeMap<At, u64> = BTreeMap::new();
     for task in tasks {
         let Some((reads, _)) = tiles(task) else { continue };

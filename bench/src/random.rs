@@ -17,12 +17,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// In [0, most).
+    /// Returns a number in [0, most).
     pub fn below(&mut self, most: usize) -> usize {
         (self.bits() % most.max(1) as u64) as usize
     }
 
-    /// In (-1, 1).
+    /// Returns a number in (-1, 1).
     pub fn number(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }

@@ -1,4 +1,4 @@
-//! What a task costs: the runtime measured on tasks that do nothing.
+//! Cost of a task: the runtime measured on empty tasks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use crate::{cpu_of_process, median};
 /// all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TaskCosts {
-    /// No operands.
+    /// Tasks without operands.
     pub independent: f64,
-    /// One handle that every task updates.
+    /// Tasks that all update one handle.
     pub chain: f64,
-    /// Two read and one updated tile of a grid: the accesses of a product of tiles.
+    /// Tasks with two read and one updated tile of a grid: the accesses of a product of tiles.
     pub graph3: f64,
     /// The 45 760 tasks of a Cholesky factorisation of 64 x 64 tiles.
     pub cholesky_empty: f64,
@@ -28,7 +28,7 @@ pub struct TaskCosts {
     pub replay_cholesky: f64,
 }
 
-/// How the costs are measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TaskBench {
     /// Workers; the submitting thread comes on top.
@@ -41,10 +41,10 @@ pub struct TaskBench {
     pub repeats: usize,
 }
 
-/// What `bench tasks` writes.
+/// Output of `bench tasks`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TaskFigures {
-    /// How it was measured.
+    /// Parameters of the measurement.
     #[serde(flatten)]
     pub bench: TaskBench,
     /// CPU time of the whole process.
@@ -104,12 +104,12 @@ impl TaskBench {
     }
 }
 
-/// What a worker spends on a task besides its body, `rounds` times: an empty Cholesky graph that
+/// Measures a worker's time per task besides its body, `rounds` times: an empty Cholesky graph that
 /// was submitted beforehand, on a runtime with models as calibrated runs have them; wall-clock time
 /// x workers / tasks.
 ///
 /// # Errors
-/// Those of building a runtime and of submissions.
+/// Errors of building a runtime and of submissions.
 pub fn task_overhead(workers: usize, policy: &str, rounds: usize) -> Result<Vec<Duration>, Error> {
     // The window takes the whole graph, so that only running it is timed.
     let builder = Runtime::builder().workers(workers).policy(policy).window(2 * CHOLESKY_TASKS);

@@ -3,14 +3,14 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-/// How many bytes at the beginning of a file tell what it is.
+/// Number of bytes at the beginning of a file that identify its format.
 pub const HEAD: usize = 2048;
 
-/// What files of zip begin with.
+/// First bytes of zip files.
 pub const ZIP: &[u8] = b"PK\x03\x04";
-/// What npy files begin with.
+/// First bytes of npy files.
 pub const NPY: &[u8] = b"\x93NUMPY";
-/// What HDF5 files begin with.
+/// First bytes of HDF5 files.
 pub const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
 
 /// The first bytes of a file, [`HEAD`] at most.
@@ -23,7 +23,7 @@ pub fn head(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether this is a regular file that begins so.
+/// Returns true if this is a regular file that begins with these bytes.
 pub fn begins(path: &Path, with: &[u8]) -> bool {
     let mut bytes = Vec::new();
     let read = |file: std::fs::File| file.take(with.len() as u64).read_to_end(&mut bytes);
@@ -43,8 +43,8 @@ macro_rules! python {
     };
 }
 
-/// What a file is that is not read, with a command that converts it; none for what is not known
-/// here.
+/// Returns the format of a file that cannot be read here, with a command that converts it; none for
+/// unknown formats.
 ///
 /// ```
 /// let (what, command) = zellige_files::foreign::name(b"BZh91AY&SY...").expect("bzip2");

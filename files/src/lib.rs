@@ -1,5 +1,5 @@
-//! Files that are whole or not there, arrays of numbers in files, memory that is planned, and who
-//! watches work that takes a while.
+//! Atomic writing of files, arrays of numbers in files, memory plans, and observers of long-running
+//! work.
 //!
 //! ```
 //! use std::io::Write;
@@ -31,22 +31,22 @@ use temporary::Temporary;
 /// A file that could not be read, or does not hold what its format promises.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The system refused.
+    /// An error of the system.
     File {
         /// The file.
         path: PathBuf,
-        /// What could not be done, in words.
+        /// Description of the action that failed.
         problem: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The content is another.
+    /// The content is not as its format requires.
     Content {
         /// The file.
         path: PathBuf,
-        /// Where in it (bytes); none for what concerns the whole.
+        /// Offset in the file (bytes); none for problems of the whole file.
         offset: Option<u64>,
-        /// What is wrong, and what would be right.
+        /// Description of the problem and of its remedy.
         problem: String,
     },
 }
@@ -72,12 +72,12 @@ impl std::error::Error for ReadError {
     }
 }
 
-/// A file that could not be written; where it was to be, there is what was there before.
+/// A file that could not be written. A file of that name is unchanged.
 #[derive(Debug)]
 pub struct WriteError {
-    /// What could not be done, in words.
+    /// Description of the action that failed.
     pub problem: &'static str,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -107,21 +107,21 @@ fn because(problem: &'static str) -> impl Fn(io::Error) -> WriteError {
     move |source| WriteError { problem, source }
 }
 
-/// Where a file is written: links are followed, so that a link survives.
+/// Path to which a file is written. Links are followed, so that a link survives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
     path: PathBuf,
     is_regular: bool,
 }
 
-/// As many links as Linux follows.
+/// Largest number of links that Linux follows.
 const MOST_LINKS: usize = 40;
 
 impl Destination {
-    /// What has this name, or will have it.
+    /// Resolves the links of a path to a file that exists or will be written.
     ///
     /// # Errors
-    /// It is a folder, or nothing that can be a file; links that lead in a circle.
+    /// The path is a folder or no possible name of a file, or its links form a cycle.
     pub fn new(path: &Path) -> Result<Destination, WriteError> {
         let mut path = path.to_owned();
         let is_regular = match path.metadata() {
@@ -140,7 +140,7 @@ impl Destination {
         Ok(Destination { path, is_regular })
     }
 
-    /// The name behind all links.
+    /// Returns the path after all links.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -150,10 +150,10 @@ impl Destination {
         self.is_regular
     }
 
-    /// Whether it could be written now; writes nothing.
+    /// Checks that the file can be written now, without writing.
     ///
     /// # Errors
-    /// There is no folder of that name, or it takes no new files.
+    /// The folder does not exist, or no files can be created in it.
     pub fn check(&self) -> Result<(), WriteError> {
         if self.is_regular {
             self.beside()?;
@@ -208,17 +208,17 @@ pub fn read_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The same for text.
+/// Reads a text file of at most `most` bytes.
 ///
 /// # Errors
-/// As [`read_bytes`]; [`io::ErrorKind::InvalidData`] for bytes that are no UTF-8.
+/// The errors of [`read_bytes`]; [`io::ErrorKind::InvalidData`] for bytes that are no UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let text = String::from_utf8(read_bytes(path, most)?);
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("no text: {error}")))
 }
 
-/// Whether a name is that of an open file, which its owner goes on using: replaced, it would be
-/// lost.
+/// Returns true if a path is that of an open file that its owner keeps using: a replaced file would
+/// be lost.
 fn is_descriptor(path: &Path) -> bool {
     let streams = ["/dev/stdin", "/dev/stdout", "/dev/stderr"].map(Path::new);
     path.starts_with("/dev/fd") || path.starts_with("/proc") || streams.contains(&path)
@@ -232,12 +232,12 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Writes a file through `body` and puts it in place only if everything worked. A file that is
-/// replaced keeps its permissions, a link stays; a device or a pipe gets the bytes as they come.
+/// Writes a file through `body` and puts it in place only if everything worked. A replaced file
+/// keeps its permissions, and a link stays. For a device or a pipe the bytes are written directly.
 ///
 /// # Errors
-/// The folder does not exist or is not writable, or the disk is full; those of `body`. Nothing is
-/// left behind.
+/// The folder does not exist or is not writable, or the disk is full; the errors of `body`. Then
+/// nothing is written.
 pub fn write_whole(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -245,11 +245,11 @@ pub fn write_whole(
     Destination::new(path)?.write(body)
 }
 
-/// The same for a `body` that opens files by their names: it gets the one to write to, which is
-/// there and empty.
+/// Writes a file like [`write_whole`], for a `body` that opens files by their names: it receives
+/// the path to write to, an existing empty file.
 ///
 /// # Errors
-/// As [`write_whole`]; a device or a pipe.
+/// The errors of [`write_whole`]; a device or a pipe.
 pub fn write_whole_by_name(
     path: &Path,
     body: impl FnOnce(&Path) -> io::Result<()>,

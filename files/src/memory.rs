@@ -1,5 +1,5 @@
-//! Memory that is planned before any of it is allocated: what takes how many bytes, and how many
-//! there are. And the most that this process has used (Linux; elsewhere nothing is known).
+//! Memory plans: the bytes of each purpose are compared with the available memory before any of it
+//! is allocated. Also the peak memory of this process (Linux only).
 //!
 //! ```
 //! use zellige_files::memory::MemoryPlan;
@@ -21,9 +21,9 @@ use std::fmt;
 /// Bytes by purpose, and the bytes that are available.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MemoryPlan {
-    /// What for, and how many bytes.
+    /// Purposes and their bytes.
     pub items: Vec<(String, u64)>,
-    /// Bytes that this process can still use, where the system tells.
+    /// Bytes that this process can still use, if the system reports them.
     pub available: Option<u64>,
 }
 
@@ -70,9 +70,9 @@ impl fmt::Display for MemoryPlan {
 /// A plan that does not fit the memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NotEnoughMemory {
-    /// What was planned.
+    /// The plan.
     pub plan: MemoryPlan,
-    /// What would make it smaller; may be empty.
+    /// Advice to the user that reduces the memory; may be empty.
     pub remedy: String,
 }
 
@@ -97,7 +97,8 @@ impl fmt::Display for NotEnoughMemory {
 
 impl std::error::Error for NotEnoughMemory {}
 
-/// A vector with room for so many elements, or an error where the system has no memory for them.
+/// Returns a vector with capacity for `elements` elements, or an error if the system has no memory
+/// for them.
 ///
 /// # Errors
 /// The system's refusal.
@@ -130,7 +131,7 @@ pub fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// Most bytes resident at once since the last reset; 0 where the system does not tell.
+/// Returns the peak of resident bytes since the last reset; 0 if the system does not report it.
 pub fn peak() -> u64 {
     std::fs::read_to_string("/proc/self/status").ok().and_then(|text| kilobytes(&text, "VmHWM:")).unwrap_or(0)
 }

@@ -34,7 +34,7 @@ pub trait Observer: Sync {
     /// Something the user should know.
     fn warn(&self, text: &str);
 
-    /// Whether the work shall stop; asked a few times per second.
+    /// Returns true if the work shall stop; called a few times per second.
     fn cancelled(&self) -> bool {
         false
     }

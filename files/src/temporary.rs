@@ -1,5 +1,4 @@
-//! What a process that ends in the middle of writing would leave: temporary files and folders that
-//! nothing is in yet.
+//! Cleanup for processes that end in the middle of writing: temporary files and empty new folders.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -30,7 +30,7 @@ fn put(target: &str, name: &str, bytes: impl AsRef<[u8]>) -> Done {
     Ok(fs::write(folder.join(name), bytes)?)
 }
 
-/// The same behind a byte that says which reader is meant.
+/// Writes an input that begins with a byte for the reader that is meant.
 fn put_basis(kind: u8, name: &str, bytes: &[u8]) -> Done {
     put("basis", name, [&[kind], bytes].concat())
 }

@@ -1,4 +1,4 @@
-//! Maps of digitisers' channels, with a frame behind them.
+//! Maps of digitisers' channels, followed by a frame.
 #![no_main]
 
 use std::path::Path;

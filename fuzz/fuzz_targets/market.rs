@@ -9,7 +9,7 @@ use zellige_sparse::{files, market};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(read) = market::read_from(&mut &*bytes, Path::new("input.mtx")) {
-        // What has been read can be used: each column is one of the matrix.
+        // A matrix that was read is valid: each column index is within its bounds.
         let a = read.matrix;
         if a.columns() < 1 << 16 && a.rows() < 1 << 16 {
             let mut y = vec![0.0; a.rows()];

@@ -1,4 +1,4 @@
-//! What several targets need.
+//! Helpers that several targets share.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -36,10 +36,10 @@ pub fn allow_panics_of(owner: &'static str) {
     }));
 }
 
-/// A gauge field file, for inputs that reach what lies behind checks of lengths and of links. The
-/// first byte says whether the others are the file, or changes of a `valid` one: groups of four
-/// bytes, where, in 24 bits, and what is there then. A place beyond its end cuts it, at the place
-/// modulo its length.
+/// Returns a gauge field file, for inputs that pass the checks of lengths and of links. The first
+/// byte says whether the others are the file, or changes of a `valid` one. Changes are groups of
+/// four bytes: a position of 24 bits, and the byte to put there. A position beyond the end
+/// truncates the file at the position modulo its length plus one.
 pub fn changed(bytes: &[u8], valid: &[u8]) -> Option<Vec<u8>> {
     let (kind, bytes) = bytes.split_first()?;
     if kind % 2 == 0 {

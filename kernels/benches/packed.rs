@@ -1,5 +1,5 @@
-//! Criterion benches of sparse elements in the nearest cache: decoding them (Gelem/s), and panels
-//! of one format, beside a dot product in `f64`.
+//! Criterion benches of sparse entries in the nearest cache: decoding them (Gelem/s), and panels of
+//! one format, compared with a dot product in `f64`.
 
 use std::hint::black_box;
 use std::time::Duration;

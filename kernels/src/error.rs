@@ -13,11 +13,11 @@ pub enum KernelError {
          the leading dimension must be at least {rows}, the slice at least {need} long"
     )]
     Layout {
-        /// Rows asked for.
+        /// Requested rows.
         rows: usize,
-        /// Columns asked for.
+        /// Requested columns.
         cols: usize,
-        /// Leading dimension asked for.
+        /// Requested leading dimension.
         ld: usize,
         /// Elements in the slice.
         len: usize,
@@ -57,7 +57,7 @@ pub enum KernelError {
     Points {
         /// The kernel that refused.
         kernel: &'static str,
-        /// How many points there are.
+        /// Number of points.
         points: usize,
     },
     /// Operands stored in formats that the kernel does not combine.
@@ -75,9 +75,9 @@ pub enum KernelError {
     /// Bytes that are not a panel of a sparse matrix.
     #[error("panel: {problem}, at byte {at}: make it with `PanelWriter`, or take bytes that a panel gave")]
     Panel {
-        /// What is wrong.
+        /// Description of the problem.
         problem: &'static str,
-        /// Where.
+        /// Offset in bytes.
         at: usize,
     },
     /// A Cholesky factorisation met a pivot that is not a positive finite number.

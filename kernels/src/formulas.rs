@@ -1,36 +1,37 @@
 //! Scalar formulas of iterative methods as small programs: one text for a CPU task and for a CUDA
 //! thread.
 //!
-//! A method keeps its scalars as words: how it stands first (what all methods have), then its own.
+//! A method keeps its scalars as words: first those that all methods have, such as the state, then
+//! its own.
 
-/// Where the words are that every method has.
+/// Indices of the words that every method has.
 pub mod word {
-    /// How it stands: one of [`state`](super::state).
+    /// State of the method: one of [`state`](super::state).
     pub const STATE: usize = 0;
-    /// Steps that have been made.
+    /// Number of completed steps.
     pub const STEPS: usize = 1;
-    /// The residual norm that is small enough.
+    /// Residual norm at which the method has converged.
     pub const GOAL: usize = 2;
-    /// How many steps may be made.
+    /// Largest number of steps.
     pub const LIMIT: usize = 3;
-    /// The norm of the last residual.
+    /// Norm of the last residual.
     pub const RESIDUAL: usize = 4;
-    /// The norms of the residuals of the last [`REMEMBERED`](super::REMEMBERED) steps.
+    /// Residual norms of the last [`REMEMBERED`](super::REMEMBERED) steps.
     pub const HISTORY: usize = 5;
-    /// Where a method's own scalars begin.
+    /// First of the method's own scalars.
     pub const OWN: usize = HISTORY + super::REMEMBERED;
 }
 
-/// Of how many steps the residual norms are kept.
+/// Number of steps whose residual norms are kept.
 pub const REMEMBERED: usize = 128;
 
-/// How a method stands.
+/// States of a method.
 pub mod state {
-    /// It has steps to make.
+    /// The method is running.
     pub const RUNNING: f64 = 0.0;
-    /// Its residual is small enough.
+    /// The residual norm has reached the goal.
     pub const REACHED: f64 = 1.0;
-    /// It has made as many steps as it may.
+    /// The method has reached the largest number of steps.
     pub const LIMITED: f64 = 2.0;
     /// A number that it divides by is zero, or has the wrong sign.
     pub const BROKEN_DOWN: f64 = 3.0;
@@ -38,14 +39,14 @@ pub mod state {
     pub const NOT_A_NUMBER: f64 = 4.0;
 }
 
-/// The residual that the method begins with: it ends where that is small enough, or not finite.
+/// Sets the initial residual norm. The method ends if it is small enough or non-finite.
 pub fn begin(words: &mut [f64], norm: f64) {
     words[word::RESIDUAL] = norm;
     judge(words);
 }
 
-/// One more step and the norm of its residual: the method ends where that is small enough or not
-/// finite, or where the step was the last one.
+/// Records one more step and its residual norm. The method ends if the norm is small enough or
+/// non-finite, or if the step was the last one.
 pub fn step(words: &mut [f64], norm: f64) {
     let step = words[word::STEPS] as usize;
     words[word::HISTORY + step % REMEMBERED] = norm;
@@ -139,7 +140,7 @@ impl Formulas {
         self.ops.len() - 1
     }
 
-    /// All operations.
+    /// Returns all operations.
     pub fn ops(&self) -> &[Op] {
         &self.ops
     }

@@ -1,5 +1,5 @@
-//! What runs inside a task: number formats, the Level-3 kernels of one tile, and tile products in
-//! lower precision.
+//! Kernels that run inside a task: number formats, the Level-3 kernels of one tile, and tile
+//! products in lower precision.
 //!
 //! Every function runs on the calling thread, knows nothing of tasks, and takes the scratch memory
 //! it needs from its caller. Matrices are column-major views with a leading dimension, [`MatRef`]
@@ -10,8 +10,8 @@
 //! | [`blas`] | `gemm`, `syrk`, `trsm`, `potrf` on one `f32` or `f64` tile |
 //! | [`distance`] | sums of powers of differences, for many points at once |
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
-//! | [`packed`] | elements of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
-//! | [`sell`] | sparse matrices of such elements, laid out for products |
+//! | [`packed`] | entries of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
+//! | [`sell`] | sparse matrices of such entries, laid out for products |
 //! | [`sites`] | records of sites with a shared scale, sums of products of 3 x 3 matrices with them |
 //! | [`precision`] | products `C - A B^T`, `C - A B` as tensor cores do them: HP1, HP2, HP3, BF1, X3, TF32, FP8; SYRK and TRSM in X3 and TF32 |
 //! | [`triangular`] | solves with sparse triangular factors |

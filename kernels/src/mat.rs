@@ -192,13 +192,13 @@ impl<'a, T> MatMut<'a, T> {
         self.ptr
     }
 
-    /// The same elements, read-only.
+    /// Returns a read-only view of the matrix.
     pub fn as_ref(&self) -> MatRef<'_, T> {
         MatRef { ptr: self.ptr, rows: self.rows, cols: self.cols, ld: self.ld, life: PhantomData }
     }
 
-    /// The same elements for a shorter time, so that a view can be used again after it was passed
-    /// by value.
+    /// Returns a mutable view with a shorter lifetime, so that this view can be used again after
+    /// the copy was passed by value.
     pub fn reborrow(&mut self) -> MatMut<'_, T> {
         MatMut { ptr: self.ptr, rows: self.rows, cols: self.cols, ld: self.ld, life: PhantomData }
     }

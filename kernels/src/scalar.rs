@@ -35,7 +35,7 @@ pub trait Scalar:
     const ONE: Self;
     /// Unit roundoff of round to nearest, half the distance from 1 to the next number.
     const UNIT_ROUNDOFF: f64;
-    /// How this type is stored.
+    /// Storage format of this type.
     const FORMAT: crate::StorageFormat;
     /// The nearest value to `x`.
     fn from_f64(x: f64) -> Self;
@@ -49,7 +49,7 @@ pub trait Scalar:
     fn is_finite(self) -> bool;
 }
 
-/// What the SIMD kernels need of an element type, and the seal of [`Scalar`].
+/// SIMD operations that the kernels require of an element type, and the seal of [`Scalar`].
 pub(crate) mod lanes {
     use pulp::Simd;
 
@@ -61,7 +61,7 @@ pub(crate) mod lanes {
         fn splat<S: Simd>(s: S, x: Self) -> Self::Reg<S>;
         /// The first elements of `x`, which holds at least one register.
         fn load<S: Simd>(x: &[Self]) -> Self::Reg<S>;
-        /// To the first elements of `x`, which holds at least one register.
+        /// Stores to the first elements of `x`, which holds at least one register.
         fn store<S: Simd>(x: &mut [Self], v: Self::Reg<S>);
         fn times<S: Simd>(s: S, a: Self::Reg<S>, b: Self::Reg<S>) -> Self::Reg<S>;
         /// `c - a b`, fused where the machine fuses.

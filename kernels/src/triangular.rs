@@ -19,9 +19,9 @@ use pulp::{Arch, Simd, WithSimd};
 /// Rows that can be worked on side by side: as many as numbers fit into a vector of 256 bits.
 pub const LANES: usize = 4;
 
-/// In the count of a row: it and the `LANES - 1` rows after it have that many blocks each, do not
-/// need each other, and their blocks come `LANES` at a time, the first of each row and so on. Rows
-/// with fewer blocks have zeros at their end.
+/// Flag in the count of a row: it and the `LANES - 1` rows after it have that many blocks each and
+/// are independent. Their blocks are interleaved, `LANES` at a time: the first of each row, then
+/// the second, and so on. Rows with fewer blocks are padded with zeros.
 pub const SIDE_BY_SIDE: u32 = 1 << 31;
 
 /// Some rows of a matrix of dense blocks, one after the other in the order in which they are worked
@@ -37,12 +37,12 @@ pub struct BlockRows<'a> {
     pub values: &'a [f32],
 }
 
-/// `z = z - R x` for the rows that there are; `z` and `x` are counted in blocks of `B` rows, and
-/// have `K` columns, the numbers of a row beside each other. A column of several has the bits that
-/// it has alone.
+/// Computes `z = z - R x` for the given rows. `z` and `x` are counted in blocks of `B` rows and
+/// have `K` columns; the numbers of a row are contiguous. The bits of a column do not depend on the
+/// other columns.
 ///
 /// # Panics
-/// For rows or columns that the vectors do not have, and arrays that do not fit each other.
+/// If a row or column is outside the vectors, and if the lengths of the arrays do not match.
 pub fn subtract<const B: usize, const K: usize>(rows: &BlockRows<'_>, x: &[f64], z: &mut [f64]) {
     Arch::new().dispatch(Work::<'_, B, K> { rows, x: Some(x), z });
 }
@@ -51,7 +51,7 @@ pub fn subtract<const B: usize, const K: usize>(rows: &BlockRows<'_>, x: &[f64],
 /// with ones on the diagonal.
 ///
 /// # Panics
-/// As [`subtract`].
+/// In the cases of [`subtract`].
 pub fn substitute<const B: usize, const K: usize>(rows: &BlockRows<'_>, z: &mut [f64]) {
     Arch::new().dispatch(Work::<'_, B, K> { rows, x: None, z });
 }
@@ -64,7 +64,7 @@ type Rows<const B: usize, const K: usize> = [[f64; K]; B];
 
 struct Work<'a, const B: usize, const K: usize> {
     rows: &'a BlockRows<'a>,
-    /// What is multiplied; `z` itself if there is none.
+    /// Vector that is multiplied; `z` itself if there is none.
     x: Option<&'a [f64]>,
     z: &'a mut [f64],
 }
@@ -112,7 +112,7 @@ fn take<const B: usize, const K: usize>(z: &mut Rows<B, K>, sum: &Rows<B, K>) {
     }
 }
 
-/// The same for rows side by side: each has one sum.
+/// Multiplies interleaved rows: each has one sum.
 #[inline(always)]
 fn rows_times<const B: usize, const K: usize>(
     columns: &[u32],
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Columns beside each other have the bits that they have alone.
+    /// Checks that the bits of a column do not depend on the other columns.
     fn columns_agree<const B: usize, const K: usize>(rows: usize) {
         let heads: Vec<[u32; 2]> = (0..rows).map(|i| [i as u32, i as u32]).collect();
         let columns: Vec<u32> = (0..rows as u32).flat_map(|i| 0..i).collect();

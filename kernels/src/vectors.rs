@@ -28,7 +28,7 @@ pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     sum
 }
 
-/// `x . y` for several `y` at once, which reads `x` once: eight sums side by side for each.
+/// Returns `x . y` for several `y`, and reads `x` once. Each product has eight independent sums.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -46,8 +46,8 @@ pub fn subtract<const N: usize>(w: &mut [f64], h: [f64; N], v: [&[f64]; N]) {
 }
 
 /// Adds the products `x_i y_i` of whole groups of [`LANES`] rows to `sums`, one sum for each row of
-/// a group and each column. Vectors of several columns have the numbers of a row beside each other;
-/// there are `sums.len() / LANES` columns.
+/// a group and each column. In vectors of several columns the numbers of a row are contiguous.
+/// There are `sums.len() / LANES` columns.
 ///
 /// # Panics
 /// If the lengths differ, or are no multiples of `sums.len()`.
@@ -100,7 +100,7 @@ pub fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[Option<&[f64]>]) {
     }
 }
 
-/// Of `N` terms the one in place `OWN`, if that is less than `N`, is `y` itself.
+/// Combines `N` terms. Term `OWN`, if that is less than `N`, is `y` itself.
 fn combine_terms<const N: usize, const OWN: usize>(y: &mut [f64], columns: usize, a: &[f64], x: [&[f64]; N]) {
     assert_eq!(a.len(), N * columns, "a factor for each term and column");
     assert!((0..N).all(|t| t == OWN || x[t].len() == y.len()), "vectors of one length");
@@ -370,7 +370,7 @@ mod tests {
             let mut sums = vec![0.0; LANES * columns];
             accumulate(&joined, &joined, &mut sums);
             add_lanes(&mut sums);
-            // Some are left behind the last whole group.
+            // Some rows remain after the last whole group.
             let joined = &joined[..(rows - 3) * columns];
             let a: Vec<f64> = (0..2 * columns).map(|at| 1.0 / (at + 3) as f64).collect();
             let mut y = vec![0.0; joined.len()];

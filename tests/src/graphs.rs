@@ -11,9 +11,9 @@ use zellige_runtime::{
 /// format shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// What is stored.
+    /// Stored bits.
     pub bits: u64,
-    /// How: 1 to 3.
+    /// Format, 1 to 3.
     pub format: u16,
 }
 
@@ -23,7 +23,7 @@ impl Number {
         Number { bits: value, format: 1 }
     }
 
-    /// What is stored where this number is asked for in `format`.
+    /// Returns the stored number for a request in `format`.
     #[must_use]
     pub fn stored(self, format: u16) -> Number {
         // Rotations by the format: exact in both directions.
@@ -53,10 +53,10 @@ impl Data for Number {
     }
 }
 
-/// How a task changes a handle.
+/// Change of a handle by a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Puts a new value.
+    /// Writes a new value.
     Write,
     /// Changes the value; with a format, after conversion in place.
     Update(Option<u16>),
@@ -66,23 +66,23 @@ pub enum Change {
     Reduce,
 }
 
-/// How a task ends.
+/// End of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Well.
+    /// The task succeeds.
     Fine,
-    /// With an error.
+    /// The task returns an error.
     Fails,
-    /// With a panic.
+    /// The task panics.
     Panics,
 }
 
-/// One task of a random graph.
+/// Task of a random graph.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    /// Mixed into all that it computes.
+    /// Number that is mixed into all results of the task.
     pub salt: u64,
-    /// Handles read one by one, with the format asked for.
+    /// Handles read one by one, with the requested format.
     pub read: Option<(usize, Option<u16>)>,
     /// Handles read as a list.
     pub list: Vec<usize>,
@@ -92,7 +92,7 @@ pub struct TaskSpec {
     pub after: Option<usize>,
     /// Its priority.
     pub priority: i32,
-    /// How it ends.
+    /// End of the task.
     pub fate: Fate,
 }
 
@@ -103,7 +103,7 @@ impl TaskSpec {
     }
 }
 
-/// A random graph: what its handles hold at first, and its tasks in the order of submission.
+/// A random graph: initial values of its handles, and its tasks in the order of submission.
 #[derive(Clone, Debug)]
 pub struct GraphSpec {
     /// Start value of every handle; `None`: unwritten.
@@ -112,7 +112,7 @@ pub struct GraphSpec {
     pub tasks: Vec<TaskSpec>,
 }
 
-/// What a random graph may contain.
+/// Limits of random graphs.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu {
     /// Tasks, at most.
@@ -132,7 +132,7 @@ impl Menu {
     pub const FULL: Menu = Menu { tasks: 120, handles: 9, unordered: true, failures: 0.0, unwritten: true };
 }
 
-/// The graph of this number.
+/// Returns the graph of this seed.
 pub fn random(seed: u64, menu: Menu) -> GraphSpec {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let handles = rng.random_range(2..=menu.handles);
@@ -194,7 +194,7 @@ pub fn random(seed: u64, menu: Menu) -> GraphSpec {
     GraphSpec { start, tasks }
 }
 
-/// What a task makes of the stored bits of its inputs, in order.
+/// Combines the stored bits of a task's inputs, in order.
 pub fn mix(salt: u64, inputs: impl Iterator<Item = u64>) -> u64 {
     inputs.fold(salt, |sum, bits| (sum ^ bits).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23))
 }
@@ -227,7 +227,7 @@ pub fn register(s: &impl Submit, graph: &GraphSpec) -> Vec<Handle<Number>> {
     graph.start.iter().enumerate().map(handle).collect()
 }
 
-/// What a body does with its handle, whatever its view is.
+/// Application of a change to a handle's view, of any kind.
 trait Target {
     fn apply(self, kind: Change, input: u64);
 }

@@ -1,8 +1,8 @@
-//! What crosses crates: the runtime under stress against a sequential oracle, policies from
-//! outside, determinism of the whole.
+//! Tests across crates: the runtime under stress against a sequential oracle, user-defined
+//! policies, reproducibility of all results.
 //!
-//! The library holds what the tests share: random graphs ([`graphs`]), what they must compute
-//! ([`oracle`]), and [`within`], which turns a hang into a failure.
+//! The library has the shared parts of the tests: random graphs ([`graphs`]), their expected
+//! results ([`oracle`]), and [`within`], which turns a hang into a failure.
 #![forbid(unsafe_code)]
 
 pub mod graphs;
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 pub use zellige_test_scale::{amount, every};
 
-/// Runs `body`; if it is not done in time the whole process ends with a message that names `what`:
-/// a hang is a failure, and its threads cannot be ended one by one. Where tests try more, they have
-/// as much more time.
+/// Runs `body`. If it is not done in time, the whole process ends with a message that names `what`:
+/// a hang is a failure, and its threads cannot be ended one by one. If `ZELLIGE_TEST_SCALE` extends
+/// the tests, the time limit is extended by the same factor.
 ///
 /// # Panics
-/// Where `body` does.
+/// If `body` panics.
 pub fn within<R: Send + 'static>(
     what: &str,
     limit: Duration,

@@ -1,21 +1,21 @@
-//! What a random graph must compute: its tasks one after the other, in the order of submission.
+//! Expected results of a random graph: its tasks run in sequence, in the order of submission.
 
 use crate::graphs::{Change, Fate, GraphSpec, Number, changed, mix};
 
-/// What is known of a handle.
+/// Knowledge about a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Never written.
     Unwritten,
-    /// This value.
+    /// The handle has this value.
     Value(Number),
     /// Poisoned.
     Poisoned,
-    /// Poisoned or this value: it hangs on the order of tasks that commute with one that fails.
+    /// Poisoned or this value: it depends on the order of tasks that commute with one that fails.
     Either(Number),
 }
 
-/// How sure it is that a task runs and ends well.
+/// Certainty that a task runs and succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Course {
     Well,
@@ -23,7 +23,7 @@ enum Course {
     Ill,
 }
 
-/// What is known of every handle after `times` runs of the graph, one after the other.
+/// Returns the knowledge about every handle after `times` sequential runs of the graph.
 pub fn run(graph: &GraphSpec, times: usize) -> Vec<Known> {
     let total = graph.tasks.len() * times;
     let groups = groups(graph, times);
@@ -79,8 +79,8 @@ fn sure(known: Known) -> Course {
 fn sequential(graph: &GraphSpec, times: usize, tainted: &[bool]) -> (Vec<Known>, Vec<Course>) {
     let first = |start: &Option<u64>| start.map_or(Known::Unwritten, |v| Known::Value(Number::new(v)));
     let mut values: Vec<Known> = graph.start.iter().map(first).collect();
-    // What a handle was when tasks that commute on it began to: none of them sees for sure what the
-    // others did.
+    // The value of a handle before tasks that commute on it: none of them is certain to see the
+    // results of the others.
     let mut open: Vec<Option<(Change, Known)>> = vec![None; values.len()];
     let mut courses = Vec::with_capacity(tainted.len());
     for (index, &tainted) in tainted.iter().enumerate() {

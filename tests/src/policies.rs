@@ -33,7 +33,7 @@ pub struct Assigned {
 }
 
 impl Assigned {
-    /// For so many workers.
+    /// Creates the policy for a number of workers.
     pub fn new(workers: usize) -> Self {
         Assigned { queues: (0..workers).map(|_| Mutex::default()).collect(), next: AtomicUsize::new(0) }
     }

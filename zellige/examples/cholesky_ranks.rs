@@ -17,7 +17,7 @@ fn entry(n: usize, i: usize, j: usize) -> f64 {
     if i == j { 1.0 + n as f64 } else { 1.0 / (1.0 + i.abs_diff(j) as f64) }
 }
 
-/// All of it.
+/// Generator of the whole matrix.
 fn matrix<T: TileScalar>(n: usize) -> Generator<T> {
     generator(move |rows, columns, out: &mut [T], ld: usize| {
         for (c, j) in columns.enumerate() {
@@ -26,8 +26,8 @@ fn matrix<T: TileScalar>(n: usize) -> Generator<T> {
     })
 }
 
-/// What every rank runs: generate the tiles, factorise them, and see how good the factor is.
-/// Seconds of each factorisation.
+/// Program of every rank: generates the tiles, factorises them, and evaluates the factor. Returns
+/// the seconds of each factorisation and the backward error.
 fn factorise<T: TileScalar, S: Session>(
     s: &S,
     [n, tile, times]: [usize; 3],
@@ -53,7 +53,7 @@ fn factorise<T: TileScalar, S: Session>(
     Ok((seconds, error))
 }
 
-/// In this element type.
+/// Runs in the element type of the rule.
 fn run<S: Session>(
     s: &S,
     sizes: [usize; 3],

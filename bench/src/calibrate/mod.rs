@@ -19,7 +19,7 @@ pub use steps::{
 
 use crate::{Error, PEERS, Watch, builder, check};
 
-/// What is measured.
+/// Parameters of a calibration.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     /// Tile sizes on CPU workers.
@@ -33,9 +33,9 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Tile sizes on CPU workers where none are requested.
+    /// Default tile sizes on CPU workers.
     pub const TILES: [usize; 7] = [64, 96, 128, 192, 256, 384, 512];
-    /// The same on GPUs.
+    /// Default tile sizes on GPUs.
     pub const GPU_TILES: [usize; 3] = [512, 1024, 2048];
 
     /// Teaches these models the kernels of CPU workers and GPUs, the links between them, and what
@@ -50,7 +50,7 @@ impl Calibration {
         in_steps(&rt, "calibrate", "", &steps(&self.tiles), observer, calibrate)?;
         drop(watched);
         rt.measure_links();
-        // What its workers have gathered is in the models then.
+        // The samples that its workers have collected are then in the models.
         drop(rt);
         surroundings(models, self.workers, POLICY)?;
         if self.gpus.is_empty() {
@@ -61,7 +61,7 @@ impl Calibration {
     }
 }
 
-/// One step after the other.
+/// Runs the steps in sequence.
 fn in_steps(
     rt: &Runtime,
     stage: &str,
@@ -107,7 +107,7 @@ fn of_gpus(
             alike.for_each(|gpu| models.set_link(&gpu.link_end(), &gpu.link_end(), rate));
         }
     }
-    // What could not be measured is a warning with its link.
+    // A link that could not be measured is a warning.
     all.iter().fold(alone(), |builder, gpu| builder.device(gpu.clone())).build()?.measure_links();
     Ok(())
 }
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// What was measured of GPUs can be written down, and read.
+    /// Checks that a platform of measured GPUs can be written and read.
     #[test]
     fn measured_gpus_are_written_as_a_platform() {
         let Some(twins) = zellige_twins::mock(SOURCES) else { return };

@@ -27,7 +27,7 @@ const EDGE: usize = 4096;
 /// predicted.)
 pub const POLICY: &str = "eager";
 
-/// One factorisation of a calibration.
+/// A factorisation of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Tile size.
@@ -42,18 +42,18 @@ pub fn steps(tiles: &[usize]) -> Vec<Step> {
     tiles.iter().flat_map(of).collect()
 }
 
-/// The same, without precisions that a GPU of this compute capability lacks.
+/// Returns these steps without precisions that a GPU of this compute capability lacks.
 pub fn steps_on_gpu(tiles: &[usize], capability: (u32, u32)) -> Vec<Step> {
     let mut all = steps(tiles);
     all.retain(|step| capability_for(step.precision) <= capability);
     all
 }
 
-/// As [`calibrate`], on a runtime without CPU workers: the host makes the matrix before. Tiles are
-/// transferred to the devices as in any run; that is not timed.
+/// Runs a step as [`calibrate`] does, on a runtime without CPU workers: the host makes the matrix
+/// beforehand. Tiles are transferred to the devices as in any run; that is not timed.
 ///
 /// # Errors
-/// As [`calibrate`].
+/// The errors of [`calibrate`].
 pub fn calibrate_on_gpu(rt: &Runtime, step: Step) -> Result<(), Error> {
     match step.precision {
         GemmPrecision::Dp => factor_on_gpu::<f64>(rt, step),
@@ -129,9 +129,9 @@ pub fn host_conversions(models: &Models) {
     }
 }
 
-/// How fast devices convert tiles of `f32` within their own memory: bytes read and written per
-/// second, the median over the conversions of a trace. `None`: there was none, or no link is so
-/// fast.
+/// Returns the rate at which devices convert tiles of `f32` within their own memory: bytes read and
+/// written per second, the median over the conversions of a trace. `None` if there was none, or if
+/// the rate is not valid for a link.
 pub fn device_conversions(trace: &Trace) -> Option<LinkModel> {
     let inside = trace.transfers.iter().filter(|way| way.converted && way.from == way.to && way.from > 0);
     let rates = inside.filter_map(|way| {
@@ -203,7 +203,7 @@ mod tests {
         assert!(kernels.clone().all(|row| row.bytes > 0 && row.flops > 0.0), "{rows:?}");
     }
 
-    /// What is calibrated is enough to simulate a factorisation on this machine.
+    /// Checks that calibrated models suffice to simulate a factorisation on this machine.
     #[test]
     fn a_calibrated_machine_is_a_platform() {
         let models = Arc::new(Models::new());
@@ -238,7 +238,7 @@ mod tests {
         assert!((written / known - 1.0).abs() < 1e-3, "{written} {known}");
     }
 
-    /// What is known of tasks and links once they have been measured on these devices.
+    /// Returns models of tasks and links that have been measured on these devices.
     fn calibrated(devices: &[Arc<dyn DeviceSpec>]) -> Arc<Models> {
         let models = Arc::new(Models::new());
         let builder = Runtime::builder().workers(0).policy(POLICY).models(Arc::clone(&models)).peers(1e10);
@@ -249,7 +249,7 @@ mod tests {
         }
         rt.wait_transfers().unwrap();
         rt.measure_links();
-        // How fast they were may be below what is believed of a link: the mock is slow.
+        // The measured rate may be below the default of a link: the mock is slow.
         let trace = rt.take_trace().unwrap();
         let inside = |way: &TransferEvent| way.converted && way.from == way.to && way.from > 0;
         assert!(trace.transfers.iter().any(inside), "hp1 wants operands in 16 bits");

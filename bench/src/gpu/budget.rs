@@ -1,34 +1,34 @@
-//! Time for all measurements: no large one begins that would not end in it.
+//! Time budget of all measurements: no large one begins that would not end in it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How much time there is, how much of it the measurements at hand may use, and what others of
-/// their kind took.
+/// Available time, the share of it that the current measurements may use, and the times of earlier
+/// measurements of each kind.
 #[derive(Debug)]
 pub(super) struct Budget {
     begun: Instant,
-    /// For all.
+    /// Time for all measurements.
     whole: Duration,
     /// Counted from the beginning.
     until: Duration,
-    /// Of each kind the size, and the time of one run.
+    /// Size of each kind of measurement, and the time of one run.
     known: BTreeMap<String, (f64, Duration)>,
 }
 
 impl Budget {
-    /// Time begins now.
+    /// Creates a budget that begins now.
     pub(super) fn new(whole: Duration) -> Self {
         Budget { begun: Instant::now(), whole, until: whole, known: BTreeMap::new() }
     }
 
-    /// What comes next may go on until this share of the time is over: later parts keep theirs, and
-    /// have what earlier ones leave.
+    /// Lets the next measurements run until this share of the time is over. Later parts keep their
+    /// shares, and get the time that earlier ones leave.
     pub(super) fn part(&mut self, share: f64) {
         self.until = self.whole.mul_f64(share);
     }
 
-    /// Since the beginning.
+    /// Returns the time since the beginning.
     pub(super) fn spent(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -39,8 +39,9 @@ impl Budget {
         self.known.insert(kind.into(), (size, time / u32::try_from(runs.max(1)).unwrap_or(u32::MAX)));
     }
 
-    /// How many runs that count find time, at most so many, behind others that do not count;
-    /// `None`: not even one. What nobody knows the time of begins while there is time at all.
+    /// Returns the number of counted runs, at most `most`, for which there is time after the
+    /// uncounted ones; `None` if there is no time for one. A kind without a known time starts while
+    /// any time is left.
     pub(super) fn repeats(&self, kind: &str, size: f64, most: usize, uncounted: usize) -> Option<usize> {
         let left = self.until.checked_sub(self.spent()).filter(|left| !left.is_zero())?;
         self.within(left, kind, size, most, uncounted)
@@ -49,7 +50,7 @@ impl Budget {
     fn within(&self, left: Duration, kind: &str, size: f64, most: usize, uncounted: usize) -> Option<usize> {
         let Some((known, time)) = self.known.get(kind) else { return Some(most) };
         let each = time.as_secs_f64() * (size / known).powi(3);
-        // Large where each is nothing: more than anybody wants.
+        // Large if a run takes no time.
         let fit = (left.as_secs_f64() / each) as usize;
         Some(fit.saturating_sub(uncounted).min(most)).filter(|&repeats| repeats > 0)
     }

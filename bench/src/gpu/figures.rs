@@ -1,4 +1,4 @@
-//! What was measured, as it stands in the JSON.
+//! Results as written to JSON.
 
 mod tables;
 
@@ -19,13 +19,14 @@ use super::rates::{
 use super::reconstructors::TorFigures;
 use super::sparse::SparseFigures;
 
-/// Everything.
+/// Results of all measurements on a GPU.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Figures {
-    /// Nothing is missing that was to be measured, but for what lines say.
+    /// True if every requested measurement was made, except those listed in `left_out` and
+    /// `failed`.
     pub complete: bool,
     gpu: GpuFigures,
-    /// Those that are there, with their versions.
+    /// Available libraries with their versions.
     libraries: BTreeMap<&'static str, String>,
     tile: u32,
     /// Most products on one tile in one task.
@@ -36,12 +37,12 @@ pub struct Figures {
     solve_precision: Option<String>,
     /// Streams for bodies, without the urgent one.
     streams: usize,
-    /// One more stream for urgent bodies.
+    /// True if there is an additional stream for urgent bodies.
     urgent_stream: bool,
     /// Calls of bodies that the GPU is given before the first of them has ended; `null`: as its
     /// memory suggests.
     depth: Option<usize>,
-    /// What was to be measured.
+    /// Requested parts.
     parts: Vec<&'static str>,
     repeats: u16,
     /// Time for all of it.
@@ -59,7 +60,7 @@ pub struct Figures {
     pub(super) cholesky: Vec<SizeFigures>,
     pub(super) memory: Vec<MemoryFigures>,
     pub(super) with_cpu: Vec<WithCpuFigures>,
-    /// Several GPUs at once; none where there is one.
+    /// Several GPUs together; empty if there is only one.
     pub(super) several: Vec<SeveralFigures>,
     /// Products of sparse matrices.
     pub(super) sparse: Vec<SparseFigures>,
@@ -67,9 +68,9 @@ pub struct Figures {
     /// The GPU as factorisations in tiles have measured it, as `zellige simulate --platform` reads
     /// it; `null`: none ran.
     pub platform: Option<String>,
-    /// What has no room here or cannot be had, a line each.
+    /// Measurements that do not fit or are not possible, a line each.
     pub(super) left_out: Vec<String>,
-    /// What went wrong, a line each.
+    /// Errors, a line each.
     pub failed: Vec<String>,
 }
 
@@ -88,7 +89,8 @@ struct GpuFigures {
 pub(super) struct ProductFigures {
     #[serde(flatten)]
     pub(super) rate: ProductRate,
-    /// The library's product of large matrices; `null`: there is no room, or it failed.
+    /// The library's product of large matrices; `null` if there is not enough memory, or if it
+    /// failed.
     peak: Option<PeakRate>,
     /// The most that the library's products reached, large or of tiles.
     pub(super) peak_tflops: f64,
@@ -117,23 +119,23 @@ pub(super) struct TiledFigures {
     pub(super) rule: String,
     pub(super) seconds: f64,
     pub(super) tflops: f64,
-    /// At the measured peaks of products.
+    /// Least time at the measured peaks of products.
     pub(super) limit_seconds: Option<f64>,
     pub(super) fraction_of_limit: Option<f64>,
-    /// How many times as fast as cuSOLVER in f32.
+    /// Speedup over cuSOLVER in f32.
     pub(super) x_cusolver_f32: Option<f64>,
     pub(super) bytes_moved: u64,
     pub(super) evictions: u64,
-    /// By codelet, of the last run.
+    /// Times by codelet, of the last run.
     codelets: Vec<CodeletTime>,
     /// Share of the time in which the GPU's worker was in no body.
     pub(super) idle_share: f64,
-    /// Of the last run.
+    /// Time split of the last run.
     #[serde(flatten)]
     pub(super) split: TimeSplit,
     /// Times of the larger bound of the same bodies.
     pub(super) over_bound: f64,
-    /// What virtual time says on the measured platform; `null`: it knows too little.
+    /// Prediction in virtual time on the measured platform; `null` if it lacks models.
     predicted_seconds: Option<f64>,
     pub(super) predicted_by_measured: Option<f64>,
     #[serde(flatten)]
@@ -141,7 +143,7 @@ pub(super) struct TiledFigures {
 }
 
 impl TiledFigures {
-    /// Beside the least time and cuSOLVER's in f32.
+    /// Creates a row with the ratios to the least time and to cuSOLVER's time in f32.
     pub(super) fn new(
         rule: &Rule,
         run: &TiledRun,
@@ -167,7 +169,7 @@ impl TiledFigures {
         }
     }
 
-    /// So long it should have taken.
+    /// Adds the predicted time.
     pub(super) fn predict(&mut self, seconds: f64) {
         self.predicted_seconds = Some(seconds);
         self.predicted_by_measured = Some(seconds / self.seconds);
@@ -182,13 +184,13 @@ pub(super) struct SeveralFigures {
     pub(super) gpus: usize,
     seconds: f64,
     tflops: f64,
-    /// How many times as fast as on one; `null`: that was not measured.
+    /// Speedup over one GPU; `null` if that was not measured.
     pub(super) x_one: Option<f64>,
     bytes_moved: u64,
     idle_share: f64,
     #[serde(flatten)]
     split: TimeSplit,
-    /// Of the first GPU.
+    /// Conditions on the first GPU.
     #[serde(flatten)]
     conditions: Conditions,
 }
@@ -209,7 +211,7 @@ impl SeveralFigures {
         }
     }
 
-    /// What counts of it.
+    /// Returns the main figures in one line.
     pub(super) fn in_short(&self) -> String {
         let x_one = self.x_one.map_or_else(String::new, |x| format!(", {} x one", digits(x)));
         format!("{} on {}: {} s{x_one}", self.rule, self.gpus, digits(self.seconds))
@@ -234,7 +236,7 @@ pub(super) struct MemoryFigures {
     idle_share: f64,
     #[serde(flatten)]
     split: TimeSplit,
-    /// At the measured peaks of products, and of copies for what has no room.
+    /// Least time at the measured peaks of products, and of copies for the data that do not fit.
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
     #[serde(flatten)]
@@ -281,7 +283,7 @@ pub(super) struct WithCpuFigures {
     with_cpu_seconds: f64,
     /// The former by the latter.
     pub(super) ratio: f64,
-    /// With CPU workers, of all workers.
+    /// Idle share of all workers, in the run with CPU workers.
     idle_share: f64,
     #[serde(flatten)]
     split: TimeSplit,
@@ -360,7 +362,7 @@ impl Figures {
         }
     }
 
-    /// Where and when a platform was measured, in words.
+    /// Describes where and when a platform was measured.
     pub(super) fn origin(&self, by: &str, run: &Provenance) -> String {
         format!(
             "{}, measured by zellige {} {by} on {}, {}, with tiles of {}. A link's two directions are as fast as the slower one.",
@@ -368,7 +370,7 @@ impl Figures {
         )
     }
 
-    /// How long the factorisation of this size and rule took on one GPU.
+    /// Returns the time of the factorisation of this size and rule on one GPU.
     pub(super) fn seconds_of(&self, n: u32, rule: &str) -> Option<f64> {
         let rule = rule.parse::<Rule>().ok()?.to_string();
         let size = self.cholesky.iter().find(|size| size.n == n)?;
@@ -391,7 +393,7 @@ impl Figures {
         })
     }
 
-    /// The same, where so many bytes have to come from the host and as many to go there.
+    /// Returns the least time if `bytes` bytes have to come from the host and as many to go there.
     pub(super) fn least_seconds_with_copies(&self, work: &Work, bytes: u64) -> Option<f64> {
         let copies = self.copies.as_ref()?;
         let link = bytes as f64 / copies.to_gpu.min(copies.to_host);

@@ -38,7 +38,7 @@ pub enum Part {
     Cholesky,
     /// Factorisations in little memory.
     Memory,
-    /// CPU workers beside the GPU.
+    /// CPU workers together with the GPU.
     WithCpu,
     /// Several GPUs.
     Several,
@@ -49,7 +49,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them, in the order in which they are measured.
+    /// All parts, in the order in which they are measured.
     pub const ALL: [Part; 11] = [
         Part::Products,
         Part::Copies,
@@ -64,7 +64,7 @@ impl Part {
         Part::Tor,
     ];
 
-    /// What it is called on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Part::Products => "products",
@@ -81,7 +81,7 @@ impl Part {
         }
     }
 
-    /// What an H200 is expected to need of it, by estimate, as a share of the time for all.
+    /// Returns the estimated share of the total time that the part takes on an H200.
     const fn share(self) -> f64 {
         match self {
             Part::Products => 0.1,
@@ -96,7 +96,7 @@ impl Part {
     }
 }
 
-/// How a GPU is driven.
+/// Settings of the runtimes for a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// [`Gpu::streams`].
@@ -123,12 +123,12 @@ impl Tuning {
     }
 }
 
-/// How much is measured.
+/// Sizes of the measurements.
 #[derive(Clone, Debug)]
 pub struct Sizes {
     /// Parts that are measured.
     pub parts: Vec<Part>,
-    /// How the GPU is driven by runtimes.
+    /// Settings of the runtimes for the GPU.
     pub tuning: Tuning,
     /// Orders of single routines.
     pub routines: Vec<u32>,

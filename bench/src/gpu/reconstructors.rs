@@ -29,7 +29,7 @@ pub struct TorSize {
 }
 
 impl TorSize {
-    /// Each of these, and the last one under sixty layers too.
+    /// Returns each of these sizes, and the last one with sixty layers too.
     pub fn all(across: &[u16]) -> Vec<TorSize> {
         let sizes = across.iter().map(|&nssp| TorSize { nssp: usize::from(nssp), night: false });
         let night = across.last().map(|&nssp| TorSize { nssp: usize::from(nssp), night: true });
@@ -37,19 +37,19 @@ impl TorSize {
     }
 }
 
-/// One system with one rule; medians.
+/// Results for one system with one rule; medians.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct TorFigures {
     nssp: usize,
     layers: usize,
     n: usize,
     m: usize,
-    /// Along one side.
+    /// Tiles along one side.
     tiles: usize,
-    /// Of the largest.
+    /// Size of the largest tile.
     tile_edge: usize,
     rule_asked: String,
-    /// The one that survived.
+    /// The rule of the successful attempt.
     rule: String,
     attempts: Vec<Attempt>,
     preparation_seconds: f64,
@@ -61,10 +61,10 @@ pub(super) struct TorFigures {
     parameters_to_r_seconds: f64,
     /// n^3 / 3 + 2 n^2 m by the time of factorisation and solves.
     tflops: f64,
-    /// Of factorisation and solves, at the measured peaks of products.
+    /// Least time of factorisation and solves, at the measured peaks of products.
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
-    /// Of the last run, from covariances to `R`.
+    /// Time split of the last run, from covariances to `R`.
     #[serde(flatten)]
     split: TimeSplit,
     #[serde(flatten)]
@@ -90,12 +90,12 @@ impl TorFigures {
         (self.n, self.layers)
     }
 
-    /// From the parameters to `R`.
+    /// Returns the time from the parameters to `R`.
     pub(super) fn seconds(&self) -> f64 {
         self.parameters_to_r_seconds
     }
 
-    /// What counts of it.
+    /// Returns the main figures in one line.
     pub(super) fn in_short(&self) -> String {
         format!(
             "{}: factor and solve {} s, parameters to R {} s",
@@ -202,7 +202,7 @@ impl Run<'_> {
         }))
     }
 
-    /// One run that does not count, which finds the rule that survives, and those that do.
+    /// Runs once uncounted, which finds the rule that succeeds, and then the counted runs.
     fn timings(
         &self,
         input: &Input,

@@ -25,24 +25,24 @@ use crate::{Error, Watch, check};
 
 /// The rule of the factorisations in little memory.
 const MEMORY_RULE: &str = "hp1:band=2";
-/// Launches of which the host's times are taken.
+/// Number of launches for the host's times.
 const LATENCIES: usize = 1000;
-/// Rules of the factorisations in which CPU workers help: where they can most, and where a wrong
-/// decision costs most.
+/// Rules of the factorisations with CPU workers: the one that gains most, and the one for which a
+/// wrong decision costs most.
 const TOGETHER_RULES: [&str; 2] = ["fp32", MEMORY_RULE];
 
-/// Who is told of measurements: `progress` of how far they are, `save` of the figures whenever
-/// there are more, `watch` of tasks that may be cancelled; and `run`, the run that the figures are
-/// of.
+/// Callbacks of measurements: `progress` receives the progress, `save` the figures whenever there
+/// are more, `watch` tasks that may be cancelled. `run` describes the run that the figures belong
+/// to.
 #[derive(Clone, Copy)]
 pub struct Listeners<'a> {
-    /// How far it is.
+    /// Receiver of the progress.
     pub progress: &'a dyn Observer,
     /// The figures so far.
     pub save: &'a dyn Fn(&Figures),
     /// Tasks that may be cancelled.
     pub watch: Watch<'a>,
-    /// Where and when it is measured.
+    /// Place and time of the measurement.
     pub run: &'a Provenance,
 }
 
@@ -82,7 +82,7 @@ fn libraries(driver: &dyn Driver) -> Vec<(&'static str, String)> {
     Library::ALL.into_iter().filter_map(version).collect()
 }
 
-/// What is being measured, and what has been.
+/// State of the measurements.
 pub(super) struct Run<'a> {
     pub(super) bench: GpuBench,
     pub(super) sizes: &'a Sizes,
@@ -90,7 +90,7 @@ pub(super) struct Run<'a> {
     pub(super) capability: (u32, u32),
     pub(super) figures: Figures,
     pub(super) budget: Budget,
-    /// What factorisations in tiles have taught.
+    /// Models from the tiled factorisations.
     models: Arc<Models>,
     /// Those factorisations, as they come in the figures.
     ran: Vec<(TiledBench, TiledRun)>,
@@ -131,8 +131,8 @@ impl Run<'_> {
         self.sizes.tuning.of(Gpu::new(Arc::clone(&self.bench.driver), number))
     }
 
-    /// How many runs of this kind and size find time behind so many that do not count; a line where
-    /// there are fewer than were requested, or none.
+    /// Returns the number of runs of this kind and size for which there is time after the uncounted
+    /// ones. Adds a line if there are fewer than requested, or none.
     pub(super) fn affordable(&mut self, what: &str, kind: &str, size: f64, uncounted: usize) -> Option<u16> {
         let most = usize::from(self.sizes.repeats.max(1));
         let repeats = self.budget.repeats(kind, size, most, uncounted);
@@ -155,7 +155,8 @@ impl Run<'_> {
         (self.listeners.save)(&self.figures);
     }
 
-    /// What a measurement gave; one that failed is a line, one that Ctrl-C ended is an error.
+    /// Returns the result of a measurement. A failure is a line, a cancellation by Ctrl-C is an
+    /// error.
     pub(super) fn tried<T>(
         &mut self,
         what: &str,
@@ -177,7 +178,7 @@ impl Run<'_> {
         Ok(self.tried(what, memory)?.map(|(free, total)| free.saturating_sub(total / 20)))
     }
 
-    /// Whether so many bytes fit that; a line, if they do not.
+    /// Returns true if this number of bytes fits the free memory, and adds a line if not.
     pub(super) fn fits(&mut self, what: &str, needed: u64) -> Result<bool, Error> {
         let Some(usable) = self.usable(what)? else { return Ok(false) };
         if needed > usable {
@@ -315,8 +316,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What virtual time says of each factorisation in tiles, on the platform that they have
-    /// taught.
+    /// Predicts each tiled factorisation in virtual time, on the platform of their measurements.
     fn predictions(&mut self) -> Result<(), Error> {
         if self.ran.is_empty() {
             return Ok(());
@@ -420,7 +420,7 @@ impl Run<'_> {
 
     /// A factorisation in tiles, as often as there is time for; `None`: a line says why.
     fn factored(&mut self, what: &str, bench: &TiledBench, gpus: &[Gpu]) -> Result<Option<TiledRun>, Error> {
-        // What moves, and who helps, changes what it takes.
+        // Transfers and CPU workers change its time.
         let least = gpus.iter().map(Gpu::bytes).min().unwrap_or(0);
         let kind = match bench.bytes() {
             Ok(whole) if least < whole => format!("tiled {} in {least} of {whole}", bench.rule),
@@ -437,8 +437,8 @@ impl Run<'_> {
         self.tried(what, measured)
     }
 
-    /// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same
-    /// bits.
+    /// Factors in its whole memory, in 30 % of the bytes of the matrix, and on parts of the GPU:
+    /// the bits are the same.
     fn little_memory(&mut self) -> Result<(), Error> {
         let n = self.sizes.out_of_core;
         let bench = self.tiled_bench(n, MEMORY_RULE.parse()?, true);

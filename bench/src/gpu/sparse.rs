@@ -25,12 +25,12 @@ use crate::{Error, median, on_gpus};
 /// Products of one replay.
 const PRODUCTS: usize = 10;
 /// Replays that do not count. In the first one the matrix comes to the GPU; five go task by task
-/// and five in one launch before the runtime keeps the faster of the two ways
+/// and five in one launch before the runtime keeps the faster of the two methods
 /// (`DeviceGraphs::Measured`), as it does in a solver's first steps.
 const BEFORE: usize = 12;
 
-/// How a matrix is stored: block size, formats, accuracy (criterion `nw`). The others of a matrix
-/// are compared with its first.
+/// Storage of a matrix: block size, formats, accuracy (criterion `nw`). The other storages of a
+/// matrix are compared with its first.
 type Storage = (usize, FormatSet, &'static str);
 const FLOW: &[Storage] = &[
     (1, FormatSet::Fp64, "2^-53"),
@@ -50,26 +50,26 @@ pub struct SparseSizes {
     pub elements: [usize; 3],
 }
 
-/// Products with one matrix, stored one way; medians.
+/// Results of products with one matrix in one storage; medians.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SparseFigures {
     matrix: &'static str,
     rows: usize,
     nonzeros: usize,
-    /// Of blocks.
+    /// Block size.
     block_size: usize,
     set: &'static str,
     eps: &'static str,
-    /// Of the matrix as it is stored.
+    /// Bytes of the stored matrix.
     bytes: u64,
-    /// Of one product.
+    /// Time of one product.
     seconds: f64,
     /// The matrix, `x` and `y` once each, by that time.
     bytes_per_second: f64,
-    /// Beside copying within the GPU's memory, bytes read and written; `null`: that was not
-    /// measured.
+    /// Rate relative to copies within the GPU's memory, bytes read and written; `null` if that was
+    /// not measured.
     of_copy: Option<f64>,
-    /// How many times as fast as in `f64`; `null`: that was not measured.
+    /// Speedup over `f64`; `null` if that was not measured.
     x_fp64: Option<f64>,
     #[serde(flatten)]
     conditions: Conditions,
@@ -107,7 +107,7 @@ impl SparseFigures {
         format!("{} {}{blocks}", self.set, self.eps)
     }
 
-    /// What counts of it.
+    /// Returns the main figures in one line.
     pub(super) fn in_short(&self) -> String {
         let of_copy = self.of_copy.map_or_else(String::new, |x| format!(" ({} of copies)", digits(x)));
         format!("{} {} {} GB/s{of_copy}", self.matrix, self.stored(), digits(self.bytes_per_second / 1e9))
@@ -182,8 +182,8 @@ impl Run<'_> {
         }))
     }
 
-    /// Bytes of the matrix, and seconds of a product, once the runtime knows how to replay it; some
-    /// replays, one behind the other, are timed as one.
+    /// Returns the bytes of the matrix, and the seconds of a product after the runtime has learned
+    /// how to replay it. Some replays in sequence are timed as one.
     fn multiplied(
         &self,
         a: &Csr,

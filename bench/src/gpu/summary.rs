@@ -1,4 +1,4 @@
-//! What counts of the figures, in about ten lines.
+//! Summary of the figures in about ten lines.
 
 use super::figures::{Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, WithCpuFigures};
 use super::reconstructors::TorFigures;
@@ -68,7 +68,7 @@ fn fastest_factor(size: &SizeFigures) -> Option<String> {
     Some(format!("{}: {} s, {} Tflop/s{beside}{limit}", best.rule, digits(best.seconds), digits(best.tflops)))
 }
 
-/// How far virtual time is off, from the least to the largest.
+/// Returns the range of predicted / measured times in virtual time.
 fn predicted(figures: &Figures) -> Option<String> {
     let tiled = figures.cholesky.iter().flat_map(|size| &size.tiled);
     let mut all: Vec<f64> = tiled.filter_map(|row| row.predicted_by_measured).collect();

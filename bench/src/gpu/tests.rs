@@ -1,4 +1,4 @@
-//! All of it on GPUs that are not there.
+//! Tests of all measurements on mock GPUs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use zellige_tor::covariance::device::SOURCE;
 use super::*;
 use crate::tests::{NOBODY, run};
 
-/// With every kernel that is measured.
+/// Returns a mock with every measured kernel.
 fn twins() -> Option<MockBuilder> {
     zellige_twins::mock([SOURCES, SELL_SOURCES, SPARSE_SOURCES].into_iter().flatten().chain([&SOURCE]))
 }
@@ -57,7 +57,7 @@ fn listeners<'a>(run: &'a Provenance, save: &'a dyn Fn(&Figures)) -> Listeners<'
     Listeners { progress: &Silent, save, watch: NOBODY, run }
 }
 
-/// What was measured to the end.
+/// Measures everything and checks that it is complete.
 fn complete(driver: &Arc<dyn Driver>, sizes: &Sizes) -> Figures {
     let (figures, measured) = measure(driver, 0, sizes, listeners(&run(), &|_| ())).unwrap();
     measured.unwrap();

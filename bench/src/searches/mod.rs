@@ -1,5 +1,5 @@
-//! Many searches of the same events compared with the full one: the tables of the thesis behind
-//! `docs/explanation/psa.md`, on a basis of one's own.
+//! Comparison of many searches of the same events with the full one: the tables of the thesis cited
+//! in `docs/explanation/psa.md`, on the user's own basis.
 
 pub mod report;
 
@@ -19,7 +19,7 @@ use zellige_runtime::Runtime;
 /// Pending events at most.
 const MOST_PENDING: usize = 4096;
 
-/// What the thesis says of a search (%): the same point, within 5 mm, beyond 20 mm.
+/// Published figures of a search (%): the same point, within 5 mm, beyond 20 mm.
 pub type Published = [Option<f64>; 3];
 
 /// A search to be compared.
@@ -27,12 +27,12 @@ pub type Published = [Option<f64>; 3];
 pub struct Variant {
     /// Its name.
     pub name: &'static str,
-    /// How it searches.
+    /// Plan of the search.
     pub plan: Plan,
-    /// What is published of it with hit segment and core.
+    /// Published figures with hit segment and core.
     pub hit_core: Published,
-    /// What is published of it where neither events nor channels are named (Table 5.1); the
-    /// prototype's figures are near them with the neighbours.
+    /// Published figures for which neither events nor channels are named (Table 5.1); the
+    /// prototype's figures with the neighbours are near them.
     pub neighbours: Published,
 }
 
@@ -96,7 +96,7 @@ pub fn variants() -> Vec<Variant> {
 pub struct Sample {
     /// Noise of a sample (keV rms).
     pub noise: f64,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// The events.
     pub events: Events,
@@ -109,7 +109,7 @@ pub struct Run {
     pub variant: Option<usize>,
     /// The channels that were compared.
     pub channels: ChannelSet,
-    /// Which of the samples.
+    /// Index of the sample.
     pub sample: usize,
     /// Wall time of an event with all workers (us).
     pub microseconds: f64,
@@ -171,7 +171,7 @@ fn search_all(
     samples.iter().map(|sample| search(&mut flow, &sample.events, channels)).collect()
 }
 
-/// Each event with the energy and the segment that it really has.
+/// Searches each event with its true energy and segment.
 fn search(flow: &mut Flow<'_, '_>, events: &Events, channels: ChannelSet) -> Result<Found, Error> {
     let (begin, mut answers) = (Instant::now(), Vec::with_capacity(events.count()));
     let samples = events.sampling.samples;
@@ -236,13 +236,13 @@ pub struct Row {
     pub noise: f64,
     /// Events of all seeds.
     pub events: usize,
-    /// With the reference's point (%).
+    /// Share with the reference's point (%).
     pub same: Range,
-    /// Within 5 mm of it (%).
+    /// Share within 5 mm of it (%).
     pub near: Range,
-    /// Beyond 20 mm of it (%).
+    /// Share beyond 20 mm of it (%).
     pub far: Range,
-    /// What is published: same, near, far (%).
+    /// Published figures: same, near, far (%).
     pub published: Published,
     /// Distance from the truth.
     pub truth: Distance,

@@ -1,4 +1,4 @@
-//! What adaptive storage of one matrix costs and gives, for several sets, accuracies and criteria:
+//! Cost and accuracy of adaptive storage of one matrix, for several sets, accuracies and criteria:
 //! the figures of the thesis' tables.
 
 pub mod report;
@@ -22,21 +22,21 @@ fn parameter(name: &'static str, problem: impl Into<String>) -> Error {
     Error::Parameter { name, problem: problem.into() }
 }
 
-/// How nonzeros are arranged.
+/// Layout of the nonzeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// A matrix by rows for each format ([`ThesisMatrix`]).
+    /// A CSR matrix for each format ([`ThesisMatrix`]).
     Thesis,
     /// Tiles of single nonzeros ([`TiledMatrix`]).
     Tiled,
-    /// Tiles of blocks; of the block sizes 2, 3 and 4 that which is expected to be fastest.
+    /// Tiles of blocks, with the block size 2, 3 or 4 that is predicted to be fastest.
     Bsr,
-    /// Tiles of what is expected to be fastest.
+    /// Tiles with the storage that is predicted to be fastest.
     Auto,
 }
 
 impl Layout {
-    /// All of them.
+    /// All layouts.
     pub const ALL: [Self; 4] = [Self::Thesis, Self::Tiled, Self::Bsr, Self::Auto];
 
     /// The name that [`FromStr`] reads back.
@@ -74,10 +74,10 @@ enum Timed<'a> {
     Tiled(TiledMatrix, TiledMatrix),
 }
 
-/// One way to store a matrix, and what came of it.
+/// Results for one storage of a matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The formats there were.
+    /// The set of formats.
     pub set: FormatSet,
     /// The layout; of blocks with the block size, as `bsr3`.
     pub layout: String,
@@ -91,11 +91,11 @@ pub struct Row {
     pub positive: BTreeMap<String, u64>,
     /// Bytes of the buckets that have nonzeros.
     pub bytes: u64,
-    /// The same with the row pointers of all buckets of the set.
+    /// Bytes with the row pointers of all buckets of the set.
     pub bytes_all_rowptr: u64,
     /// `bytes` in percent of CSR in FP64.
     pub percent: f64,
-    /// Of the product with [`Survey::x`].
+    /// Backward error of the product with [`Survey::x`].
     pub error: BackwardError,
     /// The largest bound of a row, `max_i B_i` ([`error_bound`]).
     pub bound: f64,
@@ -108,27 +108,26 @@ pub struct Row {
     pub seconds: (f64, f64),
 }
 
-/// What is requested.
+/// Parameters of a survey.
 #[derive(Clone, Debug)]
 pub struct Survey<'a> {
     /// The layout of all.
     pub layout: Layout,
-    /// The sets of formats; none for that which is expected to be fastest.
+    /// The sets of formats; none for the one that is predicted to be fastest.
     pub sets: &'a [Option<FormatSet>],
     /// The accuracies.
     pub accuracies: &'a [Accuracy],
     /// The criteria: [`Criterion::name`]s.
     pub criteria: &'a [&'a str],
-    /// How nonzeros are rounded.
+    /// Rounding of the nonzeros.
     pub rounding: Rounding,
-    /// Whether what does not matter is left out.
+    /// True if negligible nonzeros are dropped.
     pub drops: bool,
-    /// What is multiplied, and what `cw-exact` goes by; none: ones.
+    /// Vector that is multiplied, and that `cw-exact` uses; none for ones.
     pub x: Option<&'a [f64]>,
-    /// Threads that share each product that is timed, and for which what is expected to be fastest
-    /// is.
+    /// Threads of each timed product; the predictions of the fastest storage are for this number.
     pub workers: usize,
-    /// Products that are timed of each.
+    /// Number of timed products of each storage.
     pub repeats: usize,
 }
 
@@ -150,11 +149,11 @@ impl Survey<'_> {
         self.len() == 0
     }
 
-    /// Stores the matrix in every requested way; `done` is told after each.
+    /// Stores the matrix in every requested way, and calls `done` after each.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for a vector of
-    /// another length.
+    /// [`Error::Parameter`] for inconsistent parameters, [`Error::Shape`] for a vector of another
+    /// length.
     pub fn run(&self, a: &Csr, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, Error> {
         let x = self.x.map_or_else(|| vec![1.0; a.columns()], <[f64]>::to_vec);
         let exact = ExactProduct::of(a, &x)?;
@@ -202,7 +201,7 @@ impl Survey<'_> {
                 }
                 let ways = (sizes, sets);
                 let way = fastest(a, ways, criterion, accuracy, self.rounding, self.workers.max(1))?;
-                // Where nothing is requested, what is slower than `f64` is none.
+                // If nothing is requested, a storage slower than `f64` is not used.
                 let is_free = set.is_none() && self.layout == Layout::Auto;
                 Ok(if is_free {
                     self.unless_slower(a, way, criterion, accuracy)?
@@ -305,8 +304,8 @@ impl Timed<'_> {
         }
     }
 
-    /// What each of so many workers does for the product, and for the one in `f64`: its rows, into
-    /// memory of its own.
+    /// Returns the work of each of `workers` workers for the product, and for the one in `f64`: its
+    /// rows, written to memory of its own.
     fn shares<'s>(&'s self, workers: usize, x: &'s [f64]) -> [Vec<Share<'s>>; 2] {
         fn of<'s>(rows: usize, mut work: impl FnMut(&mut [f64]) + Send + 's) -> Share<'s> {
             let mut y = vec![0.0; rows];
@@ -338,7 +337,7 @@ impl Timed<'_> {
         }
     }
 
-    /// Of each format; and what is left out.
+    /// Returns the counts of each format, and the number of dropped nonzeros.
     fn counts(&self) -> (Vec<(PackedFormat, u64, u64)>, u64) {
         match self {
             Timed::Thesis(matrix, _) => (matrix.counts(), matrix.dropped()),

@@ -1,4 +1,4 @@
-//! What storing a matrix in several ways costs, as a page: the pictures of the thesis' chapters 3
+//! Report of the cost of storing a matrix in several formats: the figures of the thesis' chapters 3
 //! and 4.
 
 use std::fmt::Write;
@@ -40,7 +40,7 @@ fn panels(rows: &[Row], title: &str, value: impl Fn(&Row) -> f64) -> String {
     of_accuracies(rows, |rows, criteria| bars(rows, criteria, most, title, &value))
 }
 
-/// What is drawn of the rows of each accuracy, and the colours of their criteria.
+/// Draws the rows of each accuracy, with a legend of the colours of their criteria.
 fn of_accuracies(rows: &[Row], draw: impl Fn(&[&Row], &[String]) -> String) -> String {
     let accuracies = distinct(rows.iter().map(|row| row.accuracy.to_string()));
     let criteria = distinct(rows.iter().map(|row| row.criterion.to_owned()));

@@ -1,4 +1,4 @@
-//! What `zellige spmv` writes as JSON.
+//! JSON output of `zellige spmv`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::Row;
 pub struct SpmvResult {
     /// The formats.
     pub set: String,
-    /// How they were chosen.
+    /// Criterion of the choice of formats.
     pub criterion: &'static str,
     /// The storage layout.
     pub layout: String,
@@ -24,7 +24,7 @@ pub struct SpmvResult {
     pub positive: BTreeMap<String, u64>,
     /// Bytes of the matrix.
     pub bytes: u64,
-    /// The same with a row pointer for every format, as the thesis counts them.
+    /// Bytes with a row pointer for every format, as the thesis counts them.
     pub bytes_all_rowptr: u64,
     /// `bytes` in percent of CSR in FP64.
     pub percent: f64,

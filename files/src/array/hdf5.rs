@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::{ends, wrong};
 use crate::{ReadError, foreign};
 
-/// What names of such files end in.
+/// Endings of the names of such files.
 pub(super) const ENDINGS: [&str; 4] = ["h5", "hdf5", "hdf", "lh5"];
 
 /// The HDF5 file that a path names or leads into.
@@ -38,7 +38,7 @@ pub fn unit(path: &Path) -> Option<String> {
     unit_of(path, file, name(path, file))
 }
 
-/// Whether this is a file in HDF5, by its first bytes; one without any is taken at its name.
+/// Returns true if this is an HDF5 file by its first bytes, or a file with one of the endings.
 pub(super) fn is_file(path: &Path) -> bool {
     foreign::begins(path, foreign::HDF5) || ends(path, &ENDINGS) && path.is_file()
 }
@@ -72,7 +72,7 @@ mod with_library {
     use super::*;
     use crate::{WriteError, array, write_whole_by_name};
 
-    /// What filters of the library make of a byte at most: deflating.
+    /// Largest expansion of a byte by filters of the library: deflating.
     const MOST_RATIO: u64 = 1032;
 
     pub(super) fn read(path: &Path, file: &Path, name: Option<PathBuf>) -> Result<Vec<u8>, ReadError> {
@@ -174,7 +174,7 @@ mod with_library {
         /// Writes a file through `body` and puts it in place only if everything worked.
         ///
         /// # Errors
-        /// Those of the file; nothing is left behind.
+        /// Errors of the file; then nothing is written.
         pub fn write(
             path: &Path,
             body: impl FnOnce(&mut Writer) -> io::Result<()>,

@@ -37,8 +37,8 @@ pub trait Number: AutoSerialize + Serialize + Deserialize + Copy {}
 
 impl<T: AutoSerialize + Serialize + Deserialize + Copy> Number for T {}
 
-/// Whether a path names an array: a file by its first bytes or its ending, or an array in such a
-/// file.
+/// Returns true if a path names an array: a file by its first bytes or its ending, or an array in
+/// such a file.
 pub fn is_array(path: &Path) -> bool {
     let is_archive = |path: &Path| npz::is_archive(path) || hdf5::is_file(path);
     ends(path, &["npy"])
@@ -46,15 +46,15 @@ pub fn is_array(path: &Path) -> bool {
         || path.ancestors().any(|path| ends(path, &["npz"]) || ends(path, &hdf5::ENDINGS) || is_archive(path))
 }
 
-/// Whether a name has one of these endings.
+/// Returns true if a name has one of these endings.
 fn ends(path: &Path, endings: &[&str]) -> bool {
     path.extension().is_some_and(|end| endings.iter().any(|known| end.eq_ignore_ascii_case(known)))
 }
 
-/// Writes an array with these sides, in C order; there must be as many values as they hold.
+/// Writes an array with these sides in C order. The number of values must match the sides.
 ///
 /// # Errors
-/// Those of the file; nothing is left behind.
+/// Errors of the file; then nothing is written.
 pub fn write<T: Number>(
     path: &Path,
     sides: &[usize],
@@ -88,7 +88,7 @@ fn put<T: Number>(
     npy.finish()
 }
 
-/// What can be read from any place on.
+/// A seekable source of bytes.
 trait Bytes: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> Bytes for T {}
@@ -100,7 +100,7 @@ type Npy = NpyFile<BufReader<Box<dyn Bytes>>>;
 pub struct Numbers {
     /// Real parts.
     pub re: Vec<f64>,
-    /// As many imaginary parts; none where the type has none.
+    /// Imaginary parts, as many as real parts; none if the type has none.
     pub im: Option<Vec<f64>>,
 }
 
@@ -110,7 +110,7 @@ pub struct Array {
     npy: Npy,
     kind: String,
     sides: Vec<usize>,
-    /// Where its values begin.
+    /// Offset of its values (bytes).
     begin: u64,
     /// Only the header has been read: values are in an archive.
     is_packed: bool,
@@ -119,12 +119,12 @@ pub struct Array {
 /// Bytes that hold the header of any array of numbers.
 const MOST_HEAD: u64 = 4096;
 
-/// What is said of a path with this problem.
+/// Returns the error for a path with this problem.
 fn wrong(path: &Path, offset: Option<u64>, problem: impl Into<String>) -> ReadError {
     ReadError::Content { path: path.to_owned(), offset, problem: problem.into() }
 }
 
-/// What is said of a file that is no array of numbers.
+/// Returns the error for a file that is no array of numbers.
 fn no_array(path: &Path, head: &[u8]) -> ReadError {
     if let Some(problem) = npy::refused(head) {
         return wrong(path, None, problem);
@@ -148,7 +148,7 @@ impl Array {
     /// [`ReadError::File`] where it cannot be read, [`ReadError::Content`] where it is no array of
     /// numbers or its file is shorter or longer than it should be.
     pub fn open(path: &Path) -> Result<Array, ReadError> {
-        // What is compressed is unpacked when its shape is the right one.
+        // Compressed data are unpacked when the shape is the right one.
         if let Some(head) = npz::member(path, MOST_HEAD) {
             let npz::Member { bytes, length } = head?;
             let array = Array::of_bytes(path, Box::new(Cursor::new(bytes)), length)?;
@@ -262,7 +262,7 @@ impl Array {
         &self.kind
     }
 
-    /// Where the values begin in the file (bytes).
+    /// Returns the offset of the values in the file (bytes).
     pub fn begin(&self) -> u64 {
         self.begin
     }

@@ -7,14 +7,14 @@ use std::io::{self, Read, Seek};
 /// A header of more bytes than this belongs to no array of numbers.
 const LONGEST_HEADER: u64 = 1024;
 
-/// What is said of other files.
+/// Problem of files that are no npy file.
 pub(super) const NO_ARRAY: &str = "no npy file of an array in memory: it begins otherwise, or is cut off";
 
-/// Where the values of an npy file begin (bytes); none for what is no such file. The reader is at
-/// its beginning before, and again afterwards.
+/// Returns the offset of the values of an npy file (bytes), or none if it is no such file. The
+/// reader is at its beginning before and after the call.
 ///
 /// # Errors
-/// Those of the reader.
+/// Errors of the reader.
 pub(super) fn begin(reader: &mut (impl Read + Seek), size: u64) -> io::Result<Option<u64>> {
     let mut head = [0; 12];
     if size < head.len() as u64 {
@@ -36,7 +36,8 @@ pub(super) fn begin(reader: &mut (impl Read + Seek), size: u64) -> io::Result<Op
     Ok((is_flat(text) && numbers_fit(text)).then_some(fixed + length))
 }
 
-/// What is wrong with a header of npy that [`begin`] or the reader refuses, where it says so.
+/// Describes the problem of an npy header that [`begin`] or the reader refuses, if the header shows
+/// it.
 pub(super) fn refused(head: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(head.strip_prefix(b"\x93NUMPY")?);
     let descr = text.split_once("'descr':")?.1.trim_start();
@@ -67,13 +68,13 @@ pub(super) fn unread(kind: &str) -> Option<String> {
     })
 }
 
-/// Whether a header has no more brackets than an array of numbers needs.
+/// Returns true if a header has no more brackets than an array of numbers needs.
 fn is_flat(header: &[u8]) -> bool {
     let count = |bracket: u8| header.iter().filter(|&&byte| byte == bracket).count();
     count(b'{') <= 1 && count(b'(') <= 1 && count(b'[') == 0
 }
 
-/// Whether all numbers of a header are decimal, and their product is a number.
+/// Returns true if all numbers of a header are decimal, and their product does not overflow.
 fn numbers_fit(header: &[u8]) -> bool {
     let words = header.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
     let mut numbers = words.filter(|word| word.first().is_some_and(u8::is_ascii_digit));

@@ -13,14 +13,14 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 use super::{Number, cannot, ends, wrong};
 use crate::{ReadError, WriteError, foreign, write_whole};
 
-/// What deflating makes of a byte at most.
+/// Largest expansion of a byte by deflating.
 const MOST_RATIO: u64 = 1032;
 
 /// An array of an archive.
 pub(super) struct Member {
     /// Its bytes, or the first of them.
     pub(super) bytes: Vec<u8>,
-    /// How many it has.
+    /// Number of its bytes.
     pub(super) length: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn member(path: &Path, most: u64) -> Option<Result<Member, ReadError>
     }
 }
 
-/// Whether a file is an archive, by its first bytes; one without any is taken at its name.
+/// Returns true if this is an archive by its first bytes, or a file with the ending `npz`.
 pub(super) fn is_archive(path: &Path) -> bool {
     foreign::begins(path, foreign::ZIP) || ends(path, &["npz"]) && path.is_file()
 }
@@ -109,7 +109,7 @@ impl Writer<'_, '_> {
     /// Writes an archive through `body` and puts it in place only if everything worked.
     ///
     /// # Errors
-    /// Those of the file; nothing is left behind.
+    /// Errors of the file; then nothing is written.
     pub fn write(
         path: &Path,
         body: impl FnOnce(&mut Writer<'_, '_>) -> io::Result<()>,

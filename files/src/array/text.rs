@@ -1,8 +1,8 @@
-//! Columns of numbers as text: as `numpy.savetxt`, spreadsheets and pandas write them.
+//! Columns of numbers as text, in the formats of `numpy.savetxt`, spreadsheets and pandas.
 //!
-//! Numbers stand beside each other with blanks, commas or semicolons between them, one row a line.
-//! Lines that begin with `#` or `%` are comments, and a first line without any number is a heading.
-//! Exponents may have a D; complex numbers are written as Python writes them, `(1+2j)`.
+//! Each line is a row of numbers, separated by blanks, commas or semicolons. Lines that begin with
+//! `#` or `%` are comments, and a first line without any number is a heading. Exponents may have a
+//! D. Complex numbers are written as in Python, `(1+2j)`.
 
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::ReadError;
 
 /// Longer lines are no numbers.
 const LONGEST_LINE: u64 = 1 << 26;
-/// How much of a wrong word an error shows.
+/// Number of characters of a wrong word in an error.
 const SHOWN: usize = 40;
 
 /// Reads rows of numbers, in C order, with their number of rows and columns.
@@ -91,7 +91,7 @@ fn words(text: &str, separator: Option<char>) -> Vec<&str> {
     }
 }
 
-/// What is meant as a number, so that a first line with it is no heading.
+/// Returns true if a word is meant as a number, so that a first line with it is no heading.
 fn is_number_like(word: &str) -> bool {
     let word = word.trim_start_matches(['(', '+', '-', '.']);
     word.starts_with(|c: char| c.is_ascii_digit())

@@ -9,7 +9,7 @@ use crate::driver::Address;
 pub enum Arg {
     /// An array that is only read: where, and its bytes.
     Read(Address, u64),
-    /// An array of which every byte is overwritten.
+    /// An array that is overwritten completely.
     Write(Address, u64),
     /// An array that is read and written.
     Update(Address, u64),
@@ -25,7 +25,7 @@ pub enum Arg {
     F64(f64),
 }
 
-/// What numbers of a matrix are.
+/// Number type of the entries of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     /// 64 bits.
@@ -59,20 +59,20 @@ pub struct Matrix {
     pub at: Address,
     /// Entries from one column to the next.
     pub ld: u32,
-    /// What its numbers are.
+    /// Number type of its entries.
     pub element: Element,
 }
 
-/// Whether an operand is taken as it lies.
+/// Transposition of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transpose {
-    /// As it lies.
+    /// Not transposed.
     No,
     /// Transposed.
     Yes,
 }
 
-/// In what products are summed.
+/// Precision of the sums of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compute {
     /// f64.
@@ -85,7 +85,7 @@ pub enum Compute {
     F16,
 }
 
-/// Where the factors of a product are; where beta is 0, C is not read.
+/// Factors of a product. If beta is 0, C is not read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Factors {
     /// Known on the host.
@@ -95,8 +95,8 @@ pub enum Factors {
         /// Factor of C.
         beta: f64,
     },
-    /// In device memory: alpha, then beta, two `f32`, read when the product runs. Only where sums
-    /// are held in f32 ([`Compute::F32`], [`Compute::Tf32`]).
+    /// In device memory: alpha, then beta, two `f32`, read when the product runs. Supported only
+    /// for sums in f32 ([`Compute::F32`], [`Compute::Tf32`]).
     Device(Address),
 }
 
@@ -126,17 +126,17 @@ pub struct Gemm {
     pub b: Matrix,
     /// C.
     pub c: Matrix,
-    /// In what the sums are held.
+    /// Precision of the sums.
     pub compute: Compute,
 }
 
-/// As many products of one shape, with the same factors, as there are addresses: `a`, `b`, `c` of
-/// `shape` are those of the first.
+/// Several products of one shape with the same factors, one for each entry of `at`. The addresses
+/// of `a`, `b`, `c` in `shape` are those of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchedGemm<'a> {
-    /// What all have in common.
+    /// Shape, factors and precision of all products.
     pub shape: Gemm,
-    /// Where A, B and C of each lie.
+    /// Addresses of A, B and C of each product.
     pub at: &'a [[Address; 3]],
 }
 
@@ -152,7 +152,7 @@ pub enum Side {
 /// Solves with a lower triangular `L`, its diagonal not unit: `B` of `m x n` becomes `X`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trsm {
-    /// Where L stands.
+    /// Side of L.
     pub side: Side,
     /// op of L.
     pub op: Transpose,

@@ -1,8 +1,9 @@
-//! Which descriptions every driver takes: what one refuses, the other refuses in the same words.
+//! Checks of descriptions that all drivers share: they reject the same calls with the same
+//! messages.
 
 use crate::call::{BatchedGemm, Compute, Element, Factors, Gemm, Matrix, Potrf, Side, Syrk, Transpose, Trsm};
 
-/// To how many entries fp8 products are laid out (16-byte vectors).
+/// Multiple of entries to which fp8 products are laid out (16-byte vectors).
 const FP8_STEP: u32 = 16;
 
 impl Matrix {
@@ -60,7 +61,7 @@ impl Gemm {
         self.a.element == Element::F8E4M3
     }
 
-    /// What is wrong with it.
+    /// Checks the description. The error says what is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
         let (rows, columns) = self.shape_a();
         self.a.check("A", rows, columns)?;
@@ -125,7 +126,7 @@ impl Gemm {
 }
 
 impl BatchedGemm<'_> {
-    /// What is wrong with it; 8-bit operands are multiplied one product at a time.
+    /// Checks the description. 8-bit operands are multiplied one product at a time.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.shape.is_fp8() {
             return Err("there is no batched product of 8-bit operands: call them one by one".into());
@@ -136,7 +137,7 @@ impl BatchedGemm<'_> {
         i32::try_from(self.at.len()).map(drop).map_err(|_| format!("{} products are too many", self.at.len()))
     }
 
-    /// One of the products.
+    /// Returns the product with operands at these addresses.
     pub(crate) fn product(&self, at: [crate::Address; 3]) -> Gemm {
         let mut gemm = self.shape;
         [gemm.a.at, gemm.b.at, gemm.c.at] = at;
@@ -160,7 +161,7 @@ impl Trsm {
         }
     }
 
-    /// What is wrong with it.
+    /// Checks the description. The error says what is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_real(&[self.l.element, self.b.element])?;
         self.l.check("L", self.order(), self.order())?;
@@ -169,7 +170,7 @@ impl Trsm {
 }
 
 impl Syrk {
-    /// What is wrong with it.
+    /// Checks the description. The error says what is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_real(&[self.a.element, self.c.element])?;
         self.a.check("A", self.n, self.k)?;
@@ -178,7 +179,7 @@ impl Syrk {
 }
 
 impl Potrf {
-    /// What is wrong with it, where so many bytes of working space are needed.
+    /// Checks the description against the `needed` bytes of working space.
     pub(crate) fn check(&self, needed: u64) -> Result<(), String> {
         check_real(&[self.a.element])?;
         self.a.check("A", self.n, self.n)?;

@@ -12,13 +12,13 @@ const MAGIC: &[u8; 16] = b"zellige kernel 1";
 /// Larger files are not read [B].
 const LARGEST: u64 = 256 << 20;
 
-/// Compiles CUDA C++ with NVRTC, which needs no GPU, and keeps the images in a folder.
+/// Compiles CUDA C++ with NVRTC, which needs no GPU, and caches the images in a folder.
 ///
-/// An image is found again by its source, its name, the architecture, the options and NVRTC's
-/// version, all of which are in its file. A file appears under its name when it is complete; one
-/// that is damaged is compiled again. A folder that cannot be written costs time, nothing else.
-/// Files that a source includes are not looked at: when they change, `name` or an option has to.
-/// NVRTC is found as the system finds libraries: name its folder in `LD_LIBRARY_PATH`.
+/// The key of an image consists of its source, its name, the architecture, the options and NVRTC's
+/// version, all of which are in its file. A file appears under its name only when it is complete,
+/// and a damaged one is compiled again. A folder that cannot be written costs only time. Files that
+/// a source includes are not part of the key: when they change, `name` or an option has to change.
+/// The system's loader finds NVRTC: name its folder in `LD_LIBRARY_PATH`.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     /// `None`: nothing is kept.
@@ -54,7 +54,7 @@ impl Compiler {
         self
     }
 
-    /// One more option for NVRTC, e.g. `--fmad=false`; the architecture is given to
+    /// Adds an option for NVRTC, e.g. `--fmad=false`. The architecture is an argument of
     /// [`compile`](Compiler::compile).
     #[must_use]
     pub fn option(mut self, option: &str) -> Compiler {
@@ -85,14 +85,14 @@ impl Compiler {
     }
 }
 
-/// As the XDG base directory specification says: relative paths are not valid.
+/// Returns the cache folder by the XDG base directory specification: relative paths are not valid.
 fn folder_in(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let caches = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".cache")));
     Some(caches?.join("zellige").join("kernels"))
 }
 
-/// All that an image depends on, each part with its length before it.
+/// Returns the key of an image: everything that it depends on, each part preceded by its length.
 fn key(name: &str, source: &str, arch: &str, options: &[String], version: &str) -> Vec<u8> {
     let parts = [name, source, arch, version].into_iter().chain(options.iter().map(String::as_str));
     parts.flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.bytes())).collect()
@@ -112,7 +112,8 @@ fn file_name(name: &str, arch: &str, key: &[u8]) -> String {
     format!("{}-{}-{:016x}.image", short(name), short(arch), hash(key))
 }
 
-/// What a file holds: the magic line, the lengths and hash of what follows, the key, the image.
+/// Returns the contents of a file: the magic line, the lengths and hash of the rest, the key, the
+/// image.
 fn packed(key: &[u8], image: &[u8]) -> Vec<u8> {
     let body = [key, image].concat();
     let head = [key.len() as u64, image.len() as u64, hash(&body)].map(u64::to_le_bytes).concat();

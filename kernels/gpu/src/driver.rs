@@ -44,13 +44,13 @@ token! {
     Event;
     /// Kernels loaded onto one GPU.
     Module;
-    /// One kernel of a module.
+    /// A kernel of a module.
     Kernel;
     /// Launches that are launched together.
     Graph;
 }
 
-/// One end of a copy.
+/// Source or destination of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Host memory.
@@ -59,15 +59,15 @@ pub enum Place {
     Gpu(u32, Address),
 }
 
-/// A machine's GPUs.
+/// The GPUs of a machine.
 ///
-/// Operations on a stream are asynchronous: a call returns once they are queued, and what goes
-/// wrong later is told by a later call ([`is_done`](Driver::is_done), [`wait`](Driver::wait)). All
-/// calls may come from any thread; calls that name one stream come from one thread at a time.
+/// Operations on a stream are asynchronous: a call returns once they are queued. Later errors are
+/// reported by a later call ([`is_done`](Driver::is_done), [`wait`](Driver::wait)). All calls may
+/// come from any thread. Calls that name the same stream must come from one thread at a time.
 ///
 /// # Safety of the unsafe calls
-/// Memory that an operation names must exist, and nobody else may use it in a way that conflicts,
-/// from the call until the operation has ended, as seen through events or the order of streams.
+/// Memory that an operation names must exist, and must not be used in a conflicting way, from the
+/// call until the operation has ended, as seen through events or the order of streams.
 pub trait Driver: Send + Sync + fmt::Debug {
     /// The GPUs, by number; some may not work.
     fn gpus(&self) -> &[GpuInfo];
@@ -77,7 +77,7 @@ pub trait Driver: Send + Sync + fmt::Debug {
         (0..self.gpus().len() as u32).filter(|gpu| self.memory(*gpu).is_ok()).collect()
     }
 
-    /// Whether a library can be used.
+    /// Returns the state of a library.
     fn library(&self, library: Library) -> LibraryState;
 
     /// Free and total bytes of a GPU's memory.
@@ -102,8 +102,8 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// routine on it until it is destroyed; 0 for a GPU that is not there. Nobody allocates them.
     fn stream_workspace(&self, gpu: u32) -> u64;
 
-    /// Has the libraries that are there make what they keep on a GPU for all streams, so that
-    /// [`memory`](Driver::memory) tells what they leave. Once for each GPU; later calls do nothing.
+    /// Makes the available libraries allocate their memory on a GPU that all streams share, so that
+    /// [`memory`](Driver::memory) returns the rest. Once for each GPU; later calls do nothing.
     fn load_libraries(&self, gpu: u32) -> Result<(), GpuError> {
         let _ = gpu;
         Ok(())
@@ -112,30 +112,31 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// A new stream on a GPU; `urgent`: its operations go first where the GPU can choose.
     fn create_stream(&self, gpu: u32, urgent: bool) -> Result<Stream, GpuError>;
 
-    /// Gives a stream up, once what is queued has ended.
+    /// Destroys a stream once its queued operations have ended.
     fn destroy_stream(&self, stream: Stream);
 
-    /// Waits until all that is queued has ended.
+    /// Waits until all queued operations have ended.
     fn synchronize(&self, stream: Stream) -> Result<(), GpuError>;
 
     /// A new event of a GPU, done from the start; `timed`: [`elapsed`](Driver::elapsed) can be
     /// asked.
     fn create_event(&self, gpu: u32, timed: bool) -> Result<Event, GpuError>;
 
-    /// Gives an event up.
+    /// Destroys an event.
     fn destroy_event(&self, event: Event);
 
-    /// The event is done once what is queued on the stream now has ended.
+    /// Records an event. It is done once the operations that are queued on the stream now have
+    /// ended.
     fn record(&self, event: Event, stream: Stream) -> Result<(), GpuError>;
 
-    /// What is queued on the stream from now on waits for the event, as last recorded; it may be
-    /// another GPU's.
+    /// Makes operations that are queued on the stream from now on wait for the last record of the
+    /// event, which may belong to another GPU.
     fn wait_event(&self, stream: Stream, event: Event) -> Result<(), GpuError>;
 
-    /// Whether the event is done; the error of what was before it, if that failed.
+    /// Returns true if the event is done, and the error of the operations before it if one failed.
     fn is_done(&self, event: Event) -> Result<bool, GpuError>;
 
-    /// Lets the calling thread wait until the event is done.
+    /// Blocks the calling thread until the event is done.
     fn wait(&self, event: Event) -> Result<(), GpuError>;
 
     /// Seconds between two events that are done.
@@ -214,55 +215,55 @@ pub trait Driver: Send + Sync + fmt::Debug {
         args: &[Arg],
     ) -> Result<(), GpuError>;
 
-    /// One product.
+    /// Queues a matrix product.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn gemm(&self, stream: Stream, gemm: &Gemm) -> Result<(), GpuError>;
 
-    /// Several products of one shape.
+    /// Queues several products of one shape.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn gemm_batched(&self, stream: Stream, gemm: &BatchedGemm<'_>) -> Result<(), GpuError>;
 
-    /// A triangular solve, f32 or f64.
+    /// Queues a triangular solve, f32 or f64.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn trsm(&self, stream: Stream, trsm: &Trsm) -> Result<(), GpuError>;
 
-    /// A symmetric update, f32 or f64.
+    /// Queues a symmetric update, f32 or f64.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn syrk(&self, stream: Stream, syrk: &Syrk) -> Result<(), GpuError>;
 
-    /// A Cholesky factorisation, f32 or f64.
+    /// Queues a Cholesky factorisation, f32 or f64.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn potrf(&self, stream: Stream, potrf: &Potrf) -> Result<(), GpuError>;
 
-    /// Bytes of working space that [`potrf`](Driver::potrf) of this order needs.
+    /// Returns the bytes of working space that [`potrf`](Driver::potrf) of this order needs.
     fn potrf_workspace(&self, stream: Stream, n: u32, element: Element) -> Result<u64, GpuError>;
 
-    /// From here on what is put on the stream is recorded instead of run.
+    /// Begins a capture: operations that are put on the stream are recorded instead of run.
     fn begin_capture(&self, stream: Stream) -> Result<(), GpuError>;
 
-    /// Ends the recording.
+    /// Ends a capture and returns its graph.
     fn end_capture(&self, stream: Stream) -> Result<Graph, GpuError>;
 
-    /// Runs what was recorded.
+    /// Launches a recorded graph.
     ///
     /// # Safety
     /// See the trait, for every operation in the graph.
     unsafe fn launch_graph(&self, stream: Stream, graph: Graph) -> Result<(), GpuError>;
 
-    /// Forgets a recording, once its launches have ended.
+    /// Destroys a graph once its launches have ended.
     fn destroy_graph(&self, graph: Graph);
 
-    /// Whether ranges reach a profiler; where they do not, their names need not be made.
+    /// Returns true if ranges reach a profiler. If not, their names need not be built.
     fn has_ranges(&self) -> bool;
 
     /// Begins a range in profilers' timelines, on the calling thread.

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Errors of GPUs and their libraries.
 
 use crate::info::Library;
 
@@ -8,19 +8,19 @@ pub enum GpuError {
     /// A library is not on this machine, or not usable.
     #[error("{library} is not usable: {reason}; needed for {needed_for}")]
     Missing {
-        /// Which.
+        /// The library.
         library: Library,
-        /// What was tried.
+        /// Reason why it cannot be used.
         reason: String,
-        /// What is switched off without it.
+        /// Functions that are disabled without it.
         needed_for: &'static str,
     },
     /// There is no GPU of this number.
     #[error("there is no GPU {gpu}: {there} found")]
     NoGpu {
-        /// The number asked for.
+        /// The requested number.
         gpu: u32,
-        /// How many there are.
+        /// Number of GPUs.
         there: usize,
     },
     /// Device memory is full.
@@ -28,11 +28,11 @@ pub enum GpuError {
     OutOfMemory {
         /// Its number.
         gpu: u32,
-        /// What was asked for.
+        /// Requested bytes.
         bytes: u64,
     },
-    /// A library has no kernel for a product on this GPU, though it has the type: the product can
-    /// be made in another way.
+    /// A library supports the type of a product but has no kernel for it on this GPU. The product
+    /// can be computed by another method.
     #[error("GPU {gpu}: {call}: the library has no kernel for this product on this GPU")]
     NoKernel {
         /// Its number.
@@ -40,17 +40,17 @@ pub enum GpuError {
         /// The call, by its name in CUDA.
         call: &'static str,
     },
-    /// A call was refused or an operation failed; where `sticky`, the GPU's context is lost with
-    /// all that was in its memory.
+    /// A call was refused or an operation failed. If `sticky`, the GPU's context is lost with
+    /// everything in its memory.
     #[error("GPU {gpu}: {call}: {reason}")]
     Failed {
         /// Its number.
         gpu: u32,
         /// The call, by its name in CUDA.
         call: &'static str,
-        /// What the driver said.
+        /// Message of the driver.
         reason: String,
-        /// Whether everything after it fails too.
+        /// True if all later calls fail too.
         sticky: bool,
     },
     /// A kernel's source does not compile.
@@ -60,7 +60,7 @@ pub enum GpuError {
         source_name: String,
         /// The architecture, e.g. `sm_90`.
         arch: String,
-        /// What the compiler said.
+        /// Output of the compiler.
         log: String,
     },
 }

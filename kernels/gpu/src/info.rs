@@ -1,4 +1,4 @@
-//! What there is: GPUs and libraries.
+//! Descriptions of GPUs and libraries.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use crate::call::{Compute, Element, Gemm};
 pub struct GpuInfo {
     /// E.g. `NVIDIA H200`.
     pub name: String,
-    /// Tells it from others of its kind, also after a restart.
+    /// Unique identifier, which is the same after a restart.
     pub uuid: String,
     /// Bytes of its memory.
     pub memory: u64,
-    /// (major, minor) of what it can do.
+    /// Compute capability, (major, minor).
     pub compute_capability: (u32, u32),
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Its place on the bus, e.g. `0000:3b:00.0`.
+    /// Bus address, e.g. `0000:3b:00.0`.
     pub bus: String,
     /// Numbers of the GPUs whose memory it reaches directly.
     pub peers: Vec<u32>,
@@ -38,7 +38,7 @@ impl GpuInfo {
         }
     }
 
-    /// Refuses products that this GPU does not have, in words.
+    /// Checks that this GPU supports a product. The error says what it needs.
     pub(crate) fn check_product(&self, gemm: &Gemm) -> Result<(), String> {
         let needed = Self::products_from(gemm.a.element, gemm.compute);
         if self.compute_capability >= needed {
@@ -59,12 +59,12 @@ impl GpuInfo {
     }
 }
 
-/// What a GPU tells of itself at one moment; `None`: it does not.
+/// Sensor values of a GPU at one moment; `None` if the GPU does not report a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gauges {
     /// Clock rate of its multiprocessors (MHz).
     pub sm_clock_mhz: Option<f64>,
-    /// Power that it takes (W), averaged over up to a second, as its generation does.
+    /// Power draw (W), averaged over up to a second, depending on the generation of the GPU.
     pub power_w: Option<f64>,
     /// Energy since its driver was loaded (J).
     pub energy_j: Option<f64>,
@@ -101,7 +101,7 @@ impl Library {
         Library::Nvml,
     ];
 
-    /// What users call it.
+    /// Returns the name for users.
     pub const fn name(self) -> &'static str {
         match self {
             Library::Driver => "CUDA driver",
@@ -114,7 +114,7 @@ impl Library {
         }
     }
 
-    /// What is switched off without it.
+    /// Returns the functions that are disabled without the library.
     pub const fn needed_for(self) -> &'static str {
         match self {
             Library::Driver => "every GPU",
@@ -136,11 +136,11 @@ impl fmt::Display for Library {
     }
 }
 
-/// Whether a library can be used.
+/// State of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LibraryState {
-    /// It is there, with this version (as the library gives it; empty where it gives none).
+    /// Usable, with the version that the library reports (empty if it reports none).
     There(String),
-    /// It is not, or it does not work; why.
+    /// Missing or not usable, with the reason.
     Missing(String),
 }

@@ -1,9 +1,9 @@
-//! What zellige calls of CUDA, as one small trait.
+//! The part of CUDA that zellige uses, as one small trait.
 //!
-//! [`Driver`] is all that the runtime and the kernels know of a GPU: memory, streams, events,
-//! launches, and the handful of library routines that tile algorithms need. [`mock::Mock`] stands
-//! in for it where there is no GPU, runs host versions of kernels ([`twin`]), and checks that
-//! streams and events order what has to be ordered:
+//! [`Driver`] is the interface of the runtime and the kernels to a GPU: memory, streams, events,
+//! launches, and the few library routines that tile algorithms need. [`mock::Mock`] replaces it on
+//! machines without a GPU. It runs host versions of kernels ([`twin`]), and checks that streams and
+//! events order all conflicting operations:
 //!
 //! ```
 //! use zellige_gpu::mock::Mock;

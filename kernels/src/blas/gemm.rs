@@ -4,10 +4,10 @@
 use crate::error::check_shape;
 use crate::{KernelError, MatMut, MatRef, Scalar};
 
-/// How an operand enters a product.
+/// Transformation of an operand before the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// As it is.
+    /// The operand itself.
     None,
     /// Transposed.
     Trans,

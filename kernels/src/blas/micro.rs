@@ -34,11 +34,11 @@ pub(super) const NARROW: usize = 4;
 pub(super) type Block<T, S, const V: usize, const N: usize> =
     [[<T as crate::scalar::lanes::Lanes>::Reg<S>; V]; N];
 
-/// `acc[c] - sum_k x[k] coef[k][c]`, `x[k]` the `V` registers at `x[k * x_ld]`, `coef[k]` the `N`
-/// numbers at `coef[k * coef_ld]`.
+/// Returns `acc[c] - sum_k x[k] coef[k][c]`. `x[k]` are the `V` registers at `x[k * x_ld]`,
+/// `coef[k]` the `N` numbers at `coef[k * coef_ld]`.
 ///
-/// The accumulator goes in and out by value: behind a reference it would be stored in every step,
-/// lest a panicking bounds check leave it old.
+/// The accumulator is passed and returned by value. Through a reference it would be stored in every
+/// step, because a panicking bounds check must not leave it stale.
 #[inline(always)]
 pub(super) fn subtract_products<T: Scalar, S: Simd, const V: usize, const N: usize>(
     s: S,

@@ -31,7 +31,8 @@ pub use trsm::{trsm_left_lower, trsm_right_lower};
 /// Largest order of a triangle that is not halved any more.
 pub(crate) const BLOCK: usize = 64;
 
-/// Where a triangle of order `n > BLOCK` is cut: near the middle, at a multiple of [`BLOCK`].
+/// Returns the split position of a triangle of order `n > BLOCK`: near the middle, at a multiple of
+/// [`BLOCK`].
 pub(crate) fn middle(n: usize) -> usize {
     (n / 2).next_multiple_of(BLOCK)
 }

@@ -44,7 +44,7 @@ fn factor<T: Scalar>(a: MatMut<'_, T>, first: usize) -> Result<(), KernelError> 
 /// A diagonal block, `[column][row]`.
 type Square<T> = [[T; WIDE]; WIDE];
 
-/// One matrix of order at most [`BLOCK`].
+/// Factorization of one matrix of order at most [`BLOCK`].
 struct Factor<'a, T> {
     a: MatMut<'a, T>,
 }

@@ -140,8 +140,8 @@ impl<T: Scalar> Update<'_, T> {
         let inside = i >= p + N - 1 && i + height <= n && p + N <= n;
         let mut acc = subtract_products(s, zero, x, ORDER, coef, ORDER, k);
         if inside {
-            // All columns are read before one is written: with columns a multiple of 4 KiB apart, a
-            // read just behind a write to another column waits for it.
+            // All columns are read before one is written. If columns are a multiple of 4 KiB apart,
+            // a read right after a write to another column waits for that write.
             let f = T::splat(s, self.alpha);
             for c in 0..N {
                 let col = &self.c.col_mut(p + c)[i..i + height];

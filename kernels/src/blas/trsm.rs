@@ -97,11 +97,11 @@ enum Side {
     Right,
 }
 
-/// One triangle of order at most [`BLOCK`].
+/// Solves with one triangle of order at most [`BLOCK`].
 ///
-/// The four cases are one: a left solve is a right solve of the transposed right-hand side, and a
-/// solve that runs backwards is one that runs forwards once rows and columns of the triangle are
-/// numbered from its end.
+/// The four cases reduce to one. A left solve is a right solve of the transposed right-hand side. A
+/// backward solve is a forward solve after rows and columns of the triangle are numbered from the
+/// end.
 fn solve_block<T: Scalar>(side: Side, op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
     let n = l.rows();
     let backwards = (side == Side::Right) == (op == Op::None);
@@ -266,7 +266,7 @@ impl<T: Scalar> Solve<'_, T> {
         }
     }
 
-    /// Where unknown `j` lies in the strip.
+    /// Returns the offset of unknown `j` in the strip.
     #[inline(always)]
     fn place(&self, j: usize) -> usize {
         if self.backwards { self.n - 1 - j } else { j }

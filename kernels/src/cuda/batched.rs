@@ -21,7 +21,7 @@ pub struct SmallProducts {
     pub alpha: f32,
     /// Leading dimensions of A, B, C.
     pub ld: [u32; 3],
-    /// What A and B hold, `F32`, `F16` or `BF16`; C is `F32`.
+    /// Element type of A and B: `F32`, `F16` or `BF16`. C is `F32`.
     pub element: Element,
     /// Whether `op(B) = B^T`.
     pub transposed: bool,
@@ -29,7 +29,7 @@ pub struct SmallProducts {
     pub beta: f32,
 }
 
-/// Where one of several small products lies.
+/// Addresses of the operands of one small product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallProduct {
     /// A, B, C.

@@ -6,12 +6,13 @@ use super::Launch;
 use super::Measure;
 use super::launch::{Checked, LaunchError, over_entries, read_int, write_int};
 
-/// By how many powers of two the largest stored number lies above `[1, 2)`, for a pair of `f16`
+/// Exponent of the binade `[2^e, 2^(e + 1))` of the largest stored number, for a pair of `f16`
 /// tiles: [`split_scale_exponent`](crate::formats::split_scale_exponent).
 pub const SPLIT_HEADROOM: i32 = 14;
 
-/// The same for one tile: 0 in 16 bits; for e4m3 7, or 8 where the largest entry is then not above
-/// 448, the largest number: the higher it stands, the more bits small entries keep.
+/// Returns the same exponent for one tile: 0 for 16-bit formats, 7 for e4m3. A tile in e4m3 uses 8
+/// if its largest entry is then at most 448, the largest number of the format. A larger exponent
+/// keeps more bits of small entries.
 pub const fn headroom(element: Element) -> i32 {
     match element {
         Element::F8E4M3 => 7,
@@ -184,7 +185,7 @@ pub fn join(
     Ok(over_entries(check.0, shape, args))
 }
 
-/// Which operand [`triple`] makes, and along which axis it is three times as long.
+/// Operand that [`triple`] makes, and the axis along which it is three times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Third {
     /// `[hi|hi|lo]`, side by side: A of `A op(B)`.

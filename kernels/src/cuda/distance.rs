@@ -16,10 +16,10 @@ const GRID_LIMIT: u32 = 65_535;
 /// Numbers of an answer: see [`distance_answers`].
 pub const ANSWER_NUMBERS: usize = 6;
 
-/// How samples of points are stored; events are `f32` in the same unit.
+/// Storage format of the samples of points. Events are `f32` in the same unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// As they are.
+    /// Stored unchanged as `f32`.
     F32,
     /// Whole numbers.
     I16,
@@ -32,13 +32,13 @@ pub enum Stored {
 /// Signals of points on a GPU, laid out by [`place`](crate::distance::place).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointsAt {
-    /// Where they are, and their bytes.
+    /// Address and number of bytes.
     pub at: (Address, u64),
-    /// How.
+    /// Storage format of the samples.
     pub stored: Stored,
     /// Channels and samples.
     pub shape: Shape,
-    /// How many points there are, without those that fill up.
+    /// Number of points, without the padding.
     pub points: usize,
 }
 
@@ -48,7 +48,7 @@ impl PointsAt {
         self.points.next_multiple_of(LANES)
     }
 
-    /// What all that read samples begin with.
+    /// Returns the leading arguments of all kernels that read samples.
     fn samples(&self, kernel: &'static str) -> Result<[Arg; 2], LaunchError> {
         let each = if self.stored == Stored::F32 { 4 } else { 2 };
         let (got, least) = (self.at.1, (self.stride() * self.shape.terms() * each) as u64);
@@ -68,7 +68,7 @@ impl PointsAt {
         Ok([Arg::Read(self.at.0, least), Arg::U32(self.stored as u32)])
     }
 
-    /// What all sums begin with, for so many events.
+    /// Returns the leading arguments of all kernels that sum, for `count` events.
     fn args(&self, kernel: &'static str, events: Address, count: usize) -> Result<[Arg; 3], LaunchError> {
         let [samples, stored] = self.samples(kernel)?;
         within(kernel, "the number of events", count, i32::MAX as usize)?;
@@ -92,12 +92,13 @@ pub fn distance_events(samples: Address, factor: f64, count: usize, events: Addr
     Launch { kernel, grid: [blocks, 1, 1], block: [THREADS, 1, 1], args }
 }
 
-/// The launch of [`sums`](crate::distance::sums) of all points for `count` events, with its bits;
-/// none for metrics with tables. `sums` has room for [`PointsAt::stride`] numbers for each event.
+/// Returns the launch of [`sums`](crate::distance::sums) of all points for `count` events, bitwise
+/// equal to the CPU's. There is none for metrics with tables. `sums` holds [`PointsAt::stride`]
+/// numbers for each event.
 ///
 /// # Errors
-/// [`LaunchError`] for samples with less bytes than their shape says, and for more points or events
-/// than one launch takes.
+/// [`LaunchError`] for samples with fewer bytes than their shape requires, and for more points or
+/// events than one launch takes.
 pub fn distance_sums(
     metric: &Metric,
     points: &PointsAt,
@@ -198,14 +199,15 @@ pub fn distance_products(
     })
 }
 
-/// The launch after [`distance_products`] that makes its `sums` such that [`distance_best`] finds
-/// in them the `keep` points that it finds in [`distance_sums`] of squares: minus infinity for
-/// points that are kept for certain, infinity for those that are not, direct sums for points that
-/// products cannot tell apart, by [`Margin::in_any_order`]. `squares` are those of
-/// [`distance_matrix`].
+/// Returns the launch that follows [`distance_products`]. It changes `sums` such that
+/// [`distance_best`] finds in them the same `keep` points as in [`distance_sums`] of squares.
+/// Points that are certainly kept get minus infinity, and points that are certainly not kept get
+/// infinity. Points that the products cannot separate, by [`Margin::in_any_order`], get direct
+/// sums. `squares` are those of [`distance_matrix`].
 ///
 /// # Errors
-/// As [`distance_sums`], and [`LaunchError::TooLarge`] for more points than there are.
+/// The errors of [`distance_sums`], and [`LaunchError::TooLarge`] if `keep` exceeds the number of
+/// points.
 pub fn distance_nearest(
     points: &PointsAt,
     events: Address,
@@ -225,11 +227,12 @@ pub fn distance_nearest(
     Ok(Launch { kernel, grid: [count as u32, 1, 1], block: [THREADS, 1, 1], args })
 }
 
-/// The launch of sums of the points that [`distance_best`] has kept, `keep` for each event; none
-/// for metrics with tables and those that are from bits. `sums` has room for as many numbers.
+/// Returns the launch of the sums of the points that [`distance_best`] has kept, `keep` for each
+/// event. There is none for metrics with tables or with the powers computed from bits. `sums` holds
+/// `count * keep` numbers.
 ///
 /// # Errors
-/// As [`distance_sums`].
+/// The errors of [`distance_sums`].
 pub fn distance_again(
     metric: &Metric,
     points: &PointsAt,
@@ -258,7 +261,7 @@ pub fn distance_again(
     Ok(Some(Launch { kernel, grid: [all.div_ceil(THREADS).max(1), 1, 1], block: [THREADS, 1, 1], args }))
 }
 
-/// What answers are made from.
+/// Inputs of [`distance_answers`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
     /// The sums of an event: `count` of them, the next event's `stride` later.
@@ -269,11 +272,11 @@ pub struct Compared {
     pub count: usize,
     /// The numbers of their points, where they are not those of all: as many as sums.
     pub kept: Option<Address>,
-    /// What makes a sum a figure of merit.
+    /// Factor that turns a sum into a figure of merit.
     pub unit: f64,
     /// Figures of merit that are so much larger than the smallest, as a ratio, are near it.
     pub near: f64,
-    /// What stands in an answer where two points have the same figure of merit.
+    /// Value in an answer if two points have the same figure of merit.
     pub tie: f64,
 }
 

@@ -20,13 +20,13 @@ const THREADS: u64 = 128;
 const SLICES: usize = 65_535;
 /// Matrices of a group for each site.
 const HOPS: usize = 8;
-/// What the kernels take for the format of a vector that is not there.
+/// Format code that the kernels take for an absent vector.
 const NO_FORMAT: u32 = SiteFormat::ALL.len() as u32;
 
-/// Where a vector's slabs are, and their bytes.
+/// Addresses and sizes in bytes of the slabs of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabsAt<'a> {
-    /// How the vector is stored.
+    /// Storage format of the vector.
     pub format: SiteFormat,
     /// The slabs, in their order.
     pub at: &'a [(Address, u64)],
@@ -52,14 +52,14 @@ pub struct Staggered<'a> {
     pub double: bool,
     /// Columns of the vectors.
     pub columns: usize,
-    /// What the sums are multiplied by.
+    /// Factor of the sums.
     pub factor: f64,
-    /// What `z` is multiplied by.
+    /// Factor of `z`.
     pub diagonal: f64,
 }
 
-/// Whether there are kernels for matrices that are stored so: all of one format, with all their
-/// numbers.
+/// Returns true if kernels exist for these groups: all of one number format, with all 18 real
+/// numbers stored and eight matrices per site.
 pub fn has_dslash(groups: &[Group]) -> bool {
     let is_known = |group: &Group| {
         let MatrixFormat { number, reals } = group.format;
@@ -180,7 +180,8 @@ impl Staggered<'_> {
         self.slices_of(slab) * (8 * self.lines() * words) as u64
     }
 
-    /// Whether slab `slab` is read for some others: the slices one and three hops around are.
+    /// Returns true if the slabs `own` read slab `slab`: their stencil reaches one hop, or one and
+    /// three hops, along t.
     fn reads(&self, slab: usize, own: &Range<usize>) -> bool {
         let (nt, hops) = (self.extents[3], &[0, 1, 3][..=self.groups.len()]);
         let slices = slab * self.slab..nt.min((slab + 1) * self.slab);
@@ -273,7 +274,7 @@ impl Staggered<'_> {
     }
 }
 
-/// What the kernels take for a format.
+/// Returns the code of a format in the kernels.
 fn code(format: SiteFormat) -> u32 {
     match format {
         SiteFormat::Fp64 => 0,

@@ -9,8 +9,8 @@ use crate::formulas::{Formulas, Op, word};
 
 const KERNEL: &str = "zellige_formulas";
 
-/// What the kernel takes as arguments, at most; sums of all columns, places of values, and indices
-/// of words and sums.
+/// Limits of the kernel's arguments: operations, constants, sums of all columns, and indices of
+/// values, words and sums.
 const OPS: usize = 256;
 const CONSTANTS: usize = 16;
 const TOTALS: usize = 1024;
@@ -22,14 +22,14 @@ const THREADS: u32 = 128;
 pub struct EncodedFormulas {
     ops: Vec<u32>,
     constants: Vec<f64>,
-    /// One more than the largest index of a word and of a sum.
+    /// The largest index of a word plus one, and the largest index of a sum plus one.
     words: usize,
     sums: usize,
 }
 
 impl EncodedFormulas {
-    /// Encodes a program for so many sums of a grain in all columns; `None` where the kernel has no
-    /// room for it.
+    /// Encodes a program for `sums` sums of a reduction block in all columns. Returns `None` if the
+    /// program exceeds the limits of the kernel.
     pub fn new(formulas: &Formulas, sums: usize) -> Option<EncodedFormulas> {
         if sums > TOTALS {
             return None;
@@ -80,26 +80,26 @@ impl EncodedFormulas {
     }
 }
 
-/// What a program works on.
+/// Data that a program operates on.
 #[derive(Clone, Copy, Debug)]
 pub struct FormulasAt<'a> {
     /// Columns, each with words of its own.
     pub columns: usize,
     /// The words of all columns and their bytes.
     pub numbers: (Address, u64),
-    /// Sums of a grain and column.
+    /// Number of sums of a reduction block and column.
     pub width: usize,
-    /// The sums of each part, `[grain][column][width]`, and their bytes; those of parts one behind
-    /// the other are as good as a part.
+    /// The sums of each part, `[grain][column][width]`, and their bytes. Contiguous parts may be
+    /// passed as one part.
     pub sums: &'a [(Address, u64)],
 }
 
-/// The launch of a program for each column that is not done. Its bits are those of
-/// [`Formulas::run`].
+/// Returns the launch of a program for each column that is not done. Its results are bitwise equal
+/// to those of [`Formulas::run`].
 ///
 /// # Errors
-/// [`LaunchError`] for more parts or sums than the kernel has room for, and for words and sums that
-/// are fewer than the program reads.
+/// [`LaunchError`] for more parts or sums than the kernel takes, and for fewer words or sums than
+/// the program reads.
 pub fn formulas_task(program: &EncodedFormulas, at: &FormulasAt<'_>) -> Result<Launch, LaunchError> {
     let too_large = |what, got: usize, most: usize| {
         Err(LaunchError::TooLarge { kernel: KERNEL, what, got: got as u64, most: most as u64 })

@@ -7,18 +7,18 @@ use super::launch::LaunchError;
 
 const KERNEL: &str = "zellige_gather";
 
-/// What a launch takes as arguments, at most.
+/// Most arrays of a launch: they are arguments.
 const ARRAYS: usize = 64;
 /// Threads of a block, and blocks that share an array at most.
 const THREADS: u32 = 256;
 const BLOCKS: u64 = 64;
 const NUMBER: u64 = 8;
 
-/// The launches that write arrays of 8-byte numbers one behind the other, from where `to` begins:
-/// as many as their number needs. `to` and arrays are addresses and bytes.
+/// Returns the launches that copy arrays of 8-byte numbers contiguously to `to`, one launch for
+/// every 64 arrays. `to` and the arrays are addresses and bytes.
 ///
 /// # Errors
-/// [`LaunchError`] for an array that ends within a number, and for a `to` without room.
+/// [`LaunchError`] for an array that ends within a number, and for a `to` that is too small.
 pub fn gather(to: (Address, u64), arrays: &[(Address, u64)]) -> Result<Vec<Launch>, LaunchError> {
     let too_small = |what, got, least| Err(LaunchError::TooSmall { kernel: KERNEL, what, got, least });
     if let Some((_, bytes)) = arrays.iter().find(|(_, bytes)| !bytes.is_multiple_of(NUMBER)) {

@@ -1,4 +1,4 @@
-//! What is to be launched.
+//! Checks of operands and construction of launches.
 
 use zellige_gpu::source::Launch;
 use zellige_gpu::{Address, Arg, Element, Matrix};
@@ -14,9 +14,9 @@ pub enum LaunchError {
         kernel: &'static str,
         /// The operand's name.
         operand: &'static str,
-        /// What it holds.
+        /// Element type of the operand.
         got: Element,
-        /// What it may hold.
+        /// Element types that are allowed.
         want: &'static str,
     },
     /// Columns that overlap.
@@ -33,12 +33,12 @@ pub enum LaunchError {
         /// Its leading dimension.
         ld: u32,
     },
-    /// An output with less room than is needed.
+    /// A size that is too small, such as that of an output.
     #[error("{kernel}: {what} is {got}, at least {least} is needed")]
     TooSmall {
         /// The kernel or the function that was asked.
         kernel: &'static str,
-        /// What is too small.
+        /// The quantity that is too small.
         what: &'static str,
         /// Its size.
         got: u64,
@@ -50,7 +50,7 @@ pub enum LaunchError {
     TooLarge {
         /// The kernel or the function that was asked.
         kernel: &'static str,
-        /// What is too large.
+        /// The quantity that is too large.
         what: &'static str,
         /// Its size.
         got: u64,

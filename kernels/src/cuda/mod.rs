@@ -2,9 +2,9 @@
 //!
 //! The sources in `kernels/cuda/` include no NVIDIA header. They are embedded here as text, for
 //! NVRTC; for machines without it there is an [archive](zellige_gpu::source::ARCHIVE) of their PTX.
-//! `kernels/cuda/README.md` says by which rules they are written and what proves them. Nothing here
-//! needs a GPU: a function such as [`pack`] checks its operands and says what is to be launched,
-//! [`Loaded`] launches it.
+//! `kernels/cuda/README.md` describes the rules by which they are written and the tests that prove
+//! them. Nothing here needs a GPU: a function such as [`pack`] checks its operands and describes
+//! the launch, [`Loaded`] launches it.
 //!
 //! | functions | what |
 //! |---|---|
@@ -18,12 +18,13 @@
 //! | [`dslash`] | products of the staggered Dirac operator |
 //! | [`vector_task`] | linear combinations and sums of products of vectors, fused |
 //! | [`formulas_task`] | scalars of iterative methods, by small programs |
-//! | [`gather`] | arrays written one behind the other, for kernels that have no arguments for all |
+//! | [`gather`] | arrays copied to contiguous memory, for kernels that cannot take all of them as arguments |
 //! | [`distance_events`], [`distance_sums`], [`distance_best`], [`distance_again`], [`distance_answers`] | searches of a basis, sum by sum and from sums to answers |
-//! | [`distance_matrix`], [`distance_products`], [`distance_nearest`] | sums of squares by the library's product, and what it cannot tell apart |
+//! | [`distance_matrix`], [`distance_products`], [`distance_nearest`] | sums of squares by the library's product, and direct sums of the points that it cannot separate |
 //!
 //! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have
-//! an order of their own, fixed by the shape; where it is not the CPU's, the source says so.
+//! an order of their own, fixed by the shape; the source names each order that differs from the
+//! CPU's.
 
 mod batched;
 mod blocks;

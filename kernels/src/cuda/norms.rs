@@ -5,7 +5,7 @@ use zellige_gpu::{Address, Arg, Element, Matrix};
 use super::Launch;
 use super::launch::{Checked, LaunchError};
 
-/// What [`measure`] leaves in device memory.
+/// Result of [`measure`] in device memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measure {
     /// Frobenius norm.
@@ -14,8 +14,8 @@ pub struct Measure {
     pub max: f64,
     /// [`scale_exponent`](crate::formats::scale_exponent) of it.
     pub exponent: i32,
-    /// The same where `max > 2^15`, else 0: by how much the scale of a 16-bit tile has to grow, see
-    /// [`store`](super::store).
+    /// Value of `exponent` if `max > 2^15`, else 0: the increase of the scale exponent of a 16-bit
+    /// tile, see [`store`](super::store).
     pub raise: i32,
 }
 
@@ -23,14 +23,14 @@ impl Measure {
     /// Bytes of one in device memory.
     pub const BYTES: u64 = 24;
 
-    /// From its bytes in device memory.
+    /// Reads a measure from its bytes in device memory.
     pub fn from_bytes(bytes: [u8; 24]) -> Self {
         let [norm, max, rest] = bytemuck::cast::<_, [u64; 3]>(bytes);
         let [exponent, raise] = bytemuck::cast::<_, [i32; 2]>(rest);
         Measure { norm: f64::from_bits(norm), max: f64::from_bits(max), exponent, raise }
     }
 
-    /// As it lies in device memory.
+    /// Returns the bytes of the measure in device memory.
     pub fn to_bytes(self) -> [u8; 24] {
         let rest = bytemuck::cast([self.exponent, self.raise]);
         bytemuck::cast([self.norm.to_bits(), self.max.to_bits(), rest])

@@ -12,25 +12,26 @@ use crate::sell::Outline;
 /// [`gather`](super::gather()) brings more parts together.
 pub const PARTS: usize = 64;
 
-/// A panel on a GPU: its bytes, those of its guide, and what it makes.
+/// A panel on a GPU: addresses of its bytes, of its index, and of its rows of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PanelAt {
-    /// What the guide is about.
+    /// Sizes of the panel and of its index.
     pub outline: Outline,
-    /// Where the panel's bytes are; at a multiple of 4.
+    /// Address of the panel's bytes, a multiple of 4.
     pub bytes: Address,
-    /// Where the guide's words are.
+    /// Address of the words of the index.
     pub guide: Address,
-    /// Where the panel's rows of the product are to be.
+    /// Address of the panel's rows of the product.
     pub y: Address,
 }
 
-/// Where the `x` of a product lies: parts of columns, one after the other.
+/// Parts of the vector `x` of a product: ranges of columns, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VectorParts<'a> {
     /// The column that the first one begins with.
     pub first: usize,
-    /// Where they are, and their bytes: the same for each, but for the last, which may have less.
+    /// Addresses and sizes in bytes. All parts have the same size except the last, which may be
+    /// smaller.
     pub at: &'a [(Address, u64)],
 }
 
@@ -102,7 +103,7 @@ pub fn sell_product(
 /// An array that nobody looks at.
 const NOTHING: Arg = Arg::Read(Address(0), 0);
 
-/// The kernel for so many vectors, and how many it takes at once.
+/// Returns the kernel for `count` vectors, and the number of vectors that it takes at once.
 fn kernel(edge: usize, count: usize) -> Result<(&'static str, usize), LaunchError> {
     const KERNELS: [[&str; 3]; 4] = [
         ["zellige_sell_1_1", "zellige_sell_1_2", "zellige_sell_1_4"],
@@ -120,7 +121,8 @@ fn kernel(edge: usize, count: usize) -> Result<(&'static str, usize), LaunchErro
     }
 }
 
-/// Refuses no panel, too many, and ones of another edge than the first.
+/// Checks that there is a panel, that there are not too many, and that all have the block size of
+/// the first.
 fn check_panels(kernel: &'static str, edge: usize, panels: &[PanelAt]) -> Result<(), LaunchError> {
     let what = "the number of panels";
     if panels.is_empty() {

@@ -18,7 +18,7 @@ macro_rules! source {
     };
 }
 
-/// What tiles of dense matrices need.
+/// Sources for tiles of dense matrices.
 pub const SOURCES: &[Source] = &[
     source!(
         "convert",
@@ -68,7 +68,7 @@ pub const SOURCES: &[Source] = &[
     ),
 ];
 
-/// What sparse solvers need besides products.
+/// Sources for sparse solvers, besides products.
 pub const SPARSE_SOURCES: &[Source] = &[
     source!("vectors" of "vectors" with "\n#define IS_COMPLEX 0", "zellige_vectors"),
     source!("vectors_complex" of "vectors" with "\n#define IS_COMPLEX 1", "zellige_vectors_complex"),
@@ -85,7 +85,7 @@ pub const SELL_SOURCES: &[Source] = &[
     source!("sell_4" of "sell" with "\n#define EDGE 4", "zellige_sell_4_1", "zellige_sell_4_2", "zellige_sell_4_4"),
 ];
 
-/// What lattices need: a text for each kernel, since nobody needs all of them.
+/// Sources for lattices. Each kernel has a text of its own, since no program needs all of them.
 pub const SITE_SOURCES: &[Source] = &[
     source!("dslash_fp64_in_fp64" of "dslash" with "\n#define KERNEL 0", "zellige_dslash_fp64_in_fp64"),
     source!("dslash_fp32_in_fp64" of "dslash" with "\n#define KERNEL 1", "zellige_dslash_fp32_in_fp64"),
@@ -99,7 +99,7 @@ pub const SITE_SOURCES: &[Source] = &[
     source!("dslash_fixed16_in_fp32" of "dslash" with "\n#define KERNEL 9", "zellige_dslash_fixed16_in_fp32"),
 ];
 
-/// What searches of a basis need.
+/// Sources for searches of a basis.
 pub const DISTANCE_SOURCES: &[Source] = &[source!(
     "distance",
     "zellige_distance_any",
@@ -121,10 +121,10 @@ pub const DISTANCE_SOURCES: &[Source] = &[source!(
     "zellige_distance_narrow",
 )];
 
-/// Of some sources the one with a kernel.
+/// Returns the source that defines a kernel.
 ///
 /// # Panics
-/// Without it.
+/// If none of the sources defines it.
 pub fn source_with(sources: &'static [Source], kernel: &str) -> &'static [Source] {
     let at = sources.iter().position(|source| source.kernels.contains(&kernel));
     let at = at.expect("a kernel of these sources");

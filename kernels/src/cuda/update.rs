@@ -1,4 +1,4 @@
-//! What stands around tensor-core products whose scales are known on the device only.
+//! Kernels around tensor-core products whose scales are known on the device only.
 
 use zellige_gpu::{Address, Arg, Element, Factors, Matrix};
 
@@ -7,8 +7,8 @@ use super::Measure;
 use super::launch::{Checked, LaunchError, over_entries, read_int, single};
 use crate::precision::Sign;
 
-/// Where the exponents of the scales of a product's two operands lie: its value is the product of
-/// the stored numbers times `2^(a + b)`.
+/// Addresses of the scale exponents of the two operands of a product. The value of the product is
+/// the product of the stored numbers times `2^(a + b)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scales {
     /// A's.

@@ -9,7 +9,7 @@ use super::sell::PARTS;
 const KERNEL: &str = "zellige_vectors";
 const OF_COMPLEX: &str = "zellige_vectors_complex";
 
-/// What the kernel takes as arguments, at most.
+/// Limits of the kernel's arguments.
 const WORDS: usize = 64;
 const CONSTANTS: usize = 8;
 const VECTORS: usize = 16;
@@ -17,28 +17,28 @@ const TERMS: usize = 32;
 const CHANGES: usize = 2;
 const SUMS: usize = 32;
 const POINTERS: usize = 384;
-/// In place of a vector: the change of the other one.
+/// Code of an operand that is the change of the other one.
 const CHANGE: u32 = 255;
-/// Threads of a block, which is a grain and column: as many as have rows. Complex numbers take half
-/// of the most.
+/// Threads of a block, which handles a reduction block of one column. The number depends on the
+/// rows. Complex numbers take half of the largest number.
 const THREADS: [u32; 3] = [32, 128, 512];
 /// Rows of a thread at a time.
 const ROWS: usize = 4;
 
-/// What a term is multiplied by.
+/// Factor of a term.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Factor {
     /// A constant.
     Constant(f64),
-    /// One of the method's numbers, by index.
+    /// A number of the method, by index.
     Number(usize),
     /// Its negative.
     Negative(usize),
 }
 
-/// What a vector task does: assignments of linear combinations, then sums of products, in the order
-/// in which they are added here. Vectors are named by their places in the list that [`vector_task`]
-/// is given.
+/// Program of a vector task: assignments of linear combinations, then sums of products, in the
+/// order in which they are added here. Vectors are named by their positions in the list that
+/// [`vector_task`] takes.
 #[derive(Clone, Debug, Default)]
 pub struct VectorProgram {
     assignments: Vec<u32>,
@@ -50,7 +50,8 @@ pub struct VectorProgram {
     /// Whether numbers are complex, and whether there are diagonals.
     is_complex: bool,
     has_diagonals: bool,
-    /// One more than the largest place, and than the largest index of a number or a sum.
+    /// The largest position of a vector plus one, and the largest index of a number or a sum plus
+    /// one.
     vectors: usize,
     indices: usize,
 }
@@ -103,7 +104,7 @@ impl VectorProgram {
         self.changes += 1;
     }
 
-    /// Whether the kernel has room for it.
+    /// Returns true if the program is within the limits of the kernel.
     pub fn fits(&self) -> bool {
         self.assignments.len() + self.sums.len() <= WORDS
             && self.constants.len() <= CONSTANTS
@@ -129,27 +130,28 @@ impl VectorProgram {
     }
 }
 
-/// What a vector task works on.
+/// Data that a vector task operates on.
 #[derive(Clone, Copy, Debug)]
 pub struct VectorsAt<'a> {
-    /// Columns of the vectors; those of a row lie beside each other. A diagonal has one.
+    /// Number of columns of the vectors. The entries of a row are contiguous. A diagonal has one
+    /// column.
     pub columns: usize,
-    /// Rows whose products are summed by themselves, from the first row of a part on.
+    /// Rows of a reduction block, counted from the first row of a part.
     pub grain: usize,
     /// The method's numbers: where they are, how many for each column, and the first of its own.
     /// Columns whose first number is not 0 are done.
     pub numbers: Address,
-    /// How many numbers there are for each column.
+    /// Number of the method's numbers for each column.
     pub stride: usize,
     /// The first of the method's own numbers.
     pub own: usize,
     /// A number of the method's own that has to be 0 for a column to be worked on.
     pub unless: Option<usize>,
-    /// Sums of a grain and column.
+    /// Number of sums of a reduction block and column.
     pub width: usize,
-    /// How many vectors are read.
+    /// Number of vectors that are read.
     pub read: usize,
-    /// How many are updated.
+    /// Number of vectors that are updated.
     pub updated: usize,
     /// The parts.
     pub parts: &'a [VectorPart<'a>],
@@ -160,10 +162,10 @@ pub struct VectorsAt<'a> {
 pub struct VectorPart<'a> {
     /// Its rows.
     pub rows: usize,
-    /// Where it is in each vector, and its bytes: of those that are read, then of those that are
-    /// updated.
+    /// Address and bytes of this part in each vector: first the vectors that are read, then those
+    /// that are updated.
     pub vectors: &'a [(Address, u64)],
-    /// Its sums, `[grain][column][width]`, and their bytes.
+    /// Sums of this part, `[grain][column][width]`, and their bytes.
     pub sums: Option<(Address, u64)>,
 }
 
@@ -174,12 +176,12 @@ impl VectorsAt<'_> {
     }
 }
 
-/// The launches of a vector task: one for all parts, unless there are very many. Its bits are those
-/// of [`vectors`](crate::vectors).
+/// Returns the launches of a vector task: one for all parts, unless there are very many. The
+/// results are bitwise equal to those of [`vectors`](crate::vectors).
 ///
 /// # Errors
 /// [`LaunchError`] for a program that does not [fit](VectorProgram::fits), for vectors that are
-/// shorter than their part, and without room for the sums.
+/// shorter than their part, and for sums that are too short.
 pub fn vector_task(program: &VectorProgram, at: &VectorsAt<'_>) -> Result<Vec<Launch>, LaunchError> {
     let too_large = |what, got: usize, most: usize| {
         Err(LaunchError::TooLarge { kernel: KERNEL, what, got: got as u64, most: most as u64 })
@@ -203,7 +205,7 @@ fn too_small<T>(what: &'static str, got: u64, least: u64) -> Result<T, LaunchErr
     Err(LaunchError::TooSmall { kernel: KERNEL, what, got, least })
 }
 
-/// Whether everything of a part is as large as the kernel takes it to be.
+/// Checks that the arrays of a part are as large as the kernel requires.
 fn check(program: &VectorProgram, at: &VectorsAt<'_>, part: &VectorPart<'_>) -> Result<(), LaunchError> {
     let (vectors, got) = (at.read + at.updated, part.vectors.len());
     if got < vectors {
@@ -271,7 +273,7 @@ fn launch(program: &VectorProgram, at: &VectorsAt<'_>, parts: &[VectorPart<'_>])
     Launch { kernel, grid, block: [threads, 1, 1], args }
 }
 
-/// So many arguments, of which the last are fillers.
+/// Extends the arguments to `count` with fillers.
 fn padded(args: impl Iterator<Item = Arg>, count: usize, filler: Arg) -> impl Iterator<Item = Arg> {
     args.chain(std::iter::repeat(filler)).take(count)
 }

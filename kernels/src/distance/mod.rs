@@ -47,10 +47,10 @@ use power::{
 pub use product::{Margin, longest, product_error, products, squares};
 use walk::{Adding, Halves, Plain, Walk};
 
-/// How many points lie side by side.
+/// Number of points of a block, which are processed in lanes.
 pub const LANES: usize = 16;
 
-/// What a difference of two samples counts.
+/// Contribution of the difference of two samples to a distance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric(Kind);
 
@@ -81,8 +81,8 @@ impl Metric {
         })
     }
 
-    /// `|d|^p` by polynomials whatever `p` is: what the fast paths of [`power`](Metric::power) are
-    /// measured beside.
+    /// `|d|^p` by polynomials for every `p`: the reference for measurements of the fast paths of
+    /// [`power`](Metric::power).
     pub fn polynomials(p: f64) -> Self {
         Metric(Kind::Any(AnyPower::new(p)))
     }
@@ -109,7 +109,8 @@ impl Metric {
         Metric(Kind::Log(LogTable::new(p)))
     }
 
-    /// What a sum of this metric has to be multiplied by to be one of `|d|^p`, about or exactly.
+    /// Returns the factor that turns a sum of this metric into a sum of `|d|^p`, approximately or
+    /// exactly.
     pub fn unit(&self) -> f64 {
         match self.0 {
             Kind::QuarterBits => 1.0 / f64::from(QuarterBits::ONE),
@@ -117,7 +118,8 @@ impl Metric {
         }
     }
 
-    /// What a GPU needs to know of it; none where there is no kernel for it.
+    /// Returns the parameters of the metric for GPU kernels. There are none if no kernel supports
+    /// it.
     pub(crate) fn on_gpus(&self) -> Option<GpuPower> {
         let plain = |name| Some(GpuPower { name, numbers: [0.0; GPU_NUMBERS] });
         match &self.0 {
@@ -132,12 +134,12 @@ impl Metric {
         }
     }
 
-    /// What one difference counts, with the bits that it has in [`sums`].
+    /// Returns the contribution of one difference, bitwise as in [`sums`].
     pub fn of(&self, d: f32) -> f32 {
         self.with(OfOne(d))
     }
 
-    /// Does something with its power.
+    /// Calls `what` with the power of this metric.
     fn with<W: OfPower>(&self, what: W) -> W::Answer {
         match &self.0 {
             Kind::Any(power) => what.of(power),
@@ -153,12 +155,12 @@ impl Metric {
     }
 }
 
-/// Something that is done with any power.
+/// An operation that works with any power.
 trait OfPower {
-    /// What comes of it.
+    /// Result of the operation.
     type Answer;
 
-    /// Does it.
+    /// Runs the operation.
     fn of<P: Power>(self, power: &P) -> Self::Answer;
 }
 
@@ -173,14 +175,14 @@ impl OfPower for OfOne {
     }
 }
 
-/// Numbers that a power on a GPU is given.
+/// Number of parameters of a power on a GPU.
 const GPU_NUMBERS: usize = 9;
 
-/// A metric as its kernels know it.
+/// Parameters of a metric for its GPU kernels.
 pub(crate) struct GpuPower {
-    /// The end of their names.
+    /// Last part of the names of its kernels.
     pub(crate) name: &'static str,
-    /// What they compute with.
+    /// Parameters of the power.
     pub(crate) numbers: [f32; GPU_NUMBERS],
 }
 
@@ -200,8 +202,8 @@ impl Shape {
     }
 }
 
-/// Where the value of a point lies: sixteen points are a block, in which the points of one sample
-/// follow one another. `term` is `channel * samples + sample`.
+/// Returns the position of a value of a point. Sixteen points are a block, in which the values of
+/// the points for one sample are contiguous. `term` is `channel * samples + sample`.
 pub fn place(point: usize, term: usize, shape: Shape) -> usize {
     (point / LANES * shape.terms() + term) * LANES + point % LANES
 }
@@ -209,7 +211,7 @@ pub fn place(point: usize, term: usize, shape: Shape) -> usize {
 /// Signals of points, laid out by [`place`]; the last block is filled up with any values.
 #[derive(Clone, Copy, Debug)]
 pub enum Values<'a> {
-    /// As they are.
+    /// Values in `f32`.
     F32(&'a [f32]),
     /// Whole numbers: events have the same unit.
     I16(&'a [i16]),
@@ -225,7 +227,8 @@ pub enum Values<'a> {
 }
 
 impl Values<'_> {
-    /// How much scratch [`sums`] needs with values of this kind and shape.
+    /// Returns the number of scratch elements that [`sums`] needs for values of this kind and
+    /// shape.
     pub fn scratch_len(&self, shape: Shape) -> usize {
         if matches!(self, Values::F32(_)) { 0 } else { shape.terms() * LANES }
     }
@@ -251,8 +254,8 @@ impl Values<'_> {
         self.block(begin..begin + block, scratch).as_chunks().0
     }
 
-    /// How many points there are, with those that fill up the last block; whether they are whole
-    /// blocks.
+    /// Checks that the values are whole blocks, and returns the number of points with the padding
+    /// of the last block.
     fn check(&self, kernel: &'static str, shape: Shape) -> Result<usize, KernelError> {
         let block = shape.terms() * LANES;
         // A shape without terms fits nothing.
@@ -306,7 +309,7 @@ pub fn sums(
     Ok(())
 }
 
-/// What [`sums`] was given, checked.
+/// Checked operands of [`sums`].
 struct Operands<'a> {
     way: Way,
     values: Values<'a>,
@@ -351,7 +354,7 @@ fn walk<P: Power, A: Adding>(power: &P, operands: &mut Operands<'_>) {
     }
 }
 
-/// One of the ways to work in lanes that this machine has.
+/// A SIMD implementation that this machine supports.
 #[derive(Clone, Copy)]
 enum Way {
     Portable,

@@ -11,7 +11,7 @@ use crate::error::check_shape;
 pub struct Pairs<'a> {
     /// The points of one event after those of the other, of each in rising order.
     pub points: &'a [usize],
-    /// Where each event's points end.
+    /// End of each event's points in `points`.
     pub ends: &'a [usize],
 }
 
@@ -70,7 +70,7 @@ pub(super) fn by_way(
 }
 
 impl<'a> Pairs<'a> {
-    /// Where the points of an event begin.
+    /// Returns the begin of an event's points.
     fn begin(&self, event: usize) -> usize {
         if event == 0 { 0 } else { self.ends[event - 1] }
     }
@@ -102,7 +102,7 @@ impl OfPower for Groups<'_> {
             for (e, event) in events[first * terms..][..here * terms].chunks_exact(terms).enumerate() {
                 samples.iter_mut().zip(event).for_each(|(to, &sample)| to[e] = sample);
             }
-            // Where each event has come to.
+            // Next position of each event in its list of points.
             let mut next: [usize; LANES] =
                 std::array::from_fn(|e| if e < here { pairs.begin(first + e) } else { 0 });
             for block in 0..stride / LANES {
@@ -126,7 +126,7 @@ impl OfPower for Groups<'_> {
 #[derive(Default)]
 struct Lists {
     places: Vec<[[f32; LANES]; 2]>,
-    /// Where their sums go.
+    /// Positions of the results in `sums`.
     targets: Vec<usize>,
 }
 

@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::lanes::{Lanes, Portable};
 use super::{GPU_NUMBERS, LANES};
 
-/// All bits but the sign's.
+/// Mask of all bits except the sign.
 const MAGNITUDE: u32 = 0x7fff_ffff;
 /// The bits of a mantissa.
 const MANTISSA: u32 = 23;
 
 /// A function of the magnitude of a number.
 pub(super) trait Power {
-    /// Of each lane of `d`, which may have any sign.
+    /// Applies the function to each lane of `d`, which may have any sign.
     fn of<L: Lanes>(&self, lanes: L, d: L::Vector) -> L::Vector;
 }
 
-/// The same of one number.
+/// Applies the function to one number.
 pub(super) fn of_one(power: &impl Power, d: f32) -> f32 {
     power.of(Portable, [d; LANES])[0]
 }
@@ -47,11 +47,11 @@ const LOG2: [f64; 8] = [
 const EXP2: [f32; 6] = [1.000_000_1, 0.693_146_94, 0.240_221_2, 0.055_507_13, 0.009_675_541, 0.001_327_647_1];
 /// The bits of `sqrt(1/2)`.
 const ROOT_OF_HALF: u32 = 0x3f35_04f3;
-/// What makes the adder round to whole numbers, `1.5 2^23`.
+/// Addend that rounds a sum to a whole number, `1.5 2^23`.
 const ROUNDER: f32 = 12_582_912.0;
 
 impl AnyPower {
-    /// For an exponent above 0.
+    /// Creates the power for an exponent above 0.
     pub fn new(p: f64) -> Self {
         AnyPower { p: p as f32, log2: LOG2.map(|c| (c * p) as f32) }
     }
@@ -98,9 +98,9 @@ pub struct BitPower {
 }
 
 impl BitPower {
-    /// For an exponent from 0 to 1. Both errors of the approximation, that of the logarithm and
-    /// that of its inverse, are between 0 and 0.0861 in units of `log2`; the offset puts what is
-    /// left on both sides of zero.
+    /// Creates the power for an exponent from 0 to 1. The approximations of the logarithm and of
+    /// its inverse both have errors between 0 and 0.0861 in units of `log2`. The offset centres the
+    /// remaining error around zero.
     pub fn new(p: f64) -> Self {
         let one = 127.0 * f64::from(1u32 << MANTISSA);
         let mean = 0.043 * (1.0 - p) * f64::from(1u32 << MANTISSA);
@@ -128,7 +128,7 @@ impl Power for BitPower {
 pub struct QuarterBits;
 
 impl QuarterBits {
-    /// What it gives for 1.
+    /// Result for 1.
     pub const ONE: f32 = f32::from_bits(0x3f80_0000 >> 2);
 }
 
@@ -199,8 +199,8 @@ impl WholeTable {
     /// Elements, of 4 bytes each: 2 MB.
     pub const LEN: usize = 1 << 19;
 
-    /// For differences of which 1 is `units` units. All that exist at a time for the same numbers
-    /// have one table.
+    /// Creates the table for differences of `1 / units`. All live instances with the same numbers
+    /// share one table.
     pub fn new(p: f64, units: f32) -> Self {
         let key = (p.to_bits(), units.to_bits());
         let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,7 +237,7 @@ const REST: u32 = 17;
 const FIRST: u32 = (127 - 40) << MANTISSA;
 
 impl LogTable {
-    /// For an exponent above 0.
+    /// Creates the table for an exponent above 0.
     pub fn new(p: f64) -> Self {
         let number = |place: u32| f64::from(f32::from_bits(FIRST + (place << REST)));
         LogTable { table: (0..=1u32 << 12).map(|place| number(place).powf(p) as f32).collect() }

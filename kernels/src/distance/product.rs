@@ -29,16 +29,16 @@ pub fn squares(values: Values<'_>, shape: Shape) -> Result<Vec<f32>, KernelError
     Ok(squares)
 }
 
-/// `|b|^2 - 2 v b` of every point `b` for every event `v`: what the square of their distance is
-/// without `|v|^2`, which an event's sums have in common.
+/// Computes `|b|^2 - 2 v b` of every point `b` for every event `v`. This is the square of their
+/// distance without `|v|^2`, which all sums of an event have in common.
 ///
-/// `squares` are those of [`squares`](fn@squares); everything else is as for [`sums`](super::sums).
-/// The product of the samples is one chain of fused multiply-adds for each channel, channels are
-/// added in their order, and `|b|^2` comes last: the same bits whatever is computed beside it.
-/// [`product_error`] bounds what they have lost.
+/// `squares` are those of [`squares`](fn@squares). Everything else is as for [`sums`](super::sums).
+/// The product of the samples is one chain of fused multiply-adds for each channel. Channels are
+/// added in their order, and `|b|^2` comes last. The bits do not depend on the other points and
+/// events of a call. [`product_error`] bounds the rounding error.
 ///
 /// # Errors
-/// As [`sums`](super::sums).
+/// The errors of [`sums`](super::sums).
 pub fn products(
     values: Values<'_>,
     squares: &[f32],
@@ -76,38 +76,39 @@ pub(super) fn products_by(
     Ok(())
 }
 
-/// How far a sum of [`products`] and `|v|^2` is from `|v - b|^2` at most, for each unit of
-/// `(|v| + |b|)^2`, where nothing is infinite or subnormal.
+/// Returns the largest error of a sum of [`products`] and `|v|^2` against `|v - b|^2`, for each
+/// unit of `(|v| + |b|)^2`. The bound holds if nothing is infinite or subnormal.
 ///
-/// With `n` for samples and channels and `u = 2^-24`: the product of samples `v b` is off by `n u /
-/// (1 - n u)` of `|v| |b|` at most (a chain and the sum of channels; Higham, Accuracy and Stability
-/// of Numerical Algorithms, eq. 3.5), which twice it is half of that of `(|v| + |b|)^2`, since
-/// `4 |v| |b|` is not more; `|b|^2` and the last sum are each rounded once, by `u (|v| + |b|)^2` at
-/// most, and a little more.
+/// Let `n` be the number of samples plus channels and `u = 2^-24`. The product of samples `v b` has
+/// an error of at most `n u / (1 - n u)` of `|v| |b|` (a chain and the sum of channels; Higham,
+/// Accuracy and Stability of Numerical Algorithms, eq. 3.5). Twice that is at most half of it times
+/// `(|v| + |b|)^2`, since `4 |v| |b|` is not more. `|b|^2` and the last sum are each rounded once,
+/// with an error of at most `u (|v| + |b|)^2`, and a little more.
 pub fn product_error(shape: Shape) -> f64 {
     error_after(shape.samples + shape.channels)
 }
 
-/// Where a product of samples is `v b` times up to so many factors of `1 + d`, `|d| <= u`.
+/// Returns the error bound of a sum if the product of samples is `v b` times up to `operations`
+/// factors of `1 + d`, `|d| <= u`.
 fn error_after(operations: usize) -> f64 {
     0.5 * relative(operations) + 2.5 * ROUNDING
 }
 
-/// How far so many factors of `1 + d` are from 1 together.
+/// Returns a bound of the distance from 1 of the product of `operations` factors of `1 + d`.
 fn relative(operations: usize) -> f64 {
     let n = operations as f64 * ROUNDING;
     if n < 1.0 { n / (1.0 - n) } else { f64::INFINITY }
 }
 
-/// How far a sum of products has to be from the last one that is kept, for the direct sums of both
-/// points to lie in the same order.
+/// Margin between a sum of products and the last one that is kept. Beyond it the direct sums of
+/// both points have the same order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
-    /// How far a sum of products is off at most, for each unit of `(|v| + |b|)^2`.
+    /// Largest error of a sum of products, for each unit of `(|v| + |b|)^2`.
     pub error: f64,
-    /// What numbers below the smallest normal one add to that, for each unit of `1 + |v| + |b|`.
+    /// Additional error from subnormal numbers, for each unit of `1 + |v| + |b|`.
     pub subnormal: f64,
-    /// How far a direct sum is off at most, as a part of itself.
+    /// Largest relative error of a direct sum.
     pub direct: f64,
 }
 
@@ -115,19 +116,19 @@ impl Margin {
     /// Squares of lengths that are larger have no bound: sums may be infinite.
     pub const LARGEST: f64 = f32::MAX as f64 / 8.0;
 
-    /// Of the sums of [`products`].
+    /// Returns the margin for the sums of [`products`].
     pub fn of_chains(shape: Shape) -> Margin {
         Margin::with(product_error(shape), shape)
     }
 
-    /// Of sums of products that a library adds up as it likes: in any order, in any number of
-    /// parts, fused or not.
+    /// Returns the margin for sums of products that a library adds in its own order, in any number
+    /// of parts, fused or not.
     ///
-    /// Whatever the order is, each of `n` terms goes through a product and `n - 1` sums at most,
-    /// and the factor -2 is exact. Twice as many roundings are allowed for, and one more of each:
-    /// that bounds units that cut off what does not fit (an error of `2 u`, not `u`), and takes
-    /// nothing from who rounds to nearest but a few direct sums. Operands are not narrowed first:
-    /// TF32 has no bound here.
+    /// In every order, each of `n` terms goes through a product and at most `n - 1` sums, and the
+    /// factor -2 is exact. The bound allows twice as many roundings, and one more of each. This
+    /// covers units that truncate (an error of `2 u`, not `u`). For units that round to nearest, it
+    /// only costs a few additional direct sums. Operands must not be narrowed first: TF32 has no
+    /// bound here.
     pub fn in_any_order(shape: Shape) -> Margin {
         Margin::with(error_after(2 * (shape.terms() + 1)), shape)
     }
@@ -139,8 +140,8 @@ impl Margin {
         Margin { error, subnormal, direct: relative(shape.samples + shape.channels + 3) }
     }
 
-    /// How far sums are off at most for an event whose length has this `square`, and points of up
-    /// to the length `longest`; none where that has no bound.
+    /// Returns the largest error of the sums for an event whose length has this `square`, and for
+    /// points up to the length `longest`. There is none if that has no bound.
     pub fn error_of(&self, square: f64, longest: f64) -> Option<f64> {
         let length = square.sqrt() + longest;
         let unit = length * length;
@@ -148,13 +149,13 @@ impl Margin {
         (unit <= Self::LARGEST && error <= Self::LARGEST).then_some(error)
     }
 
-    /// How far from the `last` sum that is kept, for an event whose length has this `square`, and
-    /// whose sums are off by `error`.
+    /// Returns the margin around the `last` sum that is kept, for an event whose length has this
+    /// `square` and whose sums have errors up to `error`.
     ///
-    /// With `q` for what a direct sum is off, and `T = last + e + |v|^2` at most for its size: sums
-    /// that are further apart than `2 e` are of distances in their order, and direct sums of
-    /// distances `a < b` are in order where `a (1 + q) < b (1 - q)`, for which a difference of `3 q
-    /// T` is enough.
+    /// Let `q` be the relative error of a direct sum, and `T = last + e + |v|^2` the largest value
+    /// of such a sum. Sums that are more than `2 e` apart belong to distances in the same order.
+    /// Direct sums of distances `a < b` are in order if `a (1 + q) < b (1 - q)`, and a difference
+    /// of `3 q T` ensures this.
     pub fn around(&self, last: f64, square: f64, error: f64) -> f64 {
         2.0 * error + 3.0 * self.direct * (last + error + square)
     }
@@ -166,13 +167,14 @@ pub fn longest(squares: &[f32]) -> f64 {
     f64::from(most).sqrt() * (1.0 + ROUNDING)
 }
 
-/// One block, for all events.
+/// Products of one block with all events.
 struct Products<'a> {
     values: &'a [[f32; LANES]],
     squares: &'a [f32; LANES],
     shape: Shape,
     events: &'a [f32],
-    /// Where the block's points are among all of an event, whose sums have this `stride`.
+    /// Index of the block's first point among all points of an event. The sums of an event have
+    /// this `stride`.
     first: usize,
     stride: usize,
     sums: &'a mut [f32],

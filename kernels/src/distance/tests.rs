@@ -12,7 +12,7 @@ fn metrics() -> Vec<Metric> {
     powers.into_iter().chain(tables).chain(others).collect()
 }
 
-/// All ways but the portable one.
+/// Returns all implementations except the portable one.
 fn other_ways() -> Vec<Way> {
     let mut ways = vec![Way::best()];
     #[cfg(target_arch = "x86_64")]
@@ -147,7 +147,7 @@ fn halves_are_rounded_as_pairs_of_f16_are() {
     }
 }
 
-/// A power of many numbers at once.
+/// The powers of many numbers.
 struct OfAll<'a, P>(&'a P, &'a mut [f32]);
 
 impl<P: Power> Work for OfAll<'_, P> {
@@ -218,7 +218,7 @@ fn zeros_count_nothing_and_signs_do_not_count() {
     assert_eq!(Metric::power(0.3).of(0.0), 0.0);
 }
 
-/// From each number to the next in a sample of every exponent: the bits grow, and so do their
+/// For each number and its successor in a sample of every exponent: the bits grow, and so do their
 /// powers.
 #[test]
 fn quick_powers_never_decrease() {
@@ -389,14 +389,14 @@ fn products_want_squares_that_fit() {
     assert!(squares(Values::F32(&values[1..]), shape).is_err());
 }
 
-/// A sum that is cut off behind an `f32`.
+/// Returns a sum truncated to an `f32`.
 fn cut_off(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near).abs() > x.abs() { f32::from_bits(near.to_bits() - 1) } else { near }
 }
 
-/// From the front, from the back, by halves, in parts side by side, and cut off instead of rounded:
-/// the bound holds, and is not much more than the last of them needs.
+/// Sums from the front, from the back, by halves, in interleaved parts, and truncated instead of
+/// rounded: the bound holds, and is not much larger than the last of them requires.
 #[test]
 fn products_in_any_order_are_within_their_bound() {
     fn by_halves(terms: &[f64]) -> f32 {

@@ -14,7 +14,7 @@ pub(super) struct Samples<'a> {
     low: &'a [f32],
 }
 
-/// How terms are added up.
+/// Order and precision of the sum of terms.
 pub(super) trait Adding {
     /// Sums of one block, whose values come by term, for `E` events.
     fn block<L: Lanes, P: Power, const E: usize>(
@@ -26,10 +26,11 @@ pub(super) trait Adding {
     ) -> [L::Vector; E];
 }
 
-/// In `f32`: the samples of each channel, and then the channels; with samples of events in one part
-/// or in two (`LOW`).
+/// Sums in `f32`: first the samples of each channel, then the channels. Samples of events have one
+/// part or two (`LOW`).
 pub(super) struct Plain<const LOW: bool>;
-/// As pairs of `f16` do it: everything is rounded at once, even and odd samples have a sum each.
+/// Sums as pairs of `f16` on a GPU: every result is rounded to `f16`, and even and odd samples have
+/// separate sums.
 pub(super) struct Halves;
 
 impl<const LOW: bool> Adding for Plain<LOW> {
@@ -83,8 +84,8 @@ impl Adding for Halves {
                     let sample = l.splat(events[e].high[channel * samples + t]);
                     let d = l.round_f16(l.sub(value, sample));
                     let term = l.round_f16(power.of(l, d));
-                    // f32 has two bits more than twice those of f16: rounding its sum again rounds
-                    // as f16 would have done at once.
+                    // f32 has two bits more than twice those of f16, so rounding the sum again
+                    // gives the same as rounding directly to f16.
                     sums[e][t % 2] = l.round_f16(l.add(sums[e][t % 2], term));
                 }
             }
@@ -93,16 +94,17 @@ impl Adding for Halves {
     }
 }
 
-/// One block, for all events.
+/// Sums of one block for all events.
 pub(super) struct Walk<'a, P, A> {
     pub power: &'a P,
     pub values: &'a [[f32; LANES]],
     pub shape: Shape,
     /// Event after event.
     pub high: &'a [f32],
-    /// The same, or nothing.
+    /// The lower parts, in the same layout, or empty.
     pub low: &'a [f32],
-    /// Where the block's points are among all of an event, whose sums have this `stride`.
+    /// Index of the block's first point among all points of an event. The sums of an event have
+    /// this `stride`.
     pub first: usize,
     pub stride: usize,
     /// Event after event.

@@ -9,8 +9,8 @@ use core::arch::x86_64::*;
 use super::LANES;
 use super::lanes::{Lanes, Work};
 
-/// How many events go through a block together: a value is loaded once for all of them, and their
-/// sums do not wait for each other.
+/// Number of events that are processed together for a block: a value is loaded once for all of
+/// them, and their sums are independent of each other.
 const TOGETHER: usize = 4;
 
 /// The way of machines with AVX2, FMA and conversions of `f16`.
@@ -153,7 +153,7 @@ impl Lanes for Avx2 {
         // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe {
             let eight = |places| {
-                // Which half: the fourth bit, as a sign.
+                // The fourth bit selects the half, as a sign.
                 let (at, half) = (_mm256_castps_si256(places), 28);
                 let (low, high) = (_mm256_permutevar8x32_ps(a[0], at), _mm256_permutevar8x32_ps(a[1], at));
                 let half = _mm256_sll_epi32(at, _mm_cvtsi32_si128(half));

@@ -1,10 +1,10 @@
-//! One number at a time: the definition of every conversion, and the portable path of the fast
-//! ones.
+//! Conversions of single numbers: the definition of every conversion, and the portable path of the
+//! fast ones.
 //!
-//! All narrowings round to nearest, ties to even, once; overflow gives infinity, as in IEEE 754; a
-//! NaN stays a NaN (made quiet, sign and leading payload bits kept); subnormals are neither flushed
-//! on the way in nor on the way out. Two formats follow NVIDIA's instructions instead: E4M3, which
-//! has no infinities, saturates and has one NaN, and TF32 rounds ties away from zero.
+//! All narrowings round to nearest, ties to even, once. Overflow gives infinity, as in IEEE 754. A
+//! NaN stays a NaN (made quiet, sign and leading payload bits kept). Subnormals are flushed neither
+//! on input nor on output. Two formats follow NVIDIA's instructions instead: E4M3 has no
+//! infinities, saturates and has one NaN, and TF32 rounds ties away from zero.
 
 /// The nearest `f16`, as bits.
 #[inline(always)]
@@ -185,7 +185,8 @@ mod tests {
     }
 
     fn cases() -> impl Iterator<Item = f64> {
-        // Every f16 and bf16, the midpoints to their neighbours, and points just beside those.
+        // All numbers of f16 and bf16, the midpoints to their neighbours, and the numbers next to
+        // those.
         (0..0x7f80u16).flat_map(|c| {
             let mut v = Vec::new();
             for value in [f32_from_f16 as fn(u16) -> f32, f32_from_bf16] {

@@ -81,7 +81,7 @@ pub fn fp8_scale_exponent(max_abs: f64) -> i32 {
 /// Numbers that pass through one stack buffer at a time.
 const CHUNK: usize = 512;
 
-/// What packing needs of an element type.
+/// Conversions that packing requires of an element type.
 pub(crate) mod source {
     use super::*;
 

@@ -95,7 +95,7 @@ impl<'a> HalfMut<'a> {
         Ok(Self { mat: MatMut::new(data, rows, cols, ld)?, kind, scale_exp })
     }
 
-    /// The same numbers, read-only.
+    /// Returns a read-only view of the tile.
     pub fn as_ref(&self) -> HalfRef<'_> {
         HalfRef { mat: self.mat.as_ref(), kind: self.kind, scale_exp: self.scale_exp }
     }
@@ -107,7 +107,7 @@ impl<'a> HalfMut<'a> {
 pub struct SplitRef<'a> {
     /// Leading parts, as bits.
     pub hi: MatRef<'a, u16>,
-    /// What the leading parts miss, as bits.
+    /// Remainders that the leading parts miss, as bits.
     pub lo: MatRef<'a, u16>,
     /// Exponent of the scale of both.
     pub scale_exp: i32,
@@ -159,7 +159,7 @@ pub fn split_scale_exponent(max_abs: f64) -> i32 {
     scale_exponent(max_abs) - 14
 }
 
-/// What packing needs of an element type.
+/// Conversions that packing requires of an element type.
 pub(crate) mod source {
     use super::*;
 

@@ -9,7 +9,7 @@ pub(crate) mod reduce {
         fn max_abs(columns: impl Iterator<Item = impl AsRef<[Self]>>) -> f64;
         /// Adds squares of `x 2^(-exp)`.
         fn add_squares(x: &[Self], exp: i32, sums: &mut [f64; super::SUMS]);
-        /// Whether [`add_squares`](Self::add_squares) needs a scale at all.
+        /// True if [`add_squares`](Self::add_squares) needs a scale.
         const SCALED: bool;
     }
 }

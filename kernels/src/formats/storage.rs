@@ -2,7 +2,7 @@
 
 use core::{fmt, str::FromStr};
 
-/// How one number is stored.
+/// Storage format of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StorageFormat {
     /// IEEE binary64.

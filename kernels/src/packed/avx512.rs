@@ -11,8 +11,8 @@ pub(crate) trait EightWide: Eight {
     unsafe fn load_wide(at: *const u8) -> __m512d;
 }
 
-/// Which byte goes where, so that codes of `B` bytes become the leading bytes of lanes of 64 bits;
-/// and which bytes of those lanes that fills.
+/// Byte permutation that makes codes of `B` bytes the leading bytes of 64-bit lanes, and the mask
+/// of the bytes that it fills.
 struct Spread<const B: usize>;
 
 impl<const B: usize> Spread<B> {

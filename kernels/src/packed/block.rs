@@ -1,9 +1,10 @@
 //! Blocks of eight numbers that share an exponent.
 //!
 //! A block is one byte, the exponent `e` as an `i8`, and eight signed integers `q` of 8, 12, 16 or
-//! 24 bits: the numbers are `q * 2^(e - bits + 1)`. The exponent is the least with all magnitudes
-//! below `2^e`, so the error of each is at most `2^(1 - bits)` times the largest magnitude of the
-//! block; a number that is small beside that loses its digits, as in a bucket.
+//! 24 bits: the numbers are `q * 2^(e - bits + 1)`. The exponent is the smallest with all
+//! magnitudes below `2^e`, so the error of each number is at most `2^(1 - bits)` times the largest
+//! magnitude of the block. A number that is small compared with that loses its digits, as in a
+//! bucket.
 
 use core::fmt;
 
@@ -14,7 +15,7 @@ use crate::error::check_shape;
 /// Numbers of a block.
 pub const BLOCK: usize = 8;
 
-/// How many bits each number of a block has besides the exponent that all share.
+/// Block format: bits of each number of a block, besides the shared exponent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // the name says the bits
 pub enum BlockFormat {
@@ -53,7 +54,8 @@ impl BlockFormat {
         1 + self.bits() as usize
     }
 
-    /// `2^(1 - bits)`: the largest error of a number beside the largest magnitude of its block.
+    /// Returns `2^(1 - bits)`, the largest error of a number relative to the largest magnitude of
+    /// its block.
     pub fn unit_roundoff(self) -> f64 {
         power_of_two(1 - self.bits() as i32)
     }
@@ -65,7 +67,7 @@ impl fmt::Display for BlockFormat {
     }
 }
 
-/// What a last block that is not full is filled up with.
+/// Padding of an incomplete last block.
 const PADDING: f64 = 0.0;
 
 /// A name that is none of [`BlockFormat::ALL`].

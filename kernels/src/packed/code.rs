@@ -1,4 +1,4 @@
-//! One number at a time: what the codes mean, and the portable path.
+//! Encoding and decoding of single numbers: the definition of the codes, and the portable path.
 
 use super::{Family, PackedFormat, Rounding};
 use crate::formats::bits::f32_to_odd;
@@ -34,7 +34,7 @@ fn cut_ieee(magnitude: u64, top: u64, drop: u32, rounding: Rounding) -> u64 {
         return infinity | 1; // a NaN stays one
     }
     let code = cut(magnitude, drop, rounding);
-    // What was finite stays finite.
+    // A finite number stays finite.
     if magnitude < top { code.min(infinity - 1) } else { code }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn decode(format: PackedFormat, code: u64) -> f64 {
     }
 }
 
-/// As [`decode`], from the bytes of one code.
+/// Decodes the bytes of one code as [`decode`] does.
 #[inline(always)]
 pub(super) fn decode_bytes(format: PackedFormat, code: &[u8]) -> f64 {
     let mut whole = [0; 8];

@@ -1,8 +1,8 @@
-//! Elements of adaptive matrices: 8 to 64 bits each, one after the other without gaps.
+//! Packed entries of adaptive matrices: 8 to 64 bits each, stored contiguously.
 //!
-//! Products compute in `f64`; only storage is narrow. What is stored with fewer bits is what is
-//! small beside a norm of the matrix, so that its larger relative error weighs as little as that of
-//! a large element in `f64` (Molina, thesis 2024, chapters 3 and 4).
+//! Products compute in `f64`; only storage is narrow. Entries that are small compared with a norm
+//! of the matrix are stored with fewer bits. Their larger relative error then has as little effect
+//! as that of a large entry in `f64` (Molina, thesis 2024, chapters 3 and 4).
 //!
 //! | family | what is stored |
 //! |---|---|
@@ -41,7 +41,7 @@ use core::str::FromStr;
 use crate::KernelError;
 use crate::error::check_shape;
 
-/// How one element is stored.
+/// Storage format of one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // the name says family and bits; the module has the table
 pub enum PackedFormat {
@@ -66,7 +66,7 @@ pub enum PackedFormat {
     Rpreu8,
 }
 
-/// What the bits of a format are the leading bits of.
+/// Format family: the encoding whose leading bits are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     /// An `f64`.
@@ -75,19 +75,19 @@ pub(crate) enum Family {
     Single,
     /// Sign, three bits of exponent, significand.
     Reduced,
-    /// The same without a sign.
+    /// Three bits of exponent and significand, without a sign.
     Unsigned,
 }
 
-/// How a number that its format does not have is stored.
+/// Rounding of a number that the format does not represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Rounding {
-    /// The nearest one, ties to even, in one rounding from `f64`.
+    /// The nearest number, ties to even, in one rounding from `f64`.
     #[default]
     Nearest,
-    /// As the thesis does (chapter 3, section on casts): cut off what does not fit. `fp32` is
-    /// rounded to nearest, `rp24` and `rp16` are cut from that. Errors are up to twice as large,
-    /// and all towards zero.
+    /// Truncation as in the thesis (chapter 3, section on casts). `fp32` is rounded to nearest, and
+    /// `rp24` and `rp16` are truncated from it. Errors are up to twice as large, and all towards
+    /// zero.
     Chop,
 }
 
@@ -274,14 +274,14 @@ pub fn unpack(src: &[u8], format: PackedFormat, dst: &mut [f64]) -> Result<(), K
     Ok(())
 }
 
-/// The first numbers of `src`, as many as `dst` has room for. It is faster where `src` goes on for
-/// 64 bytes.
+/// Decodes the first `dst.len()` numbers of `src`. It is faster if `src` continues for 64 more
+/// bytes.
 pub(crate) fn unpack_first(src: &[u8], format: PackedFormat, dst: &mut [f64]) {
     unpack_apart(src, format, (dst.len(), 0), dst);
 }
 
-/// The same for codes that do not all follow one another: after each `count` of them the next begin
-/// `stride` bytes behind the first of these.
+/// Decodes codes with gaps: after each `count` codes the next ones begin `stride` bytes after the
+/// first of these.
 pub(crate) fn unpack_apart(
     src: &[u8],
     format: PackedFormat,
@@ -298,13 +298,14 @@ pub(crate) fn unpack_apart(
     }
 }
 
-/// `sum_k alpha_k x[columns[k]]`, from left to right, of the numbers that `codes` stands for.
+/// Returns `sum_k alpha_k x[columns[k]]`, from left to right, for the numbers `alpha_k` that
+/// `codes` encodes.
 ///
 /// # Errors
 /// [`KernelError::Shape`] unless `codes` has `columns.len() * format.bytes()` bytes.
 ///
 /// # Panics
-/// Where a column is beyond `x`.
+/// If a column is beyond `x`.
 pub fn dot(codes: &[u8], format: PackedFormat, columns: &[u32], x: &[f64]) -> Result<f64, KernelError> {
     check_shape("dot", "codes", (codes.len(), 1), (columns.len().saturating_mul(format.bytes()), 1))?;
     // A loop for each format, in which its width is a constant.

@@ -89,7 +89,8 @@ fn rp16_is_bfloat16_and_fp32_is_the_machines() {
     }
 }
 
-/// One rounding, not two: just above a tie of `rp24` that an `f32` cannot tell from the tie.
+/// Checks that there is one rounding, not two, just above a tie of `rp24` that an `f32` cannot
+/// distinguish from the tie.
 #[test]
 fn nearest_rounds_once() {
     let tie = 1.0 + 2f64.powi(-16);

@@ -4,13 +4,14 @@ use core::arch::x86_64::*;
 
 use super::PackedFormat::{self, *};
 
-/// Bytes that lie one after the other, as eight numbers.
+/// A format whose codes are decoded eight at a time, from contiguous bytes.
 pub(crate) trait Eight {
-    /// Which format it is.
+    /// The format.
     const FORMAT: PackedFormat;
-    /// Of one code.
+    /// Bytes of one code.
     const BYTES: usize = Self::FORMAT.bytes();
-    /// How many bytes are read from the first code on: may be more than eight codes have.
+    /// Number of bytes that are read from the first code on; may be more than the bytes of eight
+    /// codes.
     const READS: usize;
 
     /// # Safety
@@ -39,8 +40,8 @@ const fn reads_as_singles(bytes: usize) -> usize {
     }
 }
 
-/// Which byte goes where, so that codes of `B` bytes become the leading bytes of lanes of `LANE`
-/// bytes; within each half of a register.
+/// Byte permutation that makes codes of `B` bytes the leading bytes of lanes of `LANE` bytes,
+/// within each half of a register.
 struct Spread<const B: usize, const LANE: usize>;
 
 impl<const B: usize, const LANE: usize> Spread<B, LANE> {
@@ -170,7 +171,7 @@ fn reduced_double<const SIGNED: bool>(codes: __m256i) -> __m256d {
     })
 }
 
-/// The same in an `f32`.
+/// Places the bits of reduced codes in `f32` lanes.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn reduced_single<const SIGNED: bool>(codes: __m256i) -> __m256i {
@@ -184,14 +185,14 @@ fn reduced_single<const SIGNED: bool>(codes: __m256i) -> __m256i {
     }
 }
 
-/// Decodes the first eights of as many as follow one another, and of those behind, `stride` bytes
-/// further on each time.
+/// Decodes groups of eight codes from runs of `count` codes that are `stride` bytes apart. Stops
+/// before the first group that cannot be read in full. Returns the number of decoded values.
 #[target_feature(enable = "avx2")]
 fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mut [f64]) -> usize {
     let mut done = 0;
     for (at, dst) in dst.chunks_mut(count.max(1)).enumerate() {
         let codes = src.get(at * stride..).unwrap_or_default();
-        // Of so many eights all that is read is there: mostly of all.
+        // Number of groups whose bytes can all be read: usually all of them.
         let mut eights = dst.len() / 8;
         if codes.len() + 8 * E::BYTES < 8 * E::BYTES * eights + E::READS {
             eights = codes.len().checked_sub(E::READS).map_or(0, |more| more / (8 * E::BYTES) + 1);

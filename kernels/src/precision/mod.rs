@@ -23,7 +23,7 @@ pub use tensor::{gemm_fp8, gemm_half, gemm_hp2, gemm_tf32, gemm_x3};
 
 use crate::StorageFormat;
 
-/// Whether a product is added to or subtracted from `C`.
+/// Sign of the product in an update of `C`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sign {
     /// `C + A op(B)`.
@@ -46,11 +46,11 @@ impl Sign {
 ///
 /// `Sp`, `Hp1`, `Hp2`, `Hp3` are the four variants of Doucet, Ltaief, Gratadour, Keyes,
 /// "Mixed-precision tomographic reconstructor computations on hardware accelerators" (IA3 2019),
-/// Table I. `u16 = 2^-11`, `u32 = 2^-24` are the unit roundoffs; the error column is the leading
-/// term per entry, relative to `|A| |B|` unless it says `C`. Where a variant has `u22`, CPUs round
-/// sums to nearest (`u32`), but tensor cores cut them off, and keep few bits of the smaller term:
-/// `u22 = 2^-22` for them (Fasi, Higham, Mikaitis and Pranesh 2021). For `X3` that is as much as
-/// the splitting loses (Ootomo and Yokota 2022), who add up outside of tensor cores for the two
+/// Table I. `u16 = 2^-11`, `u32 = 2^-24` are the unit roundoffs. The error column is the leading
+/// term per entry, relative to `|A| |B|` unless it says `C`. In the rows with `u22`, CPUs round
+/// sums to nearest (`u32`), but tensor cores truncate them and keep few bits of the smaller term:
+/// `u22 = 2^-22` for them (Fasi, Higham, Mikaitis and Pranesh 2021). For `X3` this is as large as
+/// the error of the splitting. Ootomo and Yokota (2022) add outside of tensor cores to gain the two
 /// bits.
 ///
 /// | variant | name | A, B | sums | C | error | function |
@@ -65,8 +65,8 @@ impl Sign {
 /// | `Tf32` | `tf32` | f32, rounded to 11 bits | f32 | f32 | `2^-10 + k u22` | [`gemm_tf32`] |
 /// | `Fp8` | `fp8` | E4M3 | f32 | f32 | `2^-3 + k u22` (13 bits on Hopper) | [`gemm_fp8`] |
 ///
-/// Entries that are subnormal in a tile of `f16` or E4M3 add an error that goes by the largest
-/// entry of the tile: `k 2^-25` and `k 2^-17.8` times the largest magnitudes of both operands.
+/// Entries that are subnormal in a tile of `f16` or E4M3 add an error relative to the largest entry
+/// of the tile: `k 2^-25` and `k 2^-17.8` times the largest magnitudes of both operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GemmPrecision {
     /// Double precision.
@@ -109,7 +109,7 @@ impl GemmPrecision {
         }
     }
 
-    /// How `A` and `B` are stored.
+    /// Returns the storage format of `A` and `B`.
     pub const fn operand_format(self) -> StorageFormat {
         match self {
             Self::Dp => StorageFormat::F64,
@@ -121,7 +121,7 @@ impl GemmPrecision {
         }
     }
 
-    /// In what the sums are held.
+    /// Returns the format of the sums.
     pub const fn accumulator_format(self) -> StorageFormat {
         match self {
             Self::Dp => StorageFormat::F64,
@@ -130,7 +130,7 @@ impl GemmPrecision {
         }
     }
 
-    /// How `C` is stored.
+    /// Returns the storage format of `C`.
     pub const fn output_format(self) -> StorageFormat {
         match self {
             Self::Dp => StorageFormat::F64,

@@ -12,13 +12,13 @@ use crate::formats::half_tile::source::{CHUNK, Source};
 use crate::formats::{HalfKind, SplitRef, max_abs, split_scale_exponent};
 use crate::{KernelError, MatMut, MatRef, Op};
 
-/// In which precision the products inside a symmetric update or a triangular solve run.
+/// Precision of the products inside a symmetric update or a triangular solve.
 ///
-/// Operands and results are full tiles either way: what a factorisation does beside its tile
-/// products, and what soon dominates it on tensor cores if it stays in `f32`.
+/// Operands and results are full tiles in each case. These operations accompany the tile products
+/// of a factorization, and soon dominate it on tensor cores if they stay in `f32`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum PanelPrecision {
-    /// That of the tile's element type: [`syrk_lower`](crate::syrk_lower),
+    /// Precision of the tile's element type: [`syrk_lower`](crate::syrk_lower),
     /// [`trsm_right_lower`](crate::trsm_right_lower).
     #[default]
     Native,
@@ -108,12 +108,12 @@ pub fn syrk_lower_tf32(
     Ok(())
 }
 
-/// Lower triangle of `C = C + sign A A^T` in X3, `C` of order `n`, `A` `n x k`; the strict upper
-/// part is neither read nor written.
+/// Computes the lower triangle of `C = C + sign A A^T` in X3, `C` of order `n`, `A` `n x k`. The
+/// strict upper part is neither read nor written.
 ///
-/// The small products first, then `Ah Ah^T`, as [`gemm_x3`](super::gemm_x3), whose error it has.
-/// What is left out, `Al Al^T`, is positive semidefinite: of `C - A A^T` it leaves a little more
-/// than there should be, never less.
+/// The small products come first, then `Ah Ah^T`, as in [`gemm_x3`](super::gemm_x3), whose error
+/// bound applies. The omitted product `Al Al^T` is positive semidefinite: `C - A A^T` becomes
+/// slightly too large without it, never too small.
 ///
 /// Scratch: [`syrk_scratch_len`]`(X3, n, k)` elements.
 ///
@@ -210,7 +210,7 @@ pub fn trsm_right_lower_in(
 type Subtract =
     fn(MatRef<'_, f32>, MatRef<'_, f32>, Op, MatMut<'_, f32>, &mut [f32]) -> Result<(), KernelError>;
 
-/// As [`trsm::right`], the products by `subtract`.
+/// Solves as [`trsm::right`] does, with the products by `subtract`.
 fn right(
     subtract: Subtract,
     op: Op,

@@ -110,11 +110,12 @@ pub fn gemm_x3(
     Ok(())
 }
 
-/// `C = C + sign A op(B)`: E4M3 operands, sums and `C` in `f32`: FP8.
+/// Computes `C = C + sign A op(B)` in FP8: E4M3 operands, sums and `C` in `f32`.
 ///
-/// Sums here are those of `f32`. The tensor cores of Hopper keep 13 bits behind the point of an FP8
-/// sum (PyTorch's blog, "Some matrix multiplication engines are not as accurate as we thought"): up
-/// to `k 2^-13 |A| |B|` more, which is below the rounding of the operands up to `k = 1000`.
+/// Sums here are those of `f32`. The tensor cores of Hopper keep 13 bits after the binary point of
+/// an FP8 sum (PyTorch's blog, "Some matrix multiplication engines are not as accurate as we
+/// thought"). This adds an error of up to `k 2^-13 |A| |B|`, which is below the rounding of the
+/// operands up to `k = 1000`.
 ///
 /// Scratch: [`scratch_len`]`(Fp8, m, n, k)` elements.
 ///
@@ -178,18 +179,18 @@ pub(super) fn round_tf32<'a>(
     each_column(src, dst, simd::round_tf32)
 }
 
-/// How the two halves of an operand of X3 lie along the inner dimension of the product.
+/// Layout of the two halves of an operand of X3 along the inner dimension of the product.
 pub(super) enum Join {
     /// `[low | high]`: a first operand.
     LowHigh,
     /// `[high | low]`: a second operand, transposed.
     HighLow,
-    /// `high` above `low`: a second operand as it is.
+    /// `high` above `low`: a second operand, not transposed.
     HighOverLow,
 }
 
 impl Join {
-    /// That of a second operand.
+    /// Returns the layout of a second operand.
     pub(super) fn of(op_b: Op) -> Self {
         match op_b {
             Op::Trans => Self::HighLow,

@@ -1,4 +1,4 @@
-//! Where in a panel's bytes what lies. Numbers are little endian; nothing is aligned.
+//! Byte layout of a panel. Numbers are little endian; nothing is aligned.
 
 use std::ops::Range;
 
@@ -17,18 +17,18 @@ const BUCKET: usize = 4;
 /// Zeros after the last group: eight codes are read with more than their own bytes.
 pub(super) const TAIL: usize = 64;
 
-/// `N` bytes at a place, which goes behind them; none where there are fewer.
+/// Reads `N` bytes at `at` and advances it. Returns `None` if there are fewer.
 pub(super) fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {
     let found = bytes.get(*at..)?.first_chunk::<N>()?;
     *at += N;
     Some(*found)
 }
 
-/// What holds for a panel.
+/// Head of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Head {
     pub edge: usize,
-    /// What sums of all rows are multiplied by, as a power of two.
+    /// Exponent of the power of two that multiplies the sums of all rows.
     pub exponent: i32,
     pub first_row: usize,
     pub row_count: usize,
@@ -43,7 +43,7 @@ impl Head {
         self.first_row..self.first_row + self.row_count
     }
 
-    /// Where the first tile begins.
+    /// Returns the length of the head, at which the first tile begins.
     pub fn len(&self) -> usize {
         HEAD + BUCKET * self.buckets.len()
     }
@@ -64,7 +64,7 @@ impl Head {
         }
     }
 
-    /// None where there is no head.
+    /// Reads a head. Returns `None` if there is none.
     pub fn read(bytes: &[u8]) -> Option<Head> {
         let at = &mut 0;
         if take::<4>(bytes, at)? != MAGIC {
@@ -89,7 +89,7 @@ impl Head {
 /// Diagonals that a tile may have a list of.
 pub(super) const DIAGONALS: usize = 8;
 
-/// How the columns of steps are written. They count from the begin of the window.
+/// Encoding of the columns of steps, relative to the begin of the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Columns {
     /// 16 bits for each lane.
@@ -113,20 +113,20 @@ impl Columns {
     }
 }
 
-/// Which diagonal a lane of a step is on.
+/// Returns the index of the diagonal of a lane of a step.
 #[inline(always)]
 pub(super) fn diagonal_of(step: &[u8], lane: usize) -> usize {
     usize::from(step[lane / 2] >> (lane % 2 * 4) & 15)
 }
 
-/// What comes before the sections of a tile, and before its powers of two of rows.
+/// Head of a tile, before the exponents of its rows and its sections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TileHead {
     pub columns: Columns,
     /// Rows of numbers have their own powers of two.
     pub has_exponents: bool,
     pub sections: usize,
-    /// Of elements.
+    /// Rows of elements.
     pub rows: usize,
     /// The window of columns of elements.
     pub base: usize,
@@ -134,7 +134,7 @@ pub(super) struct TileHead {
 }
 
 impl TileHead {
-    /// How its columns are written, and whether rows have powers of two.
+    /// Returns flags for the encoding of the columns and for rows with their own exponents.
     pub fn flags(&self) -> u8 {
         let columns = match self.columns {
             Columns::Short => 0,
@@ -178,10 +178,10 @@ impl TileHead {
     }
 }
 
-/// What comes before the groups of a section.
+/// Head of a section, before its groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SectionHead {
-    /// Its place in the panel's list.
+    /// Index of the bucket in the panel's list.
     pub bucket: usize,
     pub groups: usize,
 }
@@ -200,32 +200,32 @@ impl SectionHead {
     }
 }
 
-/// In the number of steps: rows follow one another, and only the first one's number is there.
+/// Flag in the number of steps: the rows are consecutive, and only the first row number is stored.
 pub(super) const FOLLOW: u8 = 1 << 7;
-/// In the number of full steps: some more steps are runs, and their number follows.
+/// Flag in the number of full steps: there are also runs, and their number follows.
 pub(super) const RUNS: u8 = 1 << 7;
 /// The longest row, or piece of one, that a group has.
 pub(super) const LONGEST: usize = FOLLOW as usize - 1;
 
-/// What comes before the steps of a group.
+/// Head of a group, before its steps.
 pub(super) struct GroupHead<'a> {
-    /// Of the tile, of elements; a piece of a row has the row's number.
+    /// Rows of the tile, counted in elements. A piece of a row has the number of the row.
     pub rows: Rows,
     /// Steps in which all lanes have an element, in columns that follow one another: only the first
     /// one's is there. They come first.
     pub runs: usize,
     /// Other steps in which all lanes have one.
     pub full: usize,
-    /// How many lanes have one, of each step after those: the first ones.
+    /// Number of lanes with an element in each of the remaining steps. These are the first lanes.
     pub ragged: &'a [u8],
 }
 
 /// The rows of a group.
 #[derive(Clone, Copy)]
 pub(super) enum Rows {
-    /// From this one on.
+    /// Consecutive rows from this one on.
     From(usize),
-    /// Any.
+    /// Arbitrary rows.
     These([u8; LANES]),
 }
 

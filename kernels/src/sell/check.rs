@@ -1,5 +1,5 @@
-//! Whether bytes are a panel. Products follow its columns and rows without looking, so all of them
-//! are looked at here.
+//! Validation of the bytes of a panel. Products use its columns and rows without bounds checks, so
+//! all of them are checked here.
 
 use std::ops::Range;
 
@@ -102,7 +102,7 @@ fn check_section(
             Rows::From(row) => row + LANES - 1,
             Rows::These(rows) => rows.into_iter().max().unwrap_or(0).into(),
         };
-        // Sums have room for eights of rows.
+        // Sums are allocated for rows rounded up to a multiple of eight.
         if last >= tile.rows.next_multiple_of(LANES) {
             return wrong("a row is beyond its tile", begin);
         }
@@ -114,7 +114,7 @@ fn check_section(
             let Some(step) = bytes.get(*at..*at + run_bytes(&tile.columns, edge, format)) else {
                 return wrong("a group is cut off", begin);
             };
-            // The last lane's column is seven behind that of the first.
+            // The column of the last lane is seven larger than that of the first.
             let window = (tile.window + 1).saturating_sub(LANES);
             if !are_below(step, 1, group.rows, &tile.columns, window) {
                 return wrong("a column is beyond its tile's window", *at);

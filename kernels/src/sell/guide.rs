@@ -1,4 +1,4 @@
-//! Where in a panel what begins, for those who do not go through it from the front.
+//! Index of a panel, for random access to its groups.
 
 use super::bytes::{GroupHead, SectionHead, TileHead, run_bytes, step_bytes};
 use super::product::CHECKED;
@@ -8,46 +8,46 @@ use crate::packed::PackedFormat;
 /// Words of a tile's and of a section's entry.
 const TILE: usize = 8;
 const SECTION: usize = 2;
-/// In a section's second word, beside the format: elements are negative; some row has several
-/// lanes.
+/// Flags in a section's second word, next to the format: elements are negative; some row has
+/// several lanes.
 const NEGATIVE: u32 = 1 << 5;
 const PIECES: u32 = 1 << 6;
 
-/// A panel's table of contents: with it and the panel's bytes a GPU begins at every group at once
+/// Index of a panel. With it and the panel's bytes, a GPU starts on all groups in parallel
 /// ([`sell_product`](crate::cuda::sell_product)).
 ///
 /// | entry | words of 32 bits |
 /// |---|---|
-/// | tile | where it begins, behind its head (two), its first row within the panel, of numbers, its rows, the window's first column and columns, of elements, its flags (those of the panel), its first section |
+/// | tile | its offset after the head (two words), its first row within the panel, counted in numbers, its rows, the window's first column and columns, counted in elements, its flags (those of the panel), its first section |
 /// | section | its first group; format, sign, whether rows have several lanes, exponent |
-/// | group | where it begins, from the tile on |
+/// | group | its offset within the tile |
 ///
-/// Tiles and sections have one more entry, whose section or group is the one after the last.
+/// Tiles and sections have one more entry. Its section or group is the one after the last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guide {
     pub(crate) outline: Outline,
     words: Vec<u32>,
 }
 
-/// What a [`Guide`] is about.
+/// Sizes of a panel and of its [`Guide`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
     pub(crate) edge: usize,
-    /// What sums of all rows are multiplied by, as a power of two.
+    /// Exponent of the power of two that multiplies the sums of all rows.
     pub(crate) exponent: i32,
-    /// Of numbers.
+    /// Rows, counted in numbers.
     pub(crate) rows: usize,
     /// The part of `x` that is read.
     pub(crate) columns: (usize, usize),
     pub(crate) tiles: usize,
     pub(crate) sections: usize,
     groups: usize,
-    /// Those of the panel.
+    /// Bytes of the panel.
     pub(crate) bytes: usize,
 }
 
 impl Outline {
-    /// Words of the guide.
+    /// Returns the number of words of the index.
     pub fn words(&self) -> usize {
         TILE * (self.tiles + 1) + SECTION * (self.sections + 1) + self.groups
     }
@@ -64,7 +64,7 @@ impl Outline {
 }
 
 impl Guide {
-    /// That of a panel.
+    /// Builds the index of a panel.
     pub fn of(panel: &Panel) -> Guide {
         let mut found = Found::default();
         let mut at = panel.head.len();
@@ -88,22 +88,22 @@ impl Guide {
         Guide { outline, words }
     }
 
-    /// Room for one, whose words are to be brought here.
+    /// Creates an index with zeroed words, to be filled through [`words_mut`](Guide::words_mut).
     pub fn blank(outline: Outline) -> Guide {
         Guide { outline, words: vec![0; outline.words()] }
     }
 
-    /// What it is about.
+    /// Returns the sizes of the panel and of the index.
     pub fn outline(&self) -> Outline {
         self.outline
     }
 
-    /// The words.
+    /// Returns the words.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
 
-    /// The words, to be overwritten by those of another guide of the same outline.
+    /// Returns the words for writing, to be replaced by those of another index of the same outline.
     pub fn words_mut(&mut self) -> &mut [u32] {
         &mut self.words
     }
@@ -118,7 +118,7 @@ struct Found {
 }
 
 impl Found {
-    /// Enters a tile, whose rows begin at `row`; says how many it has, of numbers.
+    /// Adds a tile whose rows begin at `row`. Returns the number of its rows, counted in numbers.
     fn tile(&mut self, panel: &Panel, row: usize, at: &mut usize) -> usize {
         let bytes = &panel.bytes[..];
         let tile = TileHead::read(bytes, at).expect(CHECKED);
@@ -159,7 +159,7 @@ impl Found {
         self.sections.push([first, described(bucket, seen.twice)]);
     }
 
-    /// What comes after the last.
+    /// Adds the entries after the last tile and the last section.
     fn ends(&mut self, rows: usize) {
         self.tiles.push([0, 0, rows as u32, 0, 0, 0, 0, self.sections.len() as u32]);
         self.sections.push([self.groups.len() as u32, 0]);

@@ -1,21 +1,21 @@
-//! Sparse matrices in buckets of formats, laid out for products: eight rows side by side (SELL-8)
-//! in tiles that memory hands over as one stream.
+//! Sparse matrices in buckets of formats, laid out for products: eight interleaved rows (SELL-8) in
+//! tiles that are read from memory as one stream.
 //!
-//! A [`Panel`] is some rows of a matrix, as bytes. An element is a number, or a dense block of `B x
-//! B` numbers; "rows" and "columns" of this table are those of elements.
+//! A [`Panel`] holds some rows of a matrix as bytes. An element is a number, or a dense block of `B
+//! x B` numbers; "rows" and "columns" in this table are those of elements.
 //!
 //! | part | bytes |
 //! |---|---|
-//! | panel | edge `B`, rows, buckets, the power of two that sums are multiplied by, then tiles |
+//! | panel | block size `B`, rows, buckets, the power of two that sums are multiplied by, then tiles |
 //! | tile | up to [`tile_rows`] rows, the window of `x` that they need, the diagonals that all of its elements lie on where these are at most eight, powers of two of rows where these have their own, then sections |
 //! | section | bucket, number of groups, then groups |
 //! | group | steps, how many of them are full; how many are runs, if there are any; eight row numbers of a byte each, or the first one where rows follow one another; how many lanes each step that is not full has |
 //! | step | the lanes' columns within the window, of 16 bits (32 in tiles with a wider window, 4 in those with a list of diagonals), then `B B` times the lanes' codes; of a run, whose columns follow one another, only the first column |
 //!
-//! Rows of a section are sorted by their number of elements, so that the eight of a group are about
-//! equally long, and steps that are not full have only the first lanes; a long row is cut into
-//! pieces, lanes of the same row. Sums have one order that only the tile decides: they are the same
-//! bits however the matrix is cut into panels, on whatever machine.
+//! Rows of a section are sorted by their number of elements, so that the eight rows of a group have
+//! about the same length. Steps that are not full have only the first lanes. A long row is cut into
+//! pieces, which are lanes of the same row. The order of each sum depends only on the tile: the
+//! bits are the same for every partition of the matrix into panels, and on every machine.
 //!
 //! ```
 //! use zellige_kernels::packed::{PackedFormat, Rounding};
@@ -58,11 +58,11 @@ pub use write::{Elements, PanelWriter};
 /// Rows of a group.
 pub(crate) const LANES: usize = 8;
 
-/// The edges that blocks may have.
+/// The supported block sizes.
 pub const EDGES: [usize; 4] = [1, 2, 3, 4];
 
-/// How many rows of elements a tile has at most. Matrices are cut into tiles of so many, from the
-/// first row on, whatever the panels.
+/// Returns the largest number of rows of elements in a tile. Matrices are cut into tiles of this
+/// size from the first row on, independently of the panels.
 pub const fn tile_rows(edge: usize) -> usize {
     match edge {
         1 => 256,
@@ -75,11 +75,11 @@ pub const fn tile_rows(edge: usize) -> usize {
 /// Elements of one format: `+-2^exponent` times what their codes stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// How they are stored.
+    /// Storage format of the elements.
     pub format: PackedFormat,
-    /// What they are multiplied by, as a power of two: 0 for formats that have no scale.
+    /// Exponent of the power of two that multiplies the elements: 0 for formats that have no scale.
     pub exponent: i16,
-    /// Whether they are the negative of what the codes say.
+    /// True if the elements are the negatives of the decoded values.
     pub negative: bool,
 }
 
@@ -89,21 +89,21 @@ impl Bucket {
         Bucket { format, exponent: 0, negative: false }
     }
 
-    /// What sums are multiplied by.
+    /// Returns the factor of the sums.
     fn scale(self) -> f64 {
         let scale = product::times_power_of_two(1.0, i32::from(self.exponent));
         if self.negative { -scale } else { scale }
     }
 }
 
-/// What a panel has of one bucket.
+/// Size of one bucket in a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// The bucket.
     pub bucket: Bucket,
-    /// Its elements.
+    /// Number of elements.
     pub elements: u64,
-    /// In so many groups of eight rows.
+    /// Number of groups of eight rows.
     pub groups: u64,
 }
 
@@ -113,7 +113,7 @@ pub struct Panel {
     /// Checked: whoever has a panel may follow the columns in it without looking.
     bytes: Vec<u8>,
     head: Head,
-    /// Those of `x` that are read.
+    /// Columns of `x` that are read.
     columns: Range<usize>,
     loads: Vec<Load>,
 }
@@ -128,27 +128,27 @@ impl Panel {
         Ok(Panel { bytes, head, columns, loads })
     }
 
-    /// As bytes, for a file or another machine.
+    /// Returns the bytes of the panel, for a file or another machine.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// How many bytes that is.
+    /// Returns the number of bytes of the panel.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Its rows of the matrix.
+    /// Returns the rows of the matrix that the panel holds.
     pub fn rows(&self) -> Range<usize> {
         self.head.rows()
     }
 
-    /// The part of `x` that products read.
+    /// Returns the columns of `x` that products read.
     pub fn columns(&self) -> Range<usize> {
         self.columns.clone()
     }
 
-    /// What there is of each bucket, empty ones too.
+    /// Returns the sizes of all buckets, including empty ones.
     pub fn loads(&self) -> &[Load] {
         &self.loads
     }
@@ -169,8 +169,9 @@ impl Panel {
         self.multiply_many(1, x, y)
     }
 
-    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in
-    /// `x` and in `y`. Each has the bits that [`multiply`](Panel::multiply) would give it.
+    /// Computes `Y = A X` for 1 to 8 vectors. The `count` numbers of a row are contiguous in `x`
+    /// and in `y`. The result of each vector is bitwise equal to that of
+    /// [`multiply`](Panel::multiply).
     ///
     /// # Errors
     /// [`KernelError::Shape`] for vectors of other lengths or another number of them.
@@ -180,8 +181,8 @@ impl Panel {
         product::multiply(self, count, Part { first: 0, x }, y)
     }
 
-    /// As [`multiply_many`](Panel::multiply_many) with the part of `x` that begins at column
-    /// `first`, and has all of [`columns`](Panel::columns).
+    /// Computes the product like [`multiply_many`](Panel::multiply_many), with a part of `x` that
+    /// begins at column `first` and contains all of [`columns`](Panel::columns).
     ///
     /// # Errors
     /// [`KernelError::Shape`] for a part without these columns, and a `y` of another length.

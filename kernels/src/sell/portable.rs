@@ -18,7 +18,7 @@ fn columns_of<const N: usize>(step: &[u8], active: usize, columns: &mut [u32; LA
 /// Steps that are decoded before they are multiplied.
 const CHUNK: usize = 8;
 
-/// How the steps of a section are stored.
+/// Encoding of the steps of a section.
 #[derive(Clone, Copy)]
 struct Storage {
     columns: Columns,
@@ -50,15 +50,15 @@ impl Storage {
     }
 }
 
-/// Some steps of a group, decoded; `B` is the edge of elements.
+/// Some decoded steps of a group. `B` is the block size of elements.
 struct Steps<const B: usize> {
-    /// By columns of the elements.
+    /// Numbers, ordered by columns of the elements.
     numbers: [[[[f64; LANES]; B]; B]; CHUNK],
     columns: [[u32; LANES]; CHUNK],
 }
 
 impl<const B: usize> Steps<B> {
-    /// Decodes steps in which all lanes have an element; says how many bytes they have.
+    /// Decodes steps in which all lanes have an element. Returns their number of bytes.
     #[inline(always)]
     fn decode(&mut self, count: usize, bytes: &[u8], storage: &Storage, rows: Rows, are_runs: bool) -> usize {
         let codes = storage.columns.bytes(if are_runs { 1 } else { LANES });
@@ -116,7 +116,7 @@ impl<const B: usize> Steps<B> {
                 }
             }};
         }
-        // Eight registers hide how long an addition takes, and leave room for operands.
+        // Eight registers hide the latency of an addition, and leave registers for operands.
         match const { 8 / (B * K.div_ceil(W)) } {
             8.. => at_once!(8),
             4..8 => at_once!(4),
@@ -125,7 +125,7 @@ impl<const B: usize> Steps<B> {
         }
     }
 
-    /// The same for `L` lanes, from `first` on. So many chains of sums run side by side, in
+    /// Adds the products of `L` lanes, from `first` on. Their sums are independent chains in
     /// registers.
     #[inline(always)]
     fn add<const K: usize, const L: usize>(

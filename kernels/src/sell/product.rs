@@ -8,7 +8,7 @@ use crate::KernelError;
 use crate::error::check_shape;
 use crate::packed::code;
 
-/// How many vectors at most are multiplied at once.
+/// Largest number of vectors that are multiplied together.
 const MOST: usize = 8;
 /// Vectors of more bytes are in no cache by the time they are read again (16 MiB).
 const CACHE: usize = 1 << 24;
@@ -25,22 +25,23 @@ pub(super) fn times_power_of_two(value: f64, exponent: i32) -> f64 {
     value * code::power_of_two(first) * code::power_of_two((exponent - first).clamp(-1022, 1023))
 }
 
-/// What a way through a section is given. `B` is the edge of elements, `K` the number of vectors.
+/// Arguments of the traversal of a section. `B` is the block size of elements, `K` the number of
+/// vectors.
 #[derive(Clone, Copy)]
 pub(super) struct Section<'a> {
-    /// From the first group on, to the end of the panel.
+    /// Bytes from the first group to the end of the panel.
     pub bytes: &'a [u8],
     pub head: SectionHead,
     pub tile: TileHead,
     pub bucket: Bucket,
     /// The window; `K` numbers for each column.
     pub x: &'a [f64],
-    /// What tiles to come read first of `x`.
+    /// Numbers of `x` that later tiles read first, to be prefetched.
     pub next: &'a [f64],
 }
 
-/// A way through the groups of a section: adds to the sums of the tile's rows, says how many bytes
-/// there were.
+/// A traversal of the groups of a section. It adds to the sums of the tile's rows, and returns the
+/// number of bytes.
 pub(super) trait Way {
     /// Asks for numbers that will be needed soon.
     fn fetch(_: &[f64]) {}
@@ -65,7 +66,7 @@ impl Way for Portable {
     }
 }
 
-/// What a panel multiplies: `x` from a column on, `K` numbers for each column.
+/// Input of a panel's product: `x` from column `first` on, with `K` numbers for each column.
 #[derive(Clone, Copy)]
 pub(super) struct Part<'a> {
     pub first: usize,
@@ -103,7 +104,7 @@ pub(super) fn multiply(
     Ok(())
 }
 
-/// The same, this way, for sizes that are checked.
+/// Multiplies with the implementation `W`; sizes have been checked.
 pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y: &mut [f64]) {
     macro_rules! of {
         ($($b:literal)*) => {
@@ -149,8 +150,8 @@ fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y
         let first = if tile.window == 0 { 0 } else { tile.base * B - part.first };
         let (before, after) = part.x.split_at((first + tile.window * B) * K);
         let x = &before[first * K..];
-        // Where windows move on with rows, as many as there are rows are new to each tile; those of
-        // the tile after the next are asked for now.
+        // If windows move on with the rows, each tile reads as many new columns as it has rows. The
+        // columns of the tile after the next are prefetched now.
         let [begin, end] = [1, 2].map(|tiles| after.len().min(tiles * rows * K));
         let mut next = &after[begin..end];
         if streams {

@@ -22,7 +22,7 @@ const BUCKETS: [Bucket; 7] = [
     Bucket::unscaled(Fp64),
 ];
 
-/// Buckets that blocks of this edge may have.
+/// Returns the buckets that blocks of this size may have.
 fn buckets(edge: usize) -> &'static [Bucket] {
     if edge == 1 { &BUCKETS } else { &BUCKETS[2..] }
 }
@@ -180,7 +180,7 @@ fn few_diagonals_have_numbers_of_half_a_byte() {
     // 43 rows, one of them of six elements: five groups of eight lanes, one of three; no step is a
     // run.
     let (head, five, last) = (44 + 12 + 3, 5 * (2 + 8 + 3 * 8 * 4), 2 + 8 + 3 + 3 * 3 * 4);
-    // What the first lane has more: numbers of lanes, and elements.
+    // Excess of the first lane: numbers of lanes, and elements.
     let more = 3 + 3 * 4;
     let codes = head + five + last + more + 64;
     let (list, on_diagonals) = (4 * 8, 3 * 5 * 4 + 3 * 2 + 3);

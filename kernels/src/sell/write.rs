@@ -14,8 +14,8 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// One more, at a row of the tile and a column of the matrix (both counted in elements); rows
-    /// come one after the other. Of a block, `values` are its columns, one after the other.
+    /// Adds an element at a row of the tile and a column of the matrix, both counted in elements.
+    /// Rows must not decrease. For a block, `values` are its columns, one after the other.
     #[inline]
     pub fn push(&mut self, row: u8, column: u32, values: &[f64]) {
         self.rows.push(row);
@@ -23,7 +23,7 @@ impl Elements {
         self.values.extend_from_slice(values);
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -61,11 +61,13 @@ fn wrong<T>(problem: &'static str, at: usize) -> Result<T, KernelError> {
 }
 
 impl PanelWriter {
-    /// A panel from a row on, of a matrix with so many columns (both of numbers). Sums are
-    /// multiplied by `2^exponent`; buckets are added up in the order given.
+    /// Creates a panel that begins at row `first_row` of a matrix with `matrix_columns` columns,
+    /// both counted in numbers. Sums are multiplied by `2^exponent`. Buckets are added in the given
+    /// order.
     ///
     /// # Errors
-    /// [`KernelError::Panel`] for an edge that is none of [`EDGES`].
+    /// [`KernelError::Panel`] for a block size that is not in [`EDGES`], and for more than 255
+    /// buckets.
     pub fn new(
         edge: usize,
         first_row: usize,
@@ -154,7 +156,7 @@ impl PanelWriter {
     }
 }
 
-/// What is written for one bucket of a tile.
+/// Contents of one bucket of a tile, to be written.
 struct Section<'a> {
     elements: &'a Elements,
     format: PackedFormat,
@@ -175,7 +177,7 @@ impl Section<'_> {
         Ok(())
     }
 
-    /// All rows of the tile.
+    /// Returns all rows of the tile.
     fn rows(&self) -> Vec<Lane> {
         let mut rows: Vec<Lane> =
             (0..self.tile.rows).map(|row| Lane { row: row as u8, begin: 0, len: 0 }).collect();
@@ -252,8 +254,8 @@ impl Section<'_> {
     }
 }
 
-/// How the columns of a tile are written: where numbers lie on few diagonals, as the number of the
-/// diagonal.
+/// Selects the encoding of the columns of a tile. If the numbers lie on few diagonals, it is the
+/// index of the diagonal.
 fn columns_of(edge: usize, buckets: &[Elements], base: usize, window: usize) -> Columns {
     // Fewer do not pay for the list; a block is so large that its column weighs little.
     const LEAST: usize = 64;

@@ -1,10 +1,10 @@
-//! How the numbers of a site are stored.
+//! Storage formats of the numbers of a site.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How the three complex numbers of a site are stored. Integers are multiples of a scale that the
-/// six components of a site share.
+/// Storage format of the three complex numbers of a site. Integers are multiples of a scale that
+/// the six components of a site share.
 ///
 /// | format | bytes | bits |
 /// | --- | --- | --- |
@@ -14,13 +14,13 @@ use std::str::FromStr;
 /// | `Int30` | 24 | six words: 30 bits of an integer below, above it two bits of the biased exponent of the scale in each of the first four |
 ///
 /// The scale of `Int20` and `Int30` is `2^(floor(log2(m / S)) + 1)` for the largest magnitude `m`,
-/// with `S = 2^19 - 1` and `2^29 - 1`: to multiply by it and to divide is exact. Integers are
-/// rounded to nearest, ties to even. Sites of zeros are records of zeros. The scale is `2^-126` at
-/// least: below, components lose bits and become zero. A site of which a component is no finite
-/// number, or too large for `f32`, is NaN in all six.
+/// with `S = 2^19 - 1` and `2^29 - 1`: multiplication by it and division are exact. Integers are
+/// rounded to nearest, ties to even. Sites of zeros are records of zeros. The scale is at least
+/// `2^-126`: below, components lose bits and become zero. If a component of a site is non-finite or
+/// too large for `f32`, all six are NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SiteFormat {
-    /// Float64. Of several columns the numbers of a row lie beside each other, not those of a site.
+    /// Float64. For several columns, the numbers of a row are contiguous, not those of a site.
     Fp64,
     /// Float32.
     Fp32,
@@ -33,7 +33,7 @@ pub enum SiteFormat {
 }
 
 impl SiteFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [SiteFormat; 5] =
         [SiteFormat::Fp64, SiteFormat::Fp32, SiteFormat::Half, SiteFormat::Int20, SiteFormat::Int30];
 
@@ -68,8 +68,8 @@ impl SiteFormat {
             SiteFormat::Fp64 => f64::EPSILON / 2.0,
             SiteFormat::Fp32 => f32::EPSILON as f64 / 2.0,
             SiteFormat::Half => 1.0 / 65534.0,
-            // Half a step, of which the largest component has between 2^18 and 2^19, and between
-            // 2^28 and 2^29.
+            // Half a step. The largest component is between 2^18 and 2^19 steps, or between 2^28
+            // and 2^29 steps.
             SiteFormat::Int20 => 1.0 / (1 << 19) as f64,
             SiteFormat::Int30 => 1.0 / (1 << 29) as f64,
         }

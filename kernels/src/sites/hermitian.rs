@@ -25,8 +25,8 @@ type Matrix<R> = [[Complex<R>; 3]; 3];
 /// Rotations of each pair of columns at most that make a matrix diagonal; they converge
 /// quadratically.
 const SWEEPS: usize = 12;
-/// An element beside the diagonal that is as good as zero; those of cosines and sines are 1 at
-/// most.
+/// Threshold below which an off-diagonal entry counts as zero. Entries of cosines and sines are at
+/// most 1.
 const ZERO: f64 = 1e-17;
 
 /// The matrix with these elements. What arrays offer for this is not always inlined, where vector
@@ -42,7 +42,7 @@ fn matrix<R: Copy + Default>(element: impl Fn(usize, usize) -> Complex<R>) -> Ma
     all
 }
 
-/// What is computed with: a number, or some side by side.
+/// Operand of the computations: a number, or several in lanes.
 pub(super) trait Number:
     Copy + Default + Add<Output = Self> + Mul<Output = Self> + Neg<Output = Self> + Div<Output = Self>
 {
@@ -134,7 +134,7 @@ pub(super) fn unitary<N: Number>(numbers: &[N; NUMBERS], one: N) -> Matrix<N> {
             (if i < j { im } else { -im }, -re)
         }
     });
-    // Indices that go around spare the signs of cofactors.
+    // Cyclic indices make the signs of cofactors unnecessary.
     let minor = |r: usize, s: usize, c: usize, d: usize| {
         let (p, q) = (times(a[r][c], a[s][d]), times(a[r][d], a[s][c]));
         (p.0 + -q.0, p.1 + -q.1)

@@ -20,10 +20,10 @@ pub trait Real:
     + Neg<Output = Self>
     + private::Sealed
 {
-    /// What products take from memory as it is stored, besides these numbers themselves.
+    /// Integer type that products also read from memory without decoding, besides these numbers.
     #[doc(hidden)]
     type Fixed: Code<Self>;
-    /// Its name, and that of these numbers.
+    /// Matrix number formats of this type and of `Fixed`.
     #[doc(hidden)]
     const DIRECT: [MatrixNumber; 2];
 
@@ -31,33 +31,33 @@ pub trait Real:
     #[doc(hidden)]
     fn with_lanes(work: impl WithLanes<Self>);
 
-    /// The same for work that can have twice as many as there are [sites side by side](LANES).
+    /// Does work that can use twice as many lanes as [`LANES`] sites.
     #[doc(hidden)]
     fn with_most_lanes(work: impl WithLanes<Self>);
 
-    /// To nearest.
+    /// Converts to the nearest number.
     fn from_f64(x: f64) -> Self;
 
-    /// As it is, or to nearest.
+    /// Converts exactly or to the nearest number.
     fn from_f32(x: f32) -> Self;
 
-    /// To nearest.
+    /// Converts to the nearest number.
     fn from_i32(x: i32) -> Self;
 
-    /// As it is.
+    /// Converts exactly.
     fn to_f64(self) -> f64;
 
-    /// To nearest.
+    /// Converts to the nearest number.
     fn to_f32(self) -> f32;
 
-    /// To nearest, ties to even; within the range of integers.
+    /// Rounds to nearest, ties to even; `self` must be within the range of integers.
     fn round(self) -> i32;
 
-    /// The magnitude.
+    /// Returns the magnitude.
     #[must_use]
     fn abs(self) -> Self;
 
-    /// `self * a + b`, rounded once.
+    /// Returns `self * a + b`, rounded once.
     #[must_use]
     fn fused(self, a: Self, b: Self) -> Self;
 }
@@ -136,11 +136,11 @@ real!(f64, Fp64, i32, Fixed32, with_doubles, with_doubles);
 
 /// A number of a matrix as it is stored.
 pub trait Code<R>: Pod {
-    /// How many bytes ahead they are prefetched; 0: by the hardware alone, which is not far enough
-    /// ahead where a cache line holds much work.
+    /// Prefetch distance in bytes. With 0 only the hardware prefetches, which is not far enough
+    /// ahead if a cache line requires much work.
     const AHEAD: usize = 0;
 
-    /// The first of them.
+    /// Loads the first numbers.
     fn load<L: Lanes<R>>(lanes: L, codes: &[Self]) -> L::V;
 }
 
@@ -169,14 +169,14 @@ impl Code<f64> for i32 {
 
 /// Several numbers at a time: `N` of them in a `V`.
 pub trait Lanes<R>: Pairs {
-    /// How many.
+    /// Number of lanes.
     const N: usize;
-    /// So many.
+    /// A vector of `N` numbers.
     type V: Copy;
 
     /// Zeros.
     fn zero(self) -> Self::V;
-    /// The same number in all.
+    /// Returns a vector with the same number in all lanes.
     fn splat(self, x: R) -> Self::V;
     /// The first `N`.
     fn load(self, from: &[R]) -> Self::V;
@@ -194,8 +194,8 @@ pub trait Lanes<R>: Pairs {
     fn plus(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a b`.
     fn times(self, a: Self::V, b: Self::V) -> Self::V;
-    /// To nearest, ties to even; some integer for what is beyond the range of integers or no
-    /// number.
+    /// Rounds to nearest, ties to even. Numbers beyond the range of integers and NaN give an
+    /// arbitrary integer.
     fn round(self, x: [R; LANES]) -> [i32; LANES];
 }
 
@@ -205,8 +205,8 @@ pub trait WithLanes<R> {
     fn call<L: Lanes<R>>(self, lanes: L);
 }
 
-/// What is done alike for all numbers: fetching from memory, and putting the pairs of eight sites
-/// into two rows, and back.
+/// Operations that are the same for all number types: prefetching, and the conversion between the
+/// pairs of eight sites and two rows.
 pub trait Pairs: Copy + Send + Sync {
     /// Prefetches the cache line at an address into the L2 cache; any address will do.
     #[inline(always)]
@@ -237,7 +237,7 @@ pub trait Pairs: Copy + Send + Sync {
     }
 }
 
-/// One number at a time: the portable way.
+/// One lane: the portable implementation.
 #[derive(Clone, Copy)]
 pub(super) struct One;
 

@@ -10,15 +10,15 @@ pub type Words = [Eight<u32>; COMPONENTS];
 /// The components of some sites.
 pub type Components<R> = [Eight<R>; COMPONENTS];
 
-/// What is done with records of any format.
+/// An operation on records of any format.
 pub trait OfFormat: Sized {
-    /// With components that are float64.
+    /// Runs the operation on components in float64.
     fn doubles(self);
 
-    /// With records of so many pairs of words.
+    /// Runs the operation on records of `PAIRS` pairs of words.
     fn records<const PAIRS: usize, F: Record<PAIRS>>(self);
 
-    /// With records of this format.
+    /// Runs the operation on records of this format.
     #[inline(always)]
     fn of(self, format: SiteFormat) {
         match format {
@@ -44,7 +44,7 @@ pub fn each<A: Copy, B: Copy + Default>(numbers: Eight<A>, f: impl Fn(A) -> B) -
 
 /// A format of records: so many pairs of 32-bit words, the lower one first.
 pub trait Record<const PAIRS: usize> {
-    /// The components of which these are the words.
+    /// Returns the components that these words encode.
     fn unpack<R: Real>(words: &Words) -> Components<R>;
 
     /// The words of these components.
@@ -182,13 +182,13 @@ fn multiples<R: Real, L: Lanes<R>>(
     integers
 }
 
-/// All bits of a lane, or none: branches would end what several lanes do at a time.
+/// Returns a lane mask: all bits or none. Branches would prevent vectorization.
 #[inline(always)]
 fn ones_if(condition: bool) -> u32 {
     u32::from(condition).wrapping_neg()
 }
 
-/// What a scale is: zero for zeros, NaN where there is no number.
+/// Returns the scale for an exponent: zero for sites of zeros, NaN for non-finite ones.
 #[inline(always)]
 fn scale<R: Real>(exponent: u32) -> R {
     let infinite = exponent == 255;

@@ -1,4 +1,4 @@
-//! How 3 x 3 matrices are stored, eight side by side.
+//! Storage of 3 x 3 matrices, eight interleaved.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,24 +10,24 @@ use super::{Group, LANES, Real};
 
 /// Real numbers of a matrix.
 pub(super) const REALS: usize = 18;
-/// Of one of which two rows are stored, and a phase.
+/// Real numbers of a matrix in the two-row format, which also stores a phase.
 const TWO_ROWS: usize = 13;
 
-/// The place of a real part among the real numbers: columns one after the other, in the order in
-/// which products take them. The imaginary part is behind.
+/// Returns the position of a real part among the real numbers: columns one after the other, in the
+/// order in which products read them. The imaginary part follows it.
 #[inline(always)]
 pub(super) const fn place(row: usize, column: usize) -> usize {
     (3 * column + row) * 2
 }
 
-/// The same where only two rows are stored.
+/// Returns the position of a real part if only two rows are stored.
 #[inline(always)]
 const fn place_of_two(row: usize, column: usize) -> usize {
     (2 * column + row) * 2
 }
 
-/// How the numbers of matrices are stored. Integers are multiples of one step for a whole field:
-/// its largest number divided by the largest integer.
+/// Number format of matrices. Integers are multiples of one step for a whole field: its largest
+/// number divided by the largest integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixNumber {
     /// Float64.
@@ -43,7 +43,7 @@ pub enum MatrixNumber {
 }
 
 impl MatrixNumber {
-    /// All of them.
+    /// All number formats.
     pub const ALL: [MatrixNumber; 5] = [
         MatrixNumber::Fp64,
         MatrixNumber::Fp32,
@@ -83,7 +83,7 @@ impl MatrixNumber {
         }
     }
 
-    /// The error of a number beside the largest of the field, at most.
+    /// Returns the largest error of a number relative to the largest number of the field.
     pub const fn unit_roundoff(self) -> f64 {
         match self {
             MatrixNumber::Fp64 => f64::EPSILON / 2.0,
@@ -95,11 +95,11 @@ impl MatrixNumber {
     }
 }
 
-/// Which real numbers of a matrix are stored. All but the first are for multiples `s V` of unitary
-/// matrices, with one `s > 0` for all.
+/// Set of stored real numbers of a matrix. The compressed formats are for multiples `s V` of
+/// unitary matrices, with the same `s > 0` for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixReals {
-    /// All 18.
+    /// All 18 real numbers.
     All,
     /// Two rows and a phase, 13. The third row is `conj(a x b) det V / s` for the first two rows
     /// `a` and `b`; the last number is `tan(phi / 4)` of `det V = e^(i phi)`, between -1 and 1:
@@ -110,10 +110,10 @@ pub enum MatrixReals {
 }
 
 impl MatrixReals {
-    /// All of them.
+    /// All sets.
     pub const ALL: [MatrixReals; 3] = [MatrixReals::All, MatrixReals::TwoRows, MatrixReals::Hermitian];
 
-    /// How many.
+    /// Returns the number of stored real numbers.
     const fn count(self) -> usize {
         match self {
             MatrixReals::All => REALS,
@@ -122,7 +122,7 @@ impl MatrixReals {
         }
     }
 
-    /// What names of formats end with.
+    /// Returns the suffix of the names of formats.
     const fn suffix(self) -> &'static str {
         match self {
             MatrixReals::All => "",
@@ -132,19 +132,19 @@ impl MatrixReals {
     }
 }
 
-/// How matrices are stored: the format of a number, and which numbers there are.
+/// Storage format of matrices: the number format and the set of stored numbers.
 ///
 /// The names are those of [`MatrixNumber`], and the same with `-13` and `-9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixFormat {
-    /// How a number is stored.
+    /// Number format.
     pub number: MatrixNumber,
-    /// Which numbers are stored.
+    /// Set of stored real numbers.
     pub reals: MatrixReals,
 }
 
 impl MatrixFormat {
-    /// All 18 real numbers of each matrix.
+    /// Creates the format with all 18 real numbers of each matrix.
     pub const fn full(number: MatrixNumber) -> MatrixFormat {
         MatrixFormat { number, reals: MatrixReals::All }
     }
@@ -176,9 +176,9 @@ impl FromStr for MatrixFormat {
 }
 
 impl Group {
-    /// Matrices of this format, of which `hops` are summed for each site. `largest` is the largest
-    /// magnitude of a real or imaginary part in the whole field, `unit` what unitary matrices are
-    /// multiplied by in it.
+    /// Creates a group of matrices of this format, with `hops` of them summed for each site.
+    /// `largest` is the largest magnitude of a real or imaginary part in the whole field. `unit` is
+    /// the factor `s` of its multiples `s V` of unitary matrices.
     pub fn new(format: MatrixFormat, hops: usize, largest: f64, unit: f64) -> Group {
         let step = format.number.most().map_or(1.0, |most| if largest > 0.0 { largest / most } else { 1.0 });
         Group { format, hops, step, unit }
@@ -192,7 +192,7 @@ impl Group {
     /// Stores one matrix for each of eight sites: `[row][column][re, im]`.
     ///
     /// # Panics
-    /// Unless there is room for eight, and no more.
+    /// Unless `words` has exactly the length of eight matrices.
     pub fn encode(&self, matrices: &[[f64; REALS]; LANES], words: &mut [f64]) {
         assert_eq!(words.len(), self.format.words(), "the words of eight matrices");
         let mut put = |real: usize, lane: usize, x: f64, step: f64| {
@@ -264,7 +264,7 @@ impl Group {
         }
     }
 
-    /// What products with decoded matrices are to be multiplied by.
+    /// Returns the factor of products with decoded matrices.
     pub(super) fn step_of_decoded<R: Real>(&self) -> R {
         R::from_f64(if self.format.reals == MatrixReals::All { self.step } else { 1.0 })
     }

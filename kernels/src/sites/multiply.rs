@@ -4,7 +4,7 @@ use super::lanes::{Code, Lanes, WithLanes};
 use super::matrices::{REALS, place};
 use super::{COMPONENTS, LANES, MatrixFormat, Real};
 
-/// Matrices of one format of which some are summed for each site.
+/// Matrices of one format, several of which are summed for each site.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Group {
     pub(crate) format: MatrixFormat,
@@ -17,9 +17,9 @@ pub struct Group {
 /// pitch`.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
-    /// From a component to the next.
+    /// Distance from a component to the next.
     pub pitch: usize,
-    /// From a column to the next.
+    /// Distance from a column to the next.
     pub column: usize,
 }
 
@@ -255,7 +255,7 @@ impl<R: Real> Sums<'_, R> {
         let ((x, _), (y, _)) =
             (x.as_chunks::<{ COMPONENTS * LANES }>(), y.as_chunks_mut::<{ COMPONENTS * LANES }>());
         for (site, y) in y.iter_mut().enumerate() {
-            // Eight at most, which spares checks.
+            // The index is below eight, so that bounds checks are removed.
             let site = site % LANES;
             if L::N == 2 * LANES {
                 self.both_parts(lanes, matrices, x, y, site);
@@ -280,8 +280,8 @@ impl<R: Real> Sums<'_, R> {
         }
     }
 
-    /// Eight columns of a site: real and imaginary parts of `x`, which lie beside each other, in
-    /// the same lanes.
+    /// Multiplies eight columns of a site. Real and imaginary parts of `x` are contiguous, in the
+    /// same lanes.
     #[inline(always)]
     fn both_parts<L: Lanes<R>>(
         &self,

@@ -90,7 +90,7 @@ pub fn encode_numbers(format: SiteFormat, numbers: &[f64], codes: &mut [f64], si
     f64::with_lanes(EncodeNumbers { format, codes, at, numbers });
 }
 
-/// Which sites of which column, and how far apart rows are.
+/// Sites and column of a conversion, and the distance between rows.
 #[derive(Clone, Copy)]
 struct At {
     columns: usize,
@@ -98,19 +98,18 @@ struct At {
     first: usize,
     sites: usize,
     pitch: usize,
-    /// Whether eight columns of a site are worked on side by side, in place of eight sites of a
-    /// column.
+    /// True if eight columns of a site are processed in lanes, instead of eight sites of a column.
     across: bool,
 }
 
-/// What is worked on side by side.
+/// Records that are processed together in lanes.
 #[derive(Clone, Copy)]
 struct Block {
     /// The first site.
     site: usize,
-    /// How many records: eight but at the end.
+    /// Number of records: eight except at the end.
     count: usize,
-    /// Where their rows begin.
+    /// Offset of their rows.
     row: usize,
 }
 
@@ -121,14 +120,14 @@ impl At {
         At { columns, column, first: sites.start, sites: sites.len(), pitch: LANES, across: true }
     }
 
-    /// The place of the first record, and how far the next one is from it.
+    /// Returns the position of the first record, and the distance to the next one.
     #[inline(always)]
     fn record(self, block: Block) -> (usize, usize) {
         (block.site * self.columns + self.column, if self.across { 1 } else { self.columns })
     }
 
-    /// The same for complex numbers in float64; those of one colour and several columns lie beside
-    /// each other.
+    /// Returns the position of the first complex number in float64, and the distance to the next
+    /// one. The numbers of one colour and several columns are contiguous.
     #[inline(always)]
     fn double(self, block: Block, colour: usize) -> (usize, usize) {
         let first = (block.site * COLOURS + colour) * self.columns + self.column;
@@ -140,7 +139,7 @@ impl At {
         COMPONENTS * self.first..COMPONENTS * (self.first + self.sites)
     }
 
-    /// What is worked on in turn.
+    /// Returns the blocks in the order in which they are processed.
     #[inline(always)]
     fn blocks(self) -> impl Iterator<Item = Block> {
         (0..self.sites).step_by(if self.across { 1 } else { LANES }).map(move |begin| Block {
@@ -406,8 +405,8 @@ fn store_words<const PAIRS: usize, L: Pairs>(
     }
 }
 
-/// Prefetches what lies as far behind these sites as a call has sites: where lines are decoded in
-/// turn, that is the next line.
+/// Prefetches the data that follow these sites at a distance of the sites of a call. If lines are
+/// decoded in turn, this is the next line.
 #[inline(always)]
 fn prefetch_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
     if at.column == 0 {
@@ -418,8 +417,8 @@ fn prefetch_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
     }
 }
 
-/// Every `step`-th item from `first` on, `count` of them; what is beyond is some item. Where they
-/// do not lie beside each other they are copied.
+/// Returns every `step`-th item from `first` on, `count` of them, followed by arbitrary items.
+/// Items that are not contiguous are copied.
 #[inline(always)]
 fn eight<'a, T: Copy>(
     items: &'a [T],

@@ -99,8 +99,8 @@ fn what_is_small_loses_bits_and_becomes_zero() {
     }
 }
 
-/// For any size of numbers the error is within what the format says, and to store again changes
-/// nothing.
+/// For numbers of any magnitude the error is within the bound of the format, and storing again
+/// changes nothing.
 #[test]
 fn errors_are_bounded() {
     for format in SiteFormat::ALL {
@@ -222,8 +222,8 @@ fn product(matrices: &[[f64; 18]], x: &[[f64; 6]]) -> [f64; 6] {
     y
 }
 
-/// Two groups of matrices on a line of sixteen sites, with each way of computing; the largest error
-/// beside the largest number.
+/// Multiplies two groups of matrices on a line of sixteen sites, with each implementation. Returns
+/// the largest error relative to the largest number.
 fn lines<R: Real>(format: MatrixFormat, columns: usize) -> f64 {
     let (hops, unit, pitch) = (4, 0.375, 24);
     let groups =
@@ -305,7 +305,7 @@ fn products_are_those_of_float64_with_one_number_at_a_time_and_with_several() {
     }
 }
 
-/// Of one column, numbers as they lie in float64 are stored with the bits that rows are, from any
+/// For one column, numbers in the float64 layout are stored with the same bits as rows, from any
 /// site on.
 #[test]
 fn numbers_are_stored_as_rows_are() {

@@ -1,4 +1,4 @@
-//! Where tests find data that are no part of the project: published systems, matrices, detector
+//! Location of test data that are no part of the project: published systems, matrices, detector
 //! files.
 //!
 //! The environment variable `ZELLIGE_TEST_DATA` names their folder. Without it such a test is
@@ -11,13 +11,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// A file or folder of the external test data; `None`, with a printed line, where the project is
-/// tested without them.
+/// Returns a file or folder of the external test data; `None`, with a printed line, if the project
+/// is tested without them.
 ///
 /// # Panics
 ///
-/// Where `ZELLIGE_TEST_DATA` is set and the file is missing from it: promised data have to
-/// be complete.
+/// If `ZELLIGE_TEST_DATA` is set and the file is missing from it: promised data have to be
+/// complete.
 #[track_caller]
 pub fn data(relative: &str) -> Option<PathBuf> {
     let root = std::env::var_os("ZELLIGE_TEST_DATA").filter(|root| !root.is_empty()).map(PathBuf::from);

@@ -1,34 +1,34 @@
-//! How much a test tries: random graphs, tasks, cases of a property.
+//! Extent of tests: numbers of random graphs, tasks, cases of a property.
 //!
-//! A test names the count that finds bugs within seconds. `ZELLIGE_TEST_SCALE` (1 where it is not
+//! A test names the number that finds bugs within seconds. `ZELLIGE_TEST_SCALE` (1 if it is not
 //! set) multiplies all of them; `scripts/test-long` sets it.
 #![forbid(unsafe_code)]
 
 use proptest::test_runner::Config;
 
-/// `usual`, times `ZELLIGE_TEST_SCALE`; at least 1.
+/// Returns `usual` times `ZELLIGE_TEST_SCALE`; at least 1.
 ///
 /// # Panics
-/// Where the variable is set to what is no positive number.
+/// If the variable is not a positive number.
 pub fn amount(usual: usize) -> usize {
     times(usual, factor("ZELLIGE_TEST_SCALE", 1.0).unwrap_or(1.0))
 }
 
-/// Of how many one is tried: `usual`, divided by `ZELLIGE_TEST_SCALE`; at least 1, which is all of
-/// them.
+/// Returns the divisor for a test that tries one of `usual` cases: `usual` divided by
+/// `ZELLIGE_TEST_SCALE`; at least 1, which tries all of them.
 ///
 /// # Panics
-/// As [`amount`].
+/// In the cases of [`amount`].
 pub fn every(usual: usize) -> usize {
     times(usual, 1.0 / factor("ZELLIGE_TEST_SCALE", 1.0).unwrap_or(1.0))
 }
 
-/// The configuration of a property that is tried `usual` times, times `ZELLIGE_TEST_SCALE`. Where
-/// `PROPTEST_CASES` is set that counts instead: 256, which is proptest's own count, stands for the
-/// usual one.
+/// Returns the configuration of a property that is tried `usual` times, times `ZELLIGE_TEST_SCALE`.
+/// If `PROPTEST_CASES` is set, it is used instead: 256, proptest's own number, corresponds to
+/// `usual`.
 ///
 /// # Panics
-/// Where the variable that counts is set to what is no positive number.
+/// If the variable that is used is not a positive number.
 pub fn cases(usual: u32) -> Config {
     let factor = factor("PROPTEST_CASES", 256.0).or_else(|| factor("ZELLIGE_TEST_SCALE", 1.0)).unwrap_or(1.0);
     Config::with_cases(u32::try_from(times(usual as usize, factor)).unwrap_or(u32::MAX))
@@ -38,7 +38,7 @@ fn times(usual: usize, factor: f64) -> usize {
     ((usual as f64 * factor).round() as usize).max(1)
 }
 
-/// What a variable says, in units of what stands for "as usual"; `None` where it is not set.
+/// Returns the value of a variable in units of `unit`; `None` if it is not set.
 fn factor(variable: &str, unit: f64) -> Option<f64> {
     let text = std::env::var(variable).ok()?;
     match text.parse::<f64>() {

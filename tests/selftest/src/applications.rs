@@ -27,7 +27,7 @@ use zellige_tor::{Covariance, Kind};
 use crate::Failure;
 use crate::outcome::KernelRow;
 
-/// How large what is computed is.
+/// Sizes of the computations.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// Cells along each axis of the matrix of flow: a multiple of 4.
@@ -38,26 +38,26 @@ pub struct Extent {
     pub events: usize,
     /// Tile of the covariances of the check system.
     pub tile: usize,
-    /// From which numbers are drawn.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// How many rows [`kernels`] has.
+/// Number of rows of [`kernels`].
 pub const CHECKS: u64 = 8 + 3 + 2;
 
-/// What GPUs have searches in.
+/// Precisions of searches that GPUs support.
 const SEARCHED: [(&str, Precision); 3] =
     [("fp32", Precision::Fp32), ("int16", Precision::Int16), ("bf16", Precision::Bf16)];
 const CHANNELS: usize = 5;
 const SAMPLES: usize = 24;
 
-/// What a check found: how much it looked at, and the largest difference as a part of what it may
-/// be.
+/// Result of a check: the number of checked results, and the largest difference relative to its
+/// bound.
 type Checked = Result<(usize, f64), Failure>;
 
 /// Products of sparse matrices in each set of formats and searches in each precision, which have to
-/// have the CPU's bits, and covariances, which may differ where the kernel's source says. `there`
-/// has no CPU worker: who else would do it?
+/// have the CPU's bits, and covariances, which may differ as the kernel's source says. `there`
+/// has no CPU worker, so that all tasks run on the GPU.
 pub fn kernels(there: &Runtime, here: &Runtime, extent: &Extent, done: &dyn Fn()) -> Vec<KernelRow> {
     let mut rows = Vec::new();
     let mut add = |kernel, precision, checked: Checked| {
@@ -103,7 +103,8 @@ fn products(there: &Runtime, here: &Runtime, extent: &Extent, set: FormatSet) ->
     Ok((count, bits(other)))
 }
 
-/// How many bits may differ: none. One that does is twice what is allowed.
+/// Converts the number of results that differ to a part of the bound. None may differ, and one that
+/// does is twice the bound.
 fn bits(differing: usize) -> f64 {
     2.0 * differing as f64
 }
@@ -120,7 +121,7 @@ fn product(
     adaptation: &Adaptation<'_>,
     seed: u64,
 ) -> Result<Vec<f64>, Failure> {
-    // So many bytes that there are several stretches.
+    // The number of bytes is such that there are several parts.
     let space = Space::new(a.rows(), 64 * a.bytes());
     let stored = Stored::new(rt, &space, a, edge, adaptation)?;
     let mut random = ChaCha8Rng::seed_from_u64(seed);

@@ -1,4 +1,4 @@
-//! All checks, one after the other.
+//! All checks in sequence.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::gpu::{self, Extents, Fault};
 use crate::kernels::{self, Extent};
 use crate::outcome::{CHECKS, FactorRow, GpuReport, KernelRow};
 
-/// What is checked.
+/// Selection of the checks.
 pub struct Checks {
     /// Random graphs, on these GPUs.
     pub fuzz: Fuzz,
@@ -27,16 +27,16 @@ pub struct Checks {
     pub only_graphs: bool,
 }
 
-/// All that was found; GPUs where they are requested.
+/// Results of all checks, with GPUs if they are requested.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Everything is as it should be.
+    /// True if all checks passed.
     pub passed: bool,
     /// On CPU workers.
     pub kernels: Vec<KernelRow>,
     /// GPU by GPU.
     pub gpus: Vec<GpuReport>,
-    /// Factorisations on several GPUs at once; none where there is one GPU.
+    /// Factorisations on several GPUs together; empty if there is only one GPU.
     pub multi_gpu: Vec<FactorRow>,
     /// Random graphs.
     #[serde(flatten)]
@@ -63,7 +63,7 @@ impl Checks {
         }
         observer.stage("graphs", self.fuzz.graphs);
         let graphs = self.fuzz.run(|done, failure| {
-            // Told at once: a long run may not come to its end.
+            // Reported immediately: a long run may not come to its end.
             if let Some(failure) = failure {
                 observer.warn(&format!("a graph did not come to what it should: {failure}"));
             }

@@ -1,7 +1,7 @@
-//! What goes wrong on purpose: a body that wants more memory than there is, a kernel that uses
-//! memory which is not there.
+//! Injected faults: a body that requests more memory than there is, and a kernel that uses memory
+//! that does not exist.
 //!
-//! The one place of this crate with `unsafe`.
+//! The only module of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use zellige_dense::{Error, Tile};
@@ -11,7 +11,7 @@ use zellige_runtime::{Runtime, Submit, update};
 
 use crate::probe::Probe;
 
-/// What the tile is filled with.
+/// Value of the entries of the tile.
 const VALUE: f32 = 2.5;
 
 /// On a CPU it fills a tile; on a GPU it writes where nothing is.
@@ -61,9 +61,9 @@ pub fn faulty_kernel(rt: &Runtime) -> Result<Option<String>, Error> {
     Ok(None)
 }
 
-/// Has a body ask for more memory than its GPU has, and then one for a little: what the first was
-/// told, or `None` if it was given that much, or if the second was not. The runtime needs a GPU and
-/// no CPU worker.
+/// Runs a body that requests more memory than its GPU has, and then one that requests a little.
+/// Returns the error of the first one, or `None` if it got the memory, or if the second one failed.
+/// The runtime needs a GPU and no CPU worker.
 ///
 /// # Errors
 /// [`Error::Runtime`] for a task that is refused.

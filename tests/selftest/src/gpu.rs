@@ -20,7 +20,7 @@ use crate::kernels::Extent;
 use crate::outcome::{CHECKS, FactorRow, FaultRow, GpuReport, KernelRow, RuleRow, skipped};
 use crate::{Error, Failure, applications, chain, kernels as all_kernels};
 
-/// How much is checked.
+/// Sizes of the checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Extents {
     /// Kernels of factorisations and solves.
@@ -30,12 +30,12 @@ pub struct Extents {
     /// Order and tile of the factorisations; there must be at least 16 tiles along the matrix for a
     /// quarter of 30 % to hold three.
     pub factor: (usize, usize),
-    /// How many precision rules, the most different first.
+    /// Number of precision rules, the most different first.
     pub rules: usize,
 }
 
 impl Extents {
-    /// What the tiles of the factorisations take.
+    /// Returns the bytes of the tiles of the factorisations.
     fn bytes(&self) -> u64 {
         let (n, tile) = self.factor;
         (n * (n + tile) / 2 * size_of::<f32>()) as u64
@@ -78,10 +78,10 @@ const RULES: [&str; 12] = [
     "fp8:band=2",
     "fp8:operand=1e-5",
 ];
-/// By how much the Strehl ratios of the CPU and the GPU may differ: about what the precisions
-/// change it by.
+/// Tolerance between the Strehl ratios of the CPU and the GPU: about the effect of the precisions
+/// on it.
 const STREHL: f64 = 1e-3;
-/// The same where products are TF32, whose operands hardware may cut off where the CPU rounds them:
+/// Tolerance for TF32 products. Hardware may truncate their operands, while the CPU rounds them:
 /// errors are twice as large, and of one sign.
 const STREHL_TF32: f64 = 4e-3;
 
@@ -207,7 +207,7 @@ fn tolerance(rule: &Rule) -> f64 {
     if products.into_iter().any(|product| product == GemmPrecision::Tf32) { STREHL_TF32 } else { STREHL }
 }
 
-/// Both lost definiteness, or neither has and they are near.
+/// Returns true if both lost definiteness, or if neither did and they are within the tolerance.
 fn agree(cpu: Option<f64>, gpu: Option<f64>, tolerance: f64) -> bool {
     match (cpu, gpu) {
         (Some(cpu), Some(gpu)) => (cpu - gpu).abs() <= tolerance,
@@ -215,7 +215,8 @@ fn agree(cpu: Option<f64>, gpu: Option<f64>, tolerance: f64) -> bool {
     }
 }
 
-/// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same bits.
+/// Factors in its whole memory, in 30 % of the bytes of the matrix, and on parts of the GPU: the
+/// bits are the same.
 fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> Result<Vec<FactorRow>, Error> {
     let whole = extents.bytes();
     let third = whole * 3 / 10;
@@ -270,7 +271,7 @@ impl Case {
     }
 }
 
-/// All of these give the same bits.
+/// Runs all cases and checks that they give the same bits.
 fn alike(cases: Vec<Case>, extents: &Extents, progress: &dyn Observer) -> Result<Vec<FactorRow>, Error> {
     progress.stage("factorisations", cases.len() as u64);
     let mut first: Option<Vec<f32>> = None;
@@ -354,7 +355,7 @@ mod tests {
 
     use super::*;
 
-    /// With every kernel of the command.
+    /// Returns a mock with every kernel of the command.
     fn twins() -> Option<zellige_gpu::mock::MockBuilder> {
         let all = [SOURCES, SELL_SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
         zellige_twins::mock(all.chain([&SOURCE]))
@@ -367,7 +368,7 @@ mod tests {
     const FEW: applications::Extent =
         applications::Extent { cells: 12, points: 4, events: 6, tile: 304, seed: 1 };
 
-    /// All of it on a driver that checks how it is used, a fault included.
+    /// Runs all checks on a driver that checks its use, including a fault.
     #[test]
     fn a_gpu_that_does_as_it_should_passes() {
         let (Some(driver), Some(lost)) = (mock(1), mock(2)) else { return };
@@ -477,7 +478,8 @@ mod tests {
         assert!(report.text(false).contains("FAILED"), "{}", report.text(false));
     }
 
-    /// Wherever tiles lie, with peers and without room, the factor has the bits of one GPU.
+    /// Checks that the factor has the bits of one GPU for every placement of tiles, with peers and
+    /// with little memory.
     #[test]
     fn several_gpus_factor_together() {
         let Some(twins) = twins() else { return };

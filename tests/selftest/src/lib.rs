@@ -6,9 +6,9 @@
 //! | [`kernels`] | every kernel of factorisations and solves in every precision on random tiles |
 //! | [`applications`] | kernels of sparse solvers, searches and covariances on a GPU |
 //! | [`gpu`] | one GPU, and several at once |
-//! | [`faulty_kernel`], [`too_much_memory`] | what goes wrong on purpose |
+//! | [`faulty_kernel`], [`too_much_memory`] | injected faults |
 //!
-//! [`Checks`] is all of it: what `zellige selftest` does.
+//! [`Checks`] runs all of them, as `zellige selftest` does.
 #![deny(unsafe_code)]
 
 pub mod applications;

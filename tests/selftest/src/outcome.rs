@@ -1,4 +1,4 @@
-//! What the checks of a GPU have shown.
+//! Results of the checks of a GPU.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use zellige_app::text::bytes;
 
 use crate::kernels::{KernelCheck, Unfinished};
 
-/// One GPU.
+/// Results of the checks of one GPU.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GpuReport {
     /// Its number.
@@ -20,13 +20,13 @@ pub struct GpuReport {
     pub rules: Vec<RuleRow>,
     /// Factorisations in much and in little memory.
     pub factors: Vec<FactorRow>,
-    /// What goes wrong on purpose.
+    /// Injected faults.
     pub faults: Vec<FaultRow>,
     /// Time (s).
     pub seconds: f64,
 }
 
-/// How many [`KernelRow`]s there are: conversions, products, updates and solves, factorisations.
+/// Number of [`KernelRow`]s: conversions, products, updates and solves, factorisations.
 pub const CHECKS: u64 = 4 + 9 + 8 + 2;
 
 /// A kernel in one precision; `error` and `apart` are parts of their bounds.
@@ -34,29 +34,30 @@ pub const CHECKS: u64 = 4 + 9 + 8 + 2;
 pub struct KernelRow {
     /// The codelet, `convert`, or the task of an application.
     pub kernel: &'static str,
-    /// In which precision, or to which format.
+    /// Name of the precision, or of the target format.
     pub precision: &'static str,
-    /// Tiles, products or answers that were looked at.
+    /// Number of tiles, products or answers that were checked.
     pub tiles: usize,
     /// The largest error against float64.
     pub error: f64,
     /// The largest difference from the CPU.
     pub apart: f64,
-    /// Whether it is as it should be.
+    /// True if the check passed.
     pub passed: bool,
-    /// Why nothing was checked; `null`: it was.
+    /// Reason why nothing was checked; `null` if it was.
     pub skipped: Option<String>,
-    /// Why the check did not come to its end; `null`: it did.
+    /// Reason why the check did not finish; `null` if it did.
     pub failed: Option<String>,
 }
 
-/// What is said of something that a GPU of compute capability `has` lacks.
+/// Returns the text for a check that needs a compute capability that a GPU, which `has` a lower
+/// one, lacks.
 pub fn skipped(needed: (u32, u32), has: (u32, u32)) -> String {
     format!("needs {}.{}, this GPU is {}.{}", needed.0, needed.1, has.0, has.1)
 }
 
 impl KernelRow {
-    /// Nothing could be checked.
+    /// Creates a row for a failure before any check.
     pub fn none(failed: String) -> Self {
         KernelRow {
             kernel: "runtime",
@@ -70,7 +71,7 @@ impl KernelRow {
         }
     }
 
-    /// Of a GPU of this compute capability.
+    /// Creates the row of a check on a GPU of this compute capability.
     pub fn new(check: &KernelCheck, capability: (u32, u32)) -> Self {
         let &KernelCheck { kernel, precision, tiles, error, apart, .. } = check;
         let (skipped, failed) = match &check.unfinished {
@@ -82,25 +83,25 @@ impl KernelRow {
     }
 }
 
-/// A precision rule on the check system: its Strehl ratio, or none where it lost definiteness.
+/// A precision rule on the check system: its Strehl ratio, or none if it lost definiteness.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RuleRow {
     /// The rule.
     pub rule: String,
-    /// On CPU workers; `null`: definiteness was lost.
+    /// Strehl ratio on CPU workers; `null` if definiteness was lost.
     pub strehl_cpu: Option<f64>,
-    /// On the GPU; `null`: definiteness was lost.
+    /// Strehl ratio on the GPU; `null` if definiteness was lost.
     pub strehl_gpu: Option<f64>,
-    /// Whether it is as it should be.
+    /// True if the check passed.
     pub passed: bool,
-    /// Why it did not run; `null`: it did.
+    /// Reason why it did not run; `null` if it did.
     pub skipped: Option<String>,
-    /// Why it did not come to its end; `null`: it did.
+    /// Reason why it did not finish; `null` if it did.
     pub failed: Option<String>,
 }
 
 impl RuleRow {
-    /// Nothing is known of it yet.
+    /// Creates a row without results.
     pub fn new(rule: &str) -> Self {
         RuleRow {
             rule: rule.into(),
@@ -116,7 +117,7 @@ impl RuleRow {
 /// A factorisation; the first row is the one that the others must repeat bit by bit.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FactorRow {
-    /// What was done.
+    /// Description of the case.
     pub what: String,
     /// GPUs, or parts of one.
     pub devices: usize,
@@ -126,18 +127,18 @@ pub struct FactorRow {
     pub seconds: f64,
     /// Estimated `|A - L L^T| / |A|`.
     pub backward_error: f64,
-    /// Bytes that came to any memory.
+    /// Bytes that were transferred to any memory.
     pub bytes_moved: u64,
-    /// Replicas that had to leave.
+    /// Number of evicted replicas.
     pub evictions: u64,
-    /// Whether it is as it should be.
+    /// True if the check passed.
     pub passed: bool,
-    /// Why it did not come to its end; `null`: it did.
+    /// Reason why it did not finish; `null` if it did.
     pub failed: Option<String>,
 }
 
 impl FactorRow {
-    /// Nothing is known of it yet.
+    /// Creates a row without results.
     pub fn new(what: &str, devices: usize, memory: u64) -> Self {
         FactorRow {
             what: what.into(),
@@ -153,19 +154,19 @@ impl FactorRow {
     }
 }
 
-/// Something that went wrong on purpose, and what was said.
+/// An injected fault and its message.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FaultRow {
-    /// What was done.
+    /// Description of the fault.
     pub what: &'static str,
-    /// What was said.
+    /// The message.
     pub said: String,
-    /// Whether it is as it should be.
+    /// True if the check passed.
     pub passed: bool,
 }
 
 impl GpuReport {
-    /// How many checks failed.
+    /// Returns the number of failed checks.
     pub fn failures(&self) -> usize {
         let rows = self.kernels.iter().map(|row| row.passed);
         let rows = rows.chain(self.rules.iter().map(|row| row.passed));
@@ -173,12 +174,12 @@ impl GpuReport {
         rows.chain(self.faults.iter().map(|row| row.passed)).filter(|passed| !passed).count()
     }
 
-    /// True if none did.
+    /// Returns true if no check failed.
     pub fn passed(&self) -> bool {
         self.failures() == 0
     }
 
-    /// Tables.
+    /// Formats the results as tables.
     pub fn text(&self, colours: bool) -> String {
         let mut text = format!("GPU {}: {}\n", self.number, self.name);
         for table in [self.kernel_table(), self.rule_table(), factor_table(&self.factors), self.fault_table()]
@@ -289,7 +290,7 @@ pub fn factor_table(rows: &[FactorRow]) -> Table {
     table
 }
 
-/// What is said at the end of a row.
+/// Returns the text at the end of a row.
 pub fn verdict(passed: bool, skipped: &Option<String>, failed: &Option<String>) -> String {
     match (skipped, failed) {
         (Some(why), _) => format!("skipped: {why}"),

@@ -5,7 +5,7 @@ use zellige_dense::Tile;
 use zellige_runtime::codelet::{DeviceTable, DeviceViews};
 use zellige_runtime::{Codelet, Cpu, Operands, TaskContext, TaskError, Update};
 
-/// What it does, by the kind of device.
+/// The action on a tile, for each kind of device.
 pub(crate) struct Probe {
     pub(crate) name: &'static str,
     pub(crate) on_host: fn(&mut Tile<f32>) -> Result<(), TaskError>,

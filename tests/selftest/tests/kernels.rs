@@ -27,7 +27,7 @@ fn only_gpu(mock: &Arc<Mock>) -> Runtime {
     builder.device(Gpu::new(mock.clone(), 0).memory(1 << 28)).build().unwrap()
 }
 
-/// Nothing is left behind, and nothing was in disorder.
+/// Checks that there are no leaks and no violations.
 fn check(mock: &Mock) {
     assert_eq!(mock.violations(), [] as [String; 0]);
     assert_eq!(mock.leaks(), [] as [String; 0]);
@@ -37,8 +37,8 @@ fn verified(rt: &Runtime, extent: Extent) -> Vec<KernelCheck> {
     kernels(rt, &runtime(1), &extent, (9, 0), &|_| {})
 }
 
-/// Every kernel in every precision within its bounds, none of which is so wide that it says
-/// nothing.
+/// Checks every kernel in every precision against its bounds, and that no bound is so wide that it
+/// is useless.
 #[test]
 fn every_kernel_is_within_its_bounds() {
     let Some(mock) = mock(12) else { return };

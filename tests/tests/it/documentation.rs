@@ -29,7 +29,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What links to headings of a page may name, as forges make it of the heading.
+/// Returns the anchors of a page's headings, as forges generate them.
 fn anchors(text: &str) -> HashSet<String> {
     let headings = prose(text).filter(|line| line.starts_with('#'));
     let anchor = |line: &str| {

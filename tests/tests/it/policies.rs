@@ -1,4 +1,4 @@
-//! What every scheduling policy owes the runtime, a user's own included.
+//! Tests of the requirements that every scheduling policy must meet, including a user's own.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

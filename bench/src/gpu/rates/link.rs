@@ -1,6 +1,6 @@
-//! What measurements put on streams themselves: events with a clock, copies between memory that a
-//! [`Link`] owns, and a copy of one operand of a body to another. With
-//! [`routines`](super::routines) one of the two places of this crate with `unsafe`.
+//! Operations that measurements put on streams themselves: events with a clock, copies between
+//! memory that a [`Link`] owns, and a copy of one operand of a body to another. With
+//! [`routines`](super::routines) one of the two modules of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -52,12 +52,12 @@ impl Drop for Stopwatch {
     }
 }
 
-/// From where to where a [`Link`] copies.
+/// Direction of the copies of a [`Link`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     ToGpu,
     ToHost,
-    /// From one part of the GPU's memory to another.
+    /// Within the GPU's memory.
     Within,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Link<'d> {
 }
 
 impl<'d> Link<'d> {
-    /// With random bytes on the host.
+    /// Creates a link with random bytes on the host.
     pub(super) fn new(driver: &'d Arc<dyn Driver>, gpu: u32, bytes: usize) -> Result<Self, GpuError> {
         let stream = driver.create_stream(gpu, false)?;
         let mut link = Link { driver, gpu, stream, bytes, host: None, there: [None; 2] };
@@ -112,7 +112,8 @@ impl<'d> Link<'d> {
 
 impl Drop for Link<'_> {
     fn drop(&mut self) {
-        // Of a driver that has failed nothing is left to wait for, and nobody to be told.
+        // After a failure of the driver there is nothing left to wait for, and no one to report it
+        // to.
         let _ = self.driver.synchronize(self.stream);
         for there in self.there.into_iter().flatten() {
             // SAFETY: it came from `allocate` for this GPU, and is given back here alone.

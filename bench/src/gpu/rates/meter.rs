@@ -10,12 +10,13 @@ use zellige_gpu::{Driver, Gauges};
 
 use crate::median;
 
-/// From one look to the next.
+/// Sampling period.
 const PERIOD: Duration = Duration::from_millis(10);
 /// Shorter runs are over before a counter of energy has moved often enough for a power (seconds).
 const COUNTED_FROM: f64 = 0.5;
 
-/// What a GPU told of itself while something was measured; `None`: it does not tell.
+/// Clock rate, power and energy of a GPU during a measurement; `None` if the GPU does not report
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Conditions {
     /// Median clock rate of its multiprocessors (MHz).
@@ -25,7 +26,7 @@ pub struct Conditions {
     pub power_w: Option<f64>,
     /// Energy by its counter (J).
     pub energy_j: Option<f64>,
-    /// For how long it was looked at (seconds).
+    /// Observed time (seconds).
     pub watched_seconds: f64,
 }
 
@@ -85,7 +86,7 @@ impl Meter {
     }
 
     fn look(&self) -> Gauges {
-        // Who does not tell is known from the first look on; the measurement goes on.
+        // A GPU without sensors is known from the first sample on; the measurement continues.
         self.driver.gauges(self.gpu).unwrap_or_default()
     }
 

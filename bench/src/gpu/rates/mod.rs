@@ -35,8 +35,8 @@ use crate::median;
 use crate::random::Random;
 use link::{Direction, Link, Stopwatch};
 
-/// One GPU and how often each figure is measured; medians are reported, of runs that follow one
-/// that does not count.
+/// A GPU and the number of repetitions of each measurement. Medians over the runs after an
+/// uncounted one are reported.
 #[derive(Clone, Debug)]
 pub struct GpuBench {
     /// Its driver.
@@ -54,17 +54,18 @@ fn name<S: Serializer>(precision: &GemmPrecision, to: S) -> Result<S::Ok, S::Err
     to.serialize_str(precision.name())
 }
 
-/// What was measured of products `C -= A B^T` of square tiles; rates count `2 tile^3` flop for
-/// each, also where a precision needs more.
+/// Rates of products `C -= A B^T` of square tiles. They count `2 tile^3` flop for each, also if a
+/// precision needs more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProductRate {
-    /// Of the operands, the sums and the result.
+    /// Precision of the operands, the sums and the result.
     #[serde(serialize_with = "name")]
     #[schemars(with = "String")]
     pub precision: GemmPrecision,
     /// Products of one run.
     pub products: usize,
-    /// Of one product as tasks do it: scales, operands put together, results rounded (seconds).
+    /// Time of one product as tasks compute it: scales, assembly of operands, rounding of results
+    /// (seconds).
     pub seconds: f64,
     /// Its rate [Tflop/s].
     pub tflops: f64,
@@ -74,26 +75,26 @@ pub struct ProductRate {
     /// The median of `tflops / plain_tflops` of each run; X3, three products in one, reaches a
     /// third at most.
     pub fraction: f64,
-    /// While the products ran, ours and the library's.
+    /// Conditions while the products ran, ours and the library's.
     #[serde(flatten)]
     pub conditions: Conditions,
 }
 
-/// Rate of the library's plain product of large square matrices, operands and sums as a precision
-/// has them: as near to what the GPU can do as this crate's way of laying out operands comes. For
-/// split operands, of their high halves.
+/// Rate of the library's plain product of large square matrices, with the operands and sums of a
+/// precision: the peak of the GPU for this crate's layout of operands. For split operands, the rate
+/// of their high halves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PeakRate {
-    /// Of the operands and the sums.
+    /// Precision of the operands and the sums.
     #[serde(skip)]
     pub precision: GemmPrecision,
     /// Order of the matrices.
     pub order: u32,
-    /// Of one product (seconds).
+    /// Time of one product (seconds).
     pub seconds: f64,
     /// `2 order^3` flop by that time [Tflop/s].
     pub tflops: f64,
-    /// While it ran; what makes the matrices ran too.
+    /// Conditions while it ran, including the generation of the matrices.
     #[serde(flatten)]
     pub conditions: Conditions,
 }
@@ -103,13 +104,13 @@ pub struct PeakRate {
 pub struct LinkRates {
     /// Bytes of one copy.
     pub bytes: usize,
-    /// To the GPU [bytes per second].
+    /// Rate to the GPU [bytes per second].
     pub to_gpu: f64,
-    /// From the GPU [bytes per second].
+    /// Rate from the GPU [bytes per second].
     pub to_host: f64,
-    /// From one part of the GPU's memory to another, read and written [bytes per second].
+    /// Rate within the GPU's memory, read and written [bytes per second].
     pub within: f64,
-    /// While copies ran.
+    /// Conditions while copies ran.
     #[serde(flatten)]
     pub conditions: Conditions,
 }
@@ -121,7 +122,7 @@ pub struct WholeFactor {
     pub seconds: f64,
     /// `n^3 / 3` flop by that time [Tflop/s].
     pub tflops: f64,
-    /// While it ran; what makes the matrix ran too.
+    /// Conditions while it ran, including the generation of the matrix.
     #[serde(flatten)]
     pub conditions: Conditions,
 }
@@ -129,12 +130,12 @@ pub struct WholeFactor {
 /// Most rounds over the tiles of one run.
 const MOST_ROUNDS: usize = 4096;
 
-/// Random numbers of which whole matrices are made: not a power of two, so that no column repeats
+/// Random numbers for whole matrices. The number is not a power of two, so that no column repeats
 /// another.
 const NUMBERS: usize = (1 << 22) - 3;
 
 impl GpuBench {
-    /// For runs of the caller's own on this GPU.
+    /// Returns a meter for the caller's own runs on this GPU.
     pub fn meter(&self) -> Meter {
         Meter::new(&self.driver, self.number)
     }
@@ -143,8 +144,9 @@ impl GpuBench {
         Gpu::new(Arc::clone(&self.driver), self.number)
     }
 
-    /// Runs a task on random numbers as often as requested, and once before: what it told, and how
-    /// the GPU did meanwhile. The task is made from what the run before told.
+    /// Runs a task on random numbers the requested number of times, after one uncounted run.
+    /// Returns the task's messages and the conditions of the GPU. Each task is created from the
+    /// message of the run before.
     fn runs<T: TileScalar, R: Copy>(
         &self,
         count: usize,
@@ -167,12 +169,12 @@ impl GpuBench {
         Ok((all, meter.conditions()))
     }
 
-    /// Rates of products of square tiles, of as many triples of tiles as take `spread` bytes, so
+    /// Measures products of square tiles, with as many triples of tiles as take `spread` bytes, so
     /// that caches do not hold them.
     ///
     /// # Errors
     /// [`Error::Grid`] for tiles that are empty or no multiple of 16 (8-bit products need that),
-    /// [`Error::Runtime`] where there is no room, or a library is missing.
+    /// [`Error::Runtime`] if there is not enough memory, or a library is missing.
     pub fn products(&self, precision: GemmPrecision, tile: u32, spread: u64) -> Result<ProductRate, Error> {
         check_order(tile)?;
         let count = spread.div_ceil(GpuProducts::bytes_of_triple(precision, tile)).clamp(2, 64) as usize;
@@ -226,19 +228,19 @@ impl GpuBench {
         Ok(PeakRate { precision, order, seconds, tflops, conditions })
     }
 
-    /// As many rounds as take [`least_seconds`](GpuBench::least_seconds), by the seconds of one
-    /// product in the run before.
+    /// Returns the rounds that take [`least_seconds`](GpuBench::least_seconds), by the seconds of
+    /// one product in the run before.
     fn long_enough(&self, of: Products, seconds: f64) -> Products {
         let wanted = self.least_seconds / (seconds * of.count as f64);
-        // What is no number becomes 0.
+        // NaN becomes 0.
         Products { rounds: (wanted.ceil() as usize).clamp(of.rounds, MOST_ROUNDS), ..of }
     }
 
-    /// Rates of copies of so many bytes, one way at a time; the GPU has to have room for them
+    /// Measures copies of `bytes` bytes, one direction at a time. The GPU needs memory for them
     /// twice.
     ///
     /// # Errors
-    /// The driver's, e.g. where there is no room.
+    /// The driver's, e.g. if there is not enough memory.
     pub fn links(&self, bytes: usize) -> Result<LinkRates, Error> {
         let link = Link::new(&self.driver, self.number, bytes)?;
         let mut meter = self.meter();
@@ -248,7 +250,7 @@ impl GpuBench {
             let seconds: Result<Vec<f64>, _> = meter.during(all);
             Ok(bytes as f64 / median(seconds?))
         };
-        // What is copied within has come there before.
+        // The data of copies within the GPU have been copied there before.
         let [to_gpu, to_host, within] =
             [rate(Direction::ToGpu)?, rate(Direction::ToHost)?, rate(Direction::Within)?];
         Ok(LinkRates { bytes, to_gpu, to_host, within: 2.0 * within, conditions: meter.conditions() })
@@ -270,10 +272,11 @@ impl GpuBench {
         Ok(matrix.saturating_add(rest))
     }
 
-    /// The library's factorisation of a whole random matrix of order `n`, diagonally dominant.
+    /// Measures the library's factorisation of a whole random matrix of order `n`, diagonally
+    /// dominant.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is no room, or the library is missing.
+    /// [`Error::Runtime`] if there is not enough memory, or the library is missing.
     pub fn whole<T: TileScalar>(&self, n: usize) -> Result<WholeFactor, Error> {
         let count = NUMBERS.min(n.saturating_mul(n)).max(1);
         let (times, conditions) = self.runs(count, |_, tell| whole::<T>(n, tell))?;
@@ -295,7 +298,7 @@ fn random<T: TileScalar>(count: usize) -> Vec<T> {
     (0..count).map(|_| T::from_f64(random.number() / 2.0)).collect()
 }
 
-/// Which products are timed.
+/// Products to be timed.
 #[derive(Clone, Copy, Debug)]
 struct Products {
     precision: GemmPrecision,
@@ -308,7 +311,7 @@ struct Products {
 }
 
 impl Products {
-    /// One product, again and again: its operands are to be larger than caches.
+    /// One product, repeated: its operands have to be larger than caches.
     fn one(precision: GemmPrecision, tile: u32) -> Self {
         Products { precision, tile, count: 1, rounds: 2 }
     }
@@ -327,7 +330,7 @@ impl Products {
     }
 }
 
-/// What a task puts on its stream, given its random numbers.
+/// Function that puts a task's work on its stream, given its random numbers.
 type Body<T> = Box<dyn Fn(GpuContext<'_>, &DeviceRef<'_, Vec<T>>) -> Result<(), TaskError> + Send + Sync>;
 
 /// A task that reads random numbers on a GPU.
@@ -359,7 +362,7 @@ impl<T: TileScalar> Timed<T> {
     }
 }
 
-/// What a run of products tells: seconds of one, as tasks do it and plain.
+/// Message of a run of products: seconds of one product, as tasks compute it and plain.
 #[derive(Clone, Copy)]
 struct Told {
     products: usize,
@@ -418,7 +421,7 @@ pub(super) mod tests {
         Some(Arc::new(zellige_twins::mock(SOURCES)?.seed(seed).measured_links().build()))
     }
 
-    /// Nothing is left behind, and nothing was in disorder.
+    /// Checks that there are no leaks and no violations.
     pub(super) fn check(mock: &Mock) {
         assert_eq!(mock.violations(), [] as [String; 0]);
         assert_eq!(mock.leaks(), [] as [String; 0]);

@@ -1,5 +1,5 @@
-//! What virtual time says of a tiled factorisation that has run, on a platform made of what was
-//! measured.
+//! Predictions in virtual time of a tiled factorisation that has run, on a platform made of
+//! measurements.
 
 use zellige_dense::{
     Error, GemmCounts, GemmQuery, PolicyError, PrecisionPolicy, SharedPolicy, Submission, SymmetricTiled,
@@ -16,19 +16,19 @@ use super::tiled::{POLICY, TiledBench, TiledRun};
 /// Rate of the links to memory in which everything lies already (GB/s).
 const AT_ONCE: f64 = 1e9;
 
-/// The products of a run: on each tile as many in each precision. In which order a rule on norms
-/// chose them is not kept; here those in native precision come last, where operands are near the
+/// The products of a run: for each tile the number in each precision. The order in which a rule on
+/// norms chose them is not kept. Here those in native precision come last, for operands near the
 /// diagonal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chosen {
     tiles: usize,
     panel: PanelPrecision,
-    /// Of tile `(i, j)` at `i tiles + j`.
+    /// Products of tile `(i, j)` at `i tiles + j`.
     products: Vec<Vec<(GemmPrecision, u32)>>,
 }
 
 impl Chosen {
-    /// As they were counted, around diagonal updates and solves in `panel`.
+    /// Returns the counted products, with diagonal updates and solves in `panel`.
     pub(super) fn of(counts: &GemmCounts, panel: PanelPrecision) -> Self {
         let (tiles, cols) = counts.shape();
         let of_tile = |at: usize| {
@@ -62,12 +62,12 @@ impl PrecisionPolicy for Chosen {
 }
 
 impl TiledBench {
-    /// How long virtual time takes for the factorisation of `run` (seconds), with as many products
-    /// in each precision. Where nothing had to leave the GPUs the matrix lies there in the
-    /// beginning, as in the run.
+    /// Predicts the time of the factorisation of `run` in virtual time (seconds), with the same
+    /// number of products in each precision. If nothing had to leave the GPUs, the matrix is there
+    /// at the beginning, as in the run.
     ///
     /// # Errors
-    /// [`Error::Runtime`] for tasks of which the platform knows nothing.
+    /// [`Error::Runtime`] for tasks without models in the platform.
     pub fn predicted(&self, run: &TiledRun, platform: &Platform) -> Result<f64, Error> {
         let mut platform = platform.clone();
         if run.evictions == 0 {

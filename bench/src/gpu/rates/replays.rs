@@ -1,5 +1,5 @@
-//! What a task of a replayed graph costs on a GPU: task by task, and where the replay is one launch
-//! of a CUDA graph.
+//! Cost of a task of a replayed graph on a GPU: launched task by task, and with a replay as one
+//! launch of a CUDA graph.
 
 use std::time::Instant;
 
@@ -26,23 +26,23 @@ const NUMBERS: usize = 256;
 /// recorded.
 const BEFORE: usize = 3;
 
-/// Times of one task of a graph that is replayed, all tasks one behind the other.
+/// Times of one task of a replayed graph whose tasks run in sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReplayTimes {
-    /// Of the graph.
+    /// Number of tasks of the graph.
     pub tasks: usize,
-    /// Where each is launched (seconds).
+    /// Time per task if each is launched separately (seconds).
     pub task_by_task_seconds: f64,
-    /// Where a replay is one launch (seconds); `None` where it could not be one.
+    /// Time per task if a replay is one launch (seconds); `None` if that was not possible.
     pub one_launch_seconds: Option<f64>,
 }
 
 impl GpuBench {
-    /// What a task of a replayed graph takes, by the host's clock; `together` replays are timed as
-    /// one.
+    /// Measures the time of a task of a replayed graph by the host's clock; `together` replays are
+    /// timed as one.
     ///
     /// # Errors
-    /// [`Error::Runtime`] for what the GPU refuses.
+    /// [`Error::Runtime`] for operations that the GPU refuses.
     pub fn replays(&self, together: usize) -> Result<ReplayTimes, Error> {
         let (task_by_task_seconds, _) = self.replayed(DeviceGraphs::Never, together)?;
         let (as_one, launched) = self.replayed(DeviceGraphs::Always, together)?;

@@ -25,7 +25,7 @@ use crate::median;
 pub enum Routine {
     /// `C -= A B^T`, operands in f16, sums and C in f32: `2 n^3` flop.
     GemmF16,
-    /// The same in f32, operands not rounded.
+    /// `C -= A B^T` in f32, operands not rounded: `2 n^3` flop.
     Sgemm,
     /// `C -= A A^T`, the lower triangle, f32: `n^3` flop.
     Ssyrk,
@@ -36,7 +36,7 @@ pub enum Routine {
 }
 
 impl Routine {
-    /// All of them.
+    /// All routines.
     pub const ALL: [Routine; 5] =
         [Routine::GemmF16, Routine::Sgemm, Routine::Ssyrk, Routine::Strsm, Routine::Spotrf];
 
@@ -49,34 +49,34 @@ impl Routine {
         }
     }
 
-    /// Of the operands that are not written.
+    /// Returns the type of the operands that are read.
     fn element(self) -> Element {
         if self == Routine::GemmF16 { Element::F16 } else { Element::F32 }
     }
 }
 
-/// How fast a routine is.
+/// Rate of a routine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RoutineRate {
-    /// Which.
+    /// The routine.
     pub routine: Routine,
     /// Rows and columns of all its matrices.
     pub order: u32,
-    /// Of one call, in a row of them (seconds).
+    /// Time of one call in a sequence of calls (seconds).
     pub seconds: f64,
     /// Its operations by that time [Tflop/s].
     pub tflops: f64,
 }
 
-/// What the host spends on an operation that takes the GPU no time.
+/// Host time of an operation that takes the GPU no time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Latencies {
-    /// Of putting one on a stream (seconds).
+    /// Time to put an operation on a stream (seconds).
     pub launch_seconds: f64,
-    /// From putting one on a stream to knowing of its end, where the thread sleeps until then
-    /// (seconds).
+    /// Time from putting an operation on a stream until its end is known, if the thread sleeps
+    /// until then (seconds).
     pub blocking_seconds: f64,
-    /// The same where the thread asks again and again (seconds).
+    /// Time until its end is known, if the thread polls (seconds).
     pub spinning_seconds: f64,
 }
 
@@ -105,9 +105,8 @@ impl<'d> Space<'d> {
         Ok(at)
     }
 
-    /// Page-locked memory with a square matrix: ones on its diagonal, and numbers beside it that
-    /// are so small that it is positive definite, and that products with it neither grow nor
-    /// vanish.
+    /// Fills page-locked memory with a square matrix: ones on its diagonal. Its other entries are
+    /// so small that it is positive definite, and that products with it neither grow nor vanish.
     fn random(&mut self, element: Element, order: u32) -> Result<(), GpuError> {
         let (n, size) = (order as usize, element.bytes() as usize);
         let host = self.driver.allocate_pinned(n * n * size)?;
@@ -142,7 +141,8 @@ impl<'d> Space<'d> {
 
 impl Drop for Space<'_> {
     fn drop(&mut self) {
-        // Of a driver that has failed nothing is left to wait for, and nobody to be told.
+        // After a failure of the driver there is nothing left to wait for, and no one to report it
+        // to.
         let _ = self.driver.synchronize(self.stream);
         for (there, _) in self.there.drain(..) {
             // SAFETY: it came from `allocate` for this GPU, and is given back here alone.
@@ -163,7 +163,7 @@ struct Call<'d> {
     order: u32,
     operand: Address,
     written: Address,
-    /// Of the factorisation: where, and how many bytes.
+    /// Working space of the factorisation: address and bytes.
     workspace: (Address, u64),
     info: Address,
 }
@@ -185,7 +185,7 @@ impl<'d> Call<'d> {
         Ok(Call { space, routine, order, operand, written, workspace, info })
     }
 
-    /// What is written, as it is before the first call of a row.
+    /// Restores the matrix that is written to its state before the first call of a sequence.
     fn prepare(&self) -> Result<(), GpuError> {
         let space = &self.space;
         if self.routine.element() == Element::F32 {
@@ -244,10 +244,10 @@ impl GpuBench {
         u64::from(order).pow(2) * (routine.element().bytes() + Element::F32.bytes())
     }
 
-    /// The rate of a routine at one order.
+    /// Measures the rate of a routine at one order.
     ///
     /// # Errors
-    /// The driver's, e.g. where there is no room, or a library is missing.
+    /// The driver's, e.g. if there is not enough memory, or a library is missing.
     pub fn routine(&self, routine: Routine, order: u32) -> Result<RoutineRate, GpuError> {
         let call = Call::new(&self.driver, self.number, routine, order)?;
         let (stream, calls) = (call.space.stream, call.in_a_row());
@@ -266,7 +266,7 @@ impl GpuBench {
         Ok(RoutineRate { routine, order, seconds, tflops: routine.flop(order) / seconds / 1e12 })
     }
 
-    /// What launches and their ends cost the host, medians of so many.
+    /// Measures the host time of launches and their ends: medians of `count` operations.
     ///
     /// # Errors
     /// The driver's.

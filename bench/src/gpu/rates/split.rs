@@ -1,4 +1,4 @@
-//! Where the time of a run went, by its trace.
+//! Breakdown of the time of a run, by its trace.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,18 +9,19 @@ use zellige_runtime::Trace;
 /// seen its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TimeSplit {
-    /// Bodies were under way.
+    /// Share with bodies in flight.
     pub kernels_share: f64,
-    /// Transfers and conversions were, and no body.
+    /// Share with transfers or conversions in flight, and no body.
     pub transfers_share: f64,
-    /// Neither was, between the first of them and the last.
+    /// Share with neither, between the first of them and the last.
     pub gaps_share: f64,
-    /// Before the first and after the last: the host alone.
+    /// Share before the first and after the last: the host alone.
     pub host_share: f64,
 }
 
 impl TimeSplit {
-    /// Of a trace of a run that took so many seconds; all is the host's where nothing was recorded.
+    /// Computes the shares from the trace of a run of `seconds`. If nothing was recorded, all is
+    /// the host's.
     pub fn of(trace: &Trace, seconds: f64) -> Self {
         let tasks: Vec<(u64, u64)> = trace.tasks.iter().map(|task| (task.start_ns, task.end_ns)).collect();
         let transfers = trace.transfers.iter().map(|transfer| (transfer.start_ns, transfer.end_ns));
@@ -30,7 +31,7 @@ impl TimeSplit {
             all.iter().map(|span| span.1).max().unwrap_or(0),
         );
         let (kernels, all) = (covered(tasks), covered(all));
-        // What was recorded may begin before the clock does, by the time of a call.
+        // Recorded times may begin before the clock does, by the time of a call.
         let whole = (seconds * 1e9).max((last - first) as f64);
         let share = |nanos: u64| if whole > 0.0 { nanos as f64 / whole } else { 0.0 };
         let (kernels_share, transfers_share) = (share(kernels), share(all - kernels));
@@ -40,7 +41,7 @@ impl TimeSplit {
     }
 }
 
-/// How much time at least one of these spans covers (ns).
+/// Returns the time that at least one of these spans covers (ns).
 fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
     spans.sort_unstable();
     let (mut total, mut until) = (0, 0);

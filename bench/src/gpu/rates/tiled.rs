@@ -25,7 +25,7 @@ use crate::{PEERS, median};
 
 /// Its scheduling policy.
 pub(super) const POLICY: &str = "dmdas";
-/// How many places of the random numbers a tile can begin at.
+/// Number of positions in the random numbers at which a tile can begin.
 const PLACES: usize = 4093;
 
 /// A factorisation in tiles of `f32`.
@@ -35,48 +35,48 @@ pub struct TiledBench {
     pub n: usize,
     /// Tile size.
     pub tile: usize,
-    /// Which products are made how.
+    /// Precision rule of the products.
     pub rule: Rule,
     /// Runs that count, after one that does not; medians are reported.
     pub repeats: usize,
     /// CPU workers in addition to the GPUs, on which the scheduling policy may let any task run.
     pub workers: usize,
-    /// Whether the factor is brought to the host for its fingerprint.
+    /// True if the factor is brought to the host for its fingerprint.
     pub fingerprint: bool,
     /// The most products on one tile in one task; see [`Submission::fuse_updates`].
     pub fuse_updates: usize,
     /// See [`Submission::by_inverses`].
     pub by_inverses: bool,
-    /// Who learns how long tasks take, and how fast links and conversions are: a platform is made
-    /// of it. `None`: nobody, but for the policy while this runs.
+    /// Models that collect the times of tasks and the rates of links and conversions: a platform is
+    /// made of them. With `None` only the policy has models, while this runs.
     pub models: Option<Arc<Models>>,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TiledRun {
-    /// From the first submission to the last task, the matrix lying where its tiles were made or
-    /// went since (seconds).
+    /// Time from the first submission to the last task (seconds). The matrix is in the memories in
+    /// which its tiles were made or to which they moved since.
     pub seconds: f64,
     /// `n^3 / 3` flop by that time [Tflop/s].
     pub tflops: f64,
     /// Bytes that came to any memory during one factorisation.
     pub bytes_moved: u64,
-    /// Replicas that had to leave during one factorisation.
+    /// Replicas that were evicted during one factorisation.
     pub evictions: u64,
-    /// Tells one factor from another that differs in any bit, where that was requested.
+    /// Hash of the bits of the factor, if requested.
     pub fingerprint: Option<u64>,
     /// Its operations, by their precisions.
     pub work: Work,
     /// Its products, tile by tile.
     pub chosen: Chosen,
-    /// What the trace of the last run says.
+    /// Evaluation of the trace of the last run.
     pub trace: TiledTrace,
-    /// While it was factored, of the first GPU; `None` where there is none.
+    /// Conditions on the first GPU during the factorisation; `None` if there is no GPU.
     pub conditions: Option<Conditions>,
 }
 
-/// Where the time of a run went.
+/// Evaluation of the trace of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TiledTrace {
     /// The codelet with the most time first.
@@ -84,23 +84,23 @@ pub struct TiledTrace {
     /// Share of the workers' time, from the first body's start to the last one's end, in which they
     /// were in no body.
     pub idle_share: f64,
-    /// That time by the larger of its bounds, the area and the critical path of the same bodies: 1
-    /// cannot be improved by another order.
+    /// That time relative to the larger of its bounds, the area and the critical path of the same
+    /// bodies: another order cannot improve on 1.
     pub over_bound: f64,
-    /// Where the time went.
+    /// Breakdown of the time.
     pub split: TimeSplit,
-    /// Records that found no room: the figures are not those of all tasks.
+    /// Lost records: if there are any, the figures are not those of all tasks.
     pub lost: u64,
 }
 
-/// What the tasks of one codelet took.
+/// Time of the tasks of one codelet.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CodeletTime {
     /// Its name.
     pub name: &'static str,
-    /// How often it ran.
+    /// Number of tasks.
     pub tasks: usize,
-    /// In bodies, all together.
+    /// Total time in bodies.
     pub seconds: f64,
 }
 
@@ -111,7 +111,7 @@ fn idle_share(report: &Report) -> f64 {
 }
 
 impl TiledTrace {
-    /// Of a run that took so many seconds.
+    /// Evaluates the trace of a run of `seconds`.
     fn of(trace: &Trace, seconds: f64) -> Self {
         let report = trace.report();
         let codelets = report.codelets.iter().map(|codelet| CodeletTime {
@@ -177,7 +177,7 @@ impl TiledBench {
             a.fill_with(&rt, &on_host, Some(&on_gpu))?;
             rt.wait_all()?;
             rt.wait_transfers()?;
-            // What was recorded so far is not of the factorisation.
+            // The records so far do not belong to the factorisation.
             drop(rt.take_trace());
             let ran = match meter.as_mut().filter(|_| counts) {
                 Some(meter) => meter.during(run)?,
@@ -243,10 +243,10 @@ fn fingerprint(rt: &Runtime, a: &SymmetricTiled<f32>) -> Result<u64, Error> {
     Ok(hash)
 }
 
-/// A matrix whose tiles are windows of one array of random numbers, `n` added on its diagonal, so
-/// that GPUs make it by copies.
+/// A matrix whose tiles are windows of one array of random numbers, with `n` added on its diagonal,
+/// so that GPUs make it by copies.
 ///
-/// The array has [`PLACES`] numbers more than a tile; behind it lies a tile for the diagonal.
+/// The array has [`PLACES`] numbers more than a tile, followed by a tile for the diagonal.
 #[derive(Debug)]
 struct TestMatrix {
     tile: usize,
@@ -322,8 +322,8 @@ mod tests {
     use super::*;
     use zellige_dense::{GemmQuery, Phase, cholesky};
 
-    /// GPUs copy what the host fills, tiles at the edge included, and the factor is the host's up
-    /// to the order of sums.
+    /// Checks that GPUs copy the host's matrix, including tiles at the edge, and that the factor is
+    /// the host's up to the order of sums.
     #[test]
     fn a_gpu_makes_the_matrix_of_the_host() {
         let Some(mock) = mock(3) else { return };

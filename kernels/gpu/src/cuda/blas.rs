@@ -14,10 +14,10 @@ use crate::driver::{Address, Stream};
 use crate::error::GpuError;
 use crate::info::Library;
 
-/// What cuBLAS asks for where it is to have all its kernels (its documentation,
+/// Workspace that cuBLAS requires for all its kernels to be available (its documentation,
 /// `cublasSetWorkspace`).
 const WORKSPACE: usize = 4 << 20;
-/// The same from compute capability 9 on.
+/// Workspace from compute capability 9 on.
 const LARGE_WORKSPACE: usize = 32 << 20;
 
 /// A stream's handle.

@@ -19,7 +19,7 @@ use crate::driver::{Address, Driver, Event, Graph, Kernel, Module, Place, Stream
 use crate::error::GpuError;
 use crate::info::{Gauges, GpuInfo, Library, LibraryState};
 
-/// Dynamic shared memory that a kernel may have without being told before.
+/// Dynamic shared memory that a kernel may use without a change of its attribute.
 const PLAIN_SHARED: u32 = 48 << 10;
 
 /// `cuEventElapsedTime` as every driver has it; the bindings know its successor alone, which
@@ -31,7 +31,7 @@ impl Cuda {
     /// is given back first, since blocks that are free there may be too small or belong to other
     /// streams.
     pub(super) fn take(&self, queue: &Queue, gpu: &Gpu, bytes: u64) -> Result<u64, GpuError> {
-        // What the driver says of sizes beyond its address space is not documented.
+        // The driver's behaviour for sizes beyond its address space is not documented.
         if bytes > self.infos[queue.gpu as usize].memory {
             return Err(GpuError::OutOfMemory { gpu: queue.gpu, bytes });
         }
@@ -61,8 +61,8 @@ impl Cuda {
         self.told(queue.gpu, call, result).map(|()| at)
     }
 
-    /// Waits for what is queued, with it for what is given back behind it, and gives back what the
-    /// pool keeps.
+    /// Waits for the queued operations, including stream-ordered frees, and returns the pool's
+    /// unused memory to the system.
     fn trim(&self, queue: &Queue, gpu: &Gpu, pool: sys::CUmemoryPool) -> Result<(), GpuError> {
         // Waiting for a whole context invalidates what is recorded in it: none begins meanwhile.
         let captures = gpu.captures.lock();
@@ -148,7 +148,7 @@ impl Driver for Cuda {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the context is current; writes two numbers.
         self.told(gpu, "cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
-        // What the pool keeps for later is free to us.
+        // Memory that the pool retains counts as free.
         let kept = match pool {
             None => 0,
             Some(pool) => {
@@ -244,7 +244,7 @@ impl Driver for Cuda {
         let unknown = || refused(queue.gpu, CALL, "the event was destroyed, or never created");
         let mark = self.events.get(event.0).ok_or_else(unknown)?;
         if mark.gpu != queue.gpu && self.gpus[mark.gpu as usize].lost.get().is_some() {
-            // What was lost on another GPU does not hold this one up; who reads that memory fails.
+            // A loss on another GPU does not block this one; operations that read its memory fail.
             return Ok(());
         }
         // SAFETY: both are alive; no flags are meant.

@@ -1,4 +1,4 @@
-//! What CUDA answers, as errors of ours.
+//! Conversion of CUDA's results to errors.
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
@@ -22,9 +22,9 @@ pub(super) fn words(result: CUresult) -> String {
     format!("{result:?}: {}", unsafe { CStr::from_ptr(text) }.to_string_lossy())
 }
 
-/// Whether the context is lost: CUDA's documentation says of these that the process has to start
-/// anew to go on with the GPU. It says nothing of UNKNOWN; a driver that cannot say what happened
-/// is not trusted with values.
+/// Returns true if the context is lost. According to CUDA's documentation, the process has to be
+/// restarted after these errors to use the GPU again. The documentation does not mention UNKNOWN.
+/// It counts as sticky, since the driver cannot say what happened and values are not trusted then.
 fn is_sticky(result: CUresult) -> bool {
     use CUresult::*;
     matches!(

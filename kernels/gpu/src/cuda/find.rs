@@ -73,8 +73,8 @@ fn unsuitable(major: u32, newest: u32) -> String {
     format!("of CUDA {major}, and those of CUDA {OLDEST} to {newest} work with this driver")
 }
 
-/// Whether a library is one of CUDA's, which are looked for here; the others are the driver's, or a
-/// profiler's.
+/// Returns true if a library belongs to the CUDA toolkit, and is searched for here. The others
+/// belong to the driver or to a profiler.
 pub(super) fn is_of_cuda(library: Library) -> bool {
     !matches!(library, Library::Driver | Library::Nvtx | Library::Nvml)
 }
@@ -103,14 +103,14 @@ fn mapped(maps: &str, stems: &[&str]) -> Vec<PathBuf> {
     found.into_iter().collect()
 }
 
-/// What follows `libSTEM.so` in a file's name: nothing, or `.` and a version.
+/// Returns the version after `libSTEM.so` in a file's name; empty if there is none.
 fn suffix<'n>(name: &'n str, stem: &str) -> Option<&'n str> {
     let rest = name.strip_prefix("lib")?.strip_prefix(stem)?.strip_prefix(".so")?;
     (rest.is_empty() || rest.starts_with('.')).then(|| rest.trim_start_matches('.'))
 }
 
-/// Where the library and what it needs are loaded from. What is missing here the bindings miss
-/// afterwards, with their own words.
+/// Loads the library and its dependencies from the folders in which they are found. If one is not
+/// found here, the bindings report it later with their own message.
 pub(super) fn preload(library: Library) {
     // The driver's libraries belong to its installation, and ranges to the profiler.
     let needed: &[&str] = match library {
@@ -133,7 +133,7 @@ pub(super) fn preload(library: Library) {
     }
     let (toolkits, wheels) = (toolkits(Path::new("/usr/local")), wheels());
     for stem in needed {
-        // What one of them needs may be where the loader finds it, or was loaded with another one.
+        // A dependency may be where the loader finds it, or was loaded with another one.
         let _ = load_first(&candidates(&toolkits, stem), newest)
             || load_first(&candidates(&wheels, stem), newest);
     }
@@ -162,8 +162,8 @@ fn candidates(folders: &[PathBuf], stem: &str) -> Vec<(PathBuf, u32)> {
         for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let name = file.file_name();
             let version = name.to_str().and_then(|name| suffix(name, stem));
-            // `.so` alone is for linkers, `.so.13.0.2.14` is the file behind `.so.13`; NVRTC 11 is
-            // `.so.11.2`.
+            // `.so` alone is for linkers, `.so.13.0.2.14` is the target of the link `.so.13`; NVRTC
+            // 11 is `.so.11.2`.
             let parts = version.map_or(0, |version| version.split('.').count());
             if !(parts == 1 || parts == 2 && stem == "nvrtc") {
                 continue;

@@ -172,8 +172,8 @@ impl Description {
     }
 }
 
-/// Where a product's factors are, and their addresses; those of the host are put into `host`, as
-/// `f32`.
+/// Returns the pointer mode for a product's factors, and their addresses. Factors of the host are
+/// stored to `host` as `f32`.
 fn factors(gemm: &Gemm, host: &mut [f32; 2]) -> (Mode, [*const c_void; 2]) {
     match gemm.factors {
         Factors::Host { alpha, beta } => {

@@ -17,7 +17,7 @@ use crate::info::{GpuInfo, Library};
 /// The oldest driver that has every call which is made here: CUDA 11.4.
 const OLDEST: c_int = 11_040;
 
-/// One GPU's primary context, which other libraries of the process use too.
+/// The primary context of a GPU, which other libraries of the process use too.
 #[derive(Debug)]
 pub(super) struct Gpu {
     pub(super) device: sys::CUdevice,
@@ -39,7 +39,7 @@ pub(super) struct Gpu {
 }
 
 impl Gpu {
-    /// One that cannot be used, so that the others keep their numbers.
+    /// Creates a GPU that cannot be used, so that the others keep their numbers.
     fn broken(device: sys::CUdevice, error: GpuError) -> Gpu {
         let gpu = Gpu::new(device, ptr::null_mut());
         let _ = gpu.lost.set(error); // it is the first
@@ -66,7 +66,7 @@ impl Gpu {
 
 // SAFETY: contexts and pools may be used from any thread.
 unsafe impl Send for Gpu {}
-// SAFETY: contexts and pools may be used by several threads at once; what is lost is set once.
+// SAFETY: contexts and pools may be used by several threads concurrently; `lost` is set once.
 unsafe impl Sync for Gpu {}
 
 impl Drop for Gpu {
@@ -103,14 +103,14 @@ fn start() -> Result<(), GpuError> {
     // SAFETY: the library is there; may be called any number of times.
     match unsafe { sys::cuInit(0) } {
         CUresult::CUDA_SUCCESS => Ok(()),
-        // Where the machine has no GPU, or CUDA_VISIBLE_DEVICES hides all of them, this is
+        // If the machine has no GPU, or CUDA_VISIBLE_DEVICES hides all of them, this is
         // CUDA_ERROR_NO_DEVICE.
         result => Err(missing(words(result))),
     }
 }
 
-/// All GPUs that the driver shows, ready or with the reason why not, and what they are. The error
-/// of the first, if none works.
+/// Opens all GPUs that the driver reports. Each is either ready or has the reason why not. Returns
+/// them with their descriptions, or the error of the first if none works.
 pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
     start()?;
     let mut count = 0;
@@ -167,8 +167,8 @@ fn retain(number: u32, device: sys::CUdevice) -> Result<Gpu, GpuError> {
     Ok(gpu)
 }
 
-/// The default pool, told to keep what is freed: the runtime has its own budget, and giving memory
-/// back to the system is slow.
+/// Opens the default pool, configured to retain freed memory: the runtime has its own budget, and
+/// returning memory to the system is slow.
 fn open_pool(number: u32, device: sys::CUdevice) -> Result<Option<sys::CUmemoryPool>, GpuError> {
     if attribute(number, device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? == 0 {
         return Ok(None);
@@ -223,7 +223,7 @@ fn attribute(number: u32, device: sys::CUdevice, which: Attribute) -> Result<c_i
     told(number, "cuDeviceGetAttribute", result).map(|()| value)
 }
 
-/// A GPU that tells nothing of itself.
+/// Returns the description of a GPU without any information.
 fn unknown(number: u32) -> GpuInfo {
     GpuInfo {
         name: "a GPU that does not open".into(),
@@ -267,7 +267,7 @@ fn describe(number: u32, device: sys::CUdevice, peers: Vec<u32>) -> Result<GpuIn
     })
 }
 
-/// As `nvidia-smi` writes it.
+/// Formats a UUID as `nvidia-smi` does.
 fn uuid_text(bytes: [u8; 16]) -> String {
     let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].map(hex);

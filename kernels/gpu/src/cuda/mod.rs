@@ -1,12 +1,12 @@
 //! NVIDIA's driver and libraries, through `cudarc`, whose calls are all in this folder.
 //!
-//! Nothing of CUDA is needed to build or to start: libraries are loaded when they are first needed,
-//! and one that is missing is an error with its name that switches off what needs it. Bindings are
-//! those of CUDA 13.0; every call is as old as CUDA 11.4, so that drivers and libraries of 11.4 and
-//! later do.
+//! CUDA is needed neither to build nor to start. Libraries are loaded when they are first needed. A
+//! missing one is an error with its name, and disables only the functions that need it. The
+//! bindings are those of CUDA 13.0. Every call exists since CUDA 11.4, so that drivers and
+//! libraries from 11.4 on work.
 //!
-//! Which GPUs there are, and in which order, is the driver's word: it reads `CUDA_VISIBLE_DEVICES`
-//! (and `CUDA_DEVICE_ORDER`) itself.
+//! The driver determines the GPUs and their order: it reads `CUDA_VISIBLE_DEVICES` (and
+//! `CUDA_DEVICE_ORDER`) itself.
 
 mod blas;
 mod driver;
@@ -57,7 +57,7 @@ pub struct Cuda {
     modules: Table<Loaded>,
     kernels: Table<Function>,
     graphs: Table<Instance>,
-    /// Libraries of which handles were made.
+    /// Libraries for which handles were created.
     used: Mutex<BTreeSet<Library>>,
     // Last: what is above lives in its contexts.
     gpus: Vec<Gpu>,
@@ -70,7 +70,7 @@ struct Loaded {
     module: sys::CUmodule,
 }
 
-/// One kernel.
+/// A kernel of a module.
 #[derive(Debug)]
 struct Function {
     gpu: u32,
@@ -79,11 +79,11 @@ struct Function {
 
 // SAFETY: modules and functions may be used from any thread.
 unsafe impl Send for Loaded {}
-// SAFETY: modules may be used by several threads at once.
+// SAFETY: modules may be used by several threads concurrently.
 unsafe impl Sync for Loaded {}
 // SAFETY: functions may be used from any thread; their module is never unloaded before them.
 unsafe impl Send for Function {}
-// SAFETY: functions may be used by several threads at once.
+// SAFETY: functions may be used by several threads concurrently.
 unsafe impl Sync for Function {}
 
 impl fmt::Debug for Cuda {
@@ -177,7 +177,8 @@ impl Cuda {
         Ok(())
     }
 
-    /// What a stream's routines need cannot be made while it is recorded.
+    /// Fails during a capture: the resources of a stream's routines cannot be created while it is
+    /// captured.
     fn refuse_first(&self, queue: &Queue, call: &'static str) -> Result<(), GpuError> {
         if self.is_capturing(queue)? {
             let reason =

@@ -1,5 +1,5 @@
-//! Clock rates and power, through NVML, of which the bindings know nothing: seven functions, by
-//! their names.
+//! Clock rates and power through NVML, which the bindings do not cover: seven functions, by their
+//! names.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr;
@@ -69,12 +69,12 @@ fn start(library: &'static Library) -> Option<Nvml> {
     (unsafe { start() } == 0).then_some(nvml)
 }
 
-/// Whether the library can be loaded.
+/// Returns true if the library can be loaded.
 pub(super) fn is_present() -> bool {
     library().is_some()
 }
 
-/// What the library says of itself; `None` if it does not work.
+/// Returns the version of the library; `None` if it does not work.
 pub(super) fn version() -> Option<String> {
     text(nvml()?.version)
 }
@@ -84,7 +84,7 @@ pub(super) fn driver_version() -> Option<String> {
     text(nvml()?.driver)
 }
 
-/// What such a function writes.
+/// Returns the text that such a function writes.
 fn text(version: Version) -> Option<String> {
     let mut text: [c_char; 96] = [0; 96];
     // SAFETY: the library is started; writes at most so many characters with a 0 at the end.

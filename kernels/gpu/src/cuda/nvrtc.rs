@@ -32,7 +32,7 @@ impl Drop for Program {
     }
 }
 
-/// What NVRTC says of an answer.
+/// Returns NVRTC's message for a result.
 fn words(result: nvrtcResult) -> String {
     // SAFETY: gives a string that is never freed, for any answer.
     let text = unsafe { sys::nvrtcGetErrorString(result) };
@@ -57,16 +57,17 @@ impl Program {
         Ok(Program(program))
     }
 
-    /// What the compiler said; empty if nothing.
+    /// Returns the compiler's log; empty if there is none.
     fn log(&self) -> String {
-        // SAFETY: the program is alive; the first call tells how many bytes the second writes.
+        // SAFETY: the program is alive; the first call returns the number of bytes that the second
+        // writes.
         let bytes = unsafe { self.bytes(sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog) };
         let bytes = bytes.unwrap_or_default();
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_owned()
     }
 
     /// # Safety
-    /// `get` writes as many bytes as `size` tells.
+    /// `get` writes as many bytes as `size` returns.
     unsafe fn bytes(
         &self,
         size: unsafe fn(sys::nvrtcProgram, *mut usize) -> nvrtcResult,
@@ -102,7 +103,7 @@ pub(crate) fn compile(name: &str, source: &str, arch: &str, options: &[String]) 
         let log = program.log();
         failed(if log.is_empty() { what } else { log })
     })?;
-    // SAFETY: the first call of each pair tells how many bytes the second writes.
+    // SAFETY: the first call of each pair returns the number of bytes that the second writes.
     let image = unsafe {
         if arch.starts_with("sm_") {
             program.bytes(sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN)

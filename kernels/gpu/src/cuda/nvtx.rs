@@ -36,13 +36,13 @@ fn load(file: &str) -> Option<Nvtx> {
     }
 }
 
-/// Whether the library is there.
+/// Returns true if the library is present.
 pub(super) fn is_present() -> bool {
     nvtx().is_some()
 }
 
-/// Whether somebody listens: profilers tell the library what to load by these variables. Without
-/// one of them a range is a call that does nothing, and its name is made for nobody.
+/// Returns true if a profiler is attached: profilers set these variables to the library to load.
+/// Without them a range is a call without effect, and its name need not be built.
 pub(super) fn is_heard() -> bool {
     static HEARD: OnceLock<bool> = OnceLock::new();
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());

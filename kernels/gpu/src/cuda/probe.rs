@@ -1,7 +1,7 @@
-//! Which of NVIDIA's libraries are on this machine.
+//! Detection of NVIDIA's libraries on this machine.
 //!
-//! The bindings panic when a function of a library that is not there is called. So every library is
-//! looked for before its first call, and every other module of this folder asks here first.
+//! The bindings panic when a function of a missing library is called. So every library is searched
+//! for before its first call, and every other module of this folder checks here first.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -12,8 +12,8 @@ use super::{find, nvml, nvtx};
 use crate::error::GpuError;
 use crate::info::{Library, LibraryState};
 
-/// The state of every library, with its version where it tells that without a GPU. Looks for them
-/// once; needs no driver.
+/// Returns the state of every library, with its version if it is available without a GPU. Searches
+/// once and needs no driver.
 pub fn libraries() -> Vec<(Library, LibraryState)> {
     Library::ALL.iter().map(|library| (*library, state(*library).clone())).collect()
 }
@@ -67,7 +67,7 @@ fn file(library: Library) -> &'static str {
     }
 }
 
-/// Whether the bindings find it.
+/// Returns true if the bindings find the library.
 pub(super) fn is_present(library: Library) -> bool {
     // SAFETY: NVIDIA's libraries may be loaded at any time; what runs then is their own set-up.
     unsafe {
@@ -83,7 +83,7 @@ pub(super) fn is_present(library: Library) -> bool {
     }
 }
 
-/// Whether a library that is present has a function of this name (with a 0 at its end).
+/// Returns true if a present library has a function of this name (with a 0 at its end).
 macro_rules! has {
     ($library:ident, $name:literal) => {
         // SAFETY: the library is present, and the function is looked up only, not called.
@@ -91,7 +91,7 @@ macro_rules! has {
     };
 }
 
-/// What a library that is present says of itself; `None` if it cannot.
+/// Returns the version of a present library; `None` if it is not available.
 fn version(library: Library) -> Option<String> {
     match library {
         Library::Driver => driver_version().map(|v| {

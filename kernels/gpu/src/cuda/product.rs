@@ -19,7 +19,7 @@ use crate::driver::{Address, Stream};
 use crate::error::GpuError;
 use crate::info::Library;
 
-/// What a number is to cuBLAS.
+/// Returns cuBLAS's constant for a number type.
 fn kind(element: Element) -> Kind {
     match element {
         Element::F64 => Kind::CUDA_R_64F,
@@ -30,8 +30,8 @@ fn kind(element: Element) -> Kind {
     }
 }
 
-/// In what a product is summed. Plain `32F` never rounds f32 operands (that is `32F_FAST_TF32`),
-/// and uses tensor cores for 16 bits.
+/// Returns cuBLAS's constant for the precision of the sums. Plain `32F` never rounds f32 operands
+/// (that is `32F_FAST_TF32`), and uses tensor cores for 16 bits.
 fn sum(compute: Compute) -> Sum {
     match compute {
         Compute::F64 => Sum::CUBLAS_COMPUTE_64F,

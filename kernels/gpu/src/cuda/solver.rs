@@ -31,7 +31,7 @@ impl Drop for Solver {
 /// they can be recorded.
 const MOST_BY_INTS: u32 = 46_340;
 
-/// What the 64-bit calls are told besides: nothing, so that they choose.
+/// Parameters of the 64-bit calls: the defaults.
 #[derive(Debug)]
 struct Params(sys::cusolverDnParams_t);
 
@@ -140,7 +140,7 @@ impl Cuda {
         const CALL: &str = "cusolverDnPotrf";
         self.needs(Library::Cusolver)?;
         let (queue, gpu) = self.queue(stream, CALL)?;
-        // How much is needed the caller asked for; cuSOLVER checks it again.
+        // The caller has queried the required size; cuSOLVER checks it again.
         potrf.check(1).map_err(|reason| refused(queue.gpu, CALL, reason))?;
         if potrf.n == 0 {
             // SAFETY: an int, the caller's promise.
@@ -187,11 +187,11 @@ impl Cuda {
         told(queue.gpu, CALL, status)
     }
 
-    /// By the 64-bit calls. Where they want working space on the host, it has to stay until all has
-    /// ended, which is waited for.
+    /// Factorizes by the 64-bit calls. If they need working space on the host, it has to live until
+    /// the stream has ended, so this call waits for it.
     ///
     /// # Safety
-    /// As the trait says; the handle is the stream's, and alive.
+    /// As for the trait; the handle is the stream's, and alive.
     unsafe fn factor_wide(
         &self,
         queue: &Queue,
@@ -207,9 +207,9 @@ impl Cuda {
         }
         let mut host = vec![0u64; on_host.div_ceil(8)]; // aligned as any number is
         let number = kind(potrf.a.element);
-        // SAFETY: handle and params are alive, the space on the host is as large as was asked for
-        // and stays until the stream has ended, and the memory of the GPU is the caller's promise,
-        // all of the type of the call.
+        // SAFETY: handle and params are alive, the space on the host has the requested size and
+        // stays until the stream has ended, and the memory of the GPU is the caller's promise, all
+        // of the type of the call.
         let status = unsafe {
             sys::cusolverDnXpotrf(
                 handle,

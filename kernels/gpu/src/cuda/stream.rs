@@ -17,11 +17,11 @@ pub(super) struct Queue {
     pub(super) stream: sys::CUstream,
     /// Its libraries' handles, made when they are first needed.
     pub(super) handles: Mutex<Handles>,
-    /// Where they go when the stream does.
+    /// Pool that receives the handles when the stream is destroyed.
     pub(super) spare: Spare,
 }
 
-/// See [`Gpu::spare`](super::gpu::Gpu::spare).
+/// Handles of destroyed streams; see [`Gpu::spare`](super::gpu::Gpu::spare).
 pub(super) type Spare = Arc<Mutex<Vec<Handles>>>;
 
 /// Handles of libraries, those of one stream or of none.
@@ -48,8 +48,8 @@ pub(super) struct Workspace {
 // SAFETY: CUDA's handles may be used from any thread; those of libraries only one at a time, which
 // the lock sees to.
 unsafe impl Send for Queue {}
-// SAFETY: a shared queue's stream may be used by several threads at once; what else there is, is
-// behind its lock.
+// SAFETY: a shared queue's stream may be used by several threads concurrently; the rest is
+// protected by its lock.
 unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
@@ -61,8 +61,8 @@ impl Drop for Queue {
             let handles = std::mem::take(self.handles.get_mut());
             let Handles { blas, light, solver, workspace } = handles;
             if blas.is_some() || light.is_some() || solver.is_some() {
-                // What is queued may use what a handle has inside, and the next stream does not
-                // wait for it.
+                // Queued operations may use internal memory of a handle, and the next stream does
+                // not wait for them.
                 let _ = sys::cuStreamSynchronize(self.stream);
                 self.spare.lock().push(Handles { blas, light, solver, workspace: None });
             }
@@ -71,7 +71,7 @@ impl Drop for Queue {
                 // the GPU.
                 let _ = if pooled { sys::cuMemFreeAsync(at, self.stream) } else { sys::cuMemFree_v2(at) };
             }
-            // Ends once what is queued has ended; the call returns at once.
+            // The stream ends once its queued operations have ended; the call returns immediately.
             let _ = sys::cuStreamDestroy_v2(self.stream);
         }
     }
@@ -88,7 +88,7 @@ pub(super) struct Mark {
 
 // SAFETY: events may be used from any thread.
 unsafe impl Send for Mark {}
-// SAFETY: events may be used by several threads at once.
+// SAFETY: events may be used by several threads concurrently.
 unsafe impl Sync for Mark {}
 
 impl Drop for Mark {

@@ -1,4 +1,4 @@
-//! Handles of CUDA behind numbers, so that a number that is out of date is an error and no wild
+//! A table that maps numbers to handles of CUDA, so that a stale number is an error and no dangling
 //! pointer.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What can be put on a stream, and which bytes it uses.
+//! Operations that can be put on a stream, and the bytes that they use.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::history::Use;
 use crate::call::{Arg, Factors, Gemm, Potrf, Syrk, Trsm};
 use crate::driver::{Address, Place};
 
-/// One end of a copy; host memory by its (exposed) address.
+/// Source or destination of a copy. Host memory is given by its (exposed) address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Host(u64),
@@ -43,7 +43,7 @@ pub(super) struct Operand {
 }
 
 impl Call {
-    /// What messages call it.
+    /// Returns the name in messages.
     pub(super) fn name(&self) -> String {
         match self {
             Call::Copy { .. } => "copy".into(),
@@ -57,7 +57,7 @@ impl Call {
         }
     }
 
-    /// The call of CUDA that it stands for.
+    /// Returns the corresponding call of CUDA.
     pub(super) fn cuda(&self) -> &'static str {
         match self {
             Call::Copy { .. } => "cuMemcpyAsync",
@@ -71,12 +71,13 @@ impl Call {
         }
     }
 
-    /// True for what computes, not for copies.
+    /// Returns true for operations that compute, not for copies.
     pub(super) fn is_launch(&self) -> bool {
         !matches!(self, Call::Copy { .. } | Call::Zero { .. })
     }
 
-    /// What it uses on a stream of this GPU, in the order in which it is executed with them.
+    /// Returns the operands on a stream of this GPU, in the order in which the operation is
+    /// executed with them.
     pub(super) fn operands(&self, gpu: u32) -> Vec<Operand> {
         let here = |at: Address, bytes, kind| Operand { end: End::Gpu(gpu, at.0), bytes, kind };
         match self {

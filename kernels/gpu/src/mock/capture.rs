@@ -7,8 +7,8 @@ use super::clock::{Clock, Point};
 use super::state::{Mark, Record, State, event_name, gpu_of, refused, stream_name};
 use crate::error::GpuError;
 
-/// What was captured, in order of submission; lanes are streams by number, 0 the one that was
-/// captured first.
+/// A captured operation. Steps are in order of submission. Lanes are streams by number; 0 is the
+/// stream on which the capture began.
 #[derive(Clone, Debug)]
 enum Step {
     Call { lane: usize, call: Call },
@@ -22,9 +22,9 @@ pub(super) struct Capture {
     /// Streams that take part.
     lanes: Vec<u64>,
     steps: Vec<Step>,
-    /// What is ordered before each record.
+    /// Clock of each record.
     slots: Vec<Clock>,
-    /// What is ordered before what each lane does next.
+    /// Clock of each lane, before its next step.
     clocks: Vec<Clock>,
 }
 
@@ -52,7 +52,7 @@ impl Capture {
         self.lanes.iter().position(|lane| *lane == stream).expect("streams know their capture")
     }
 
-    /// A step's place on its lane.
+    /// Adds a step to its lane.
     fn step(&mut self, lane: usize, step: Step) {
         self.steps.push(step);
         self.clocks[lane].learn(Point { stream: lane as u64, item: self.steps.len() as u64 });
@@ -60,7 +60,7 @@ impl Capture {
 }
 
 impl State {
-    /// What is being captured, or belongs to a graph, and uses some of these bytes of the host.
+    /// Returns a captured operation, or one of a graph, that uses some of these bytes of the host.
     pub(super) fn recorded_use(&self, from: u64, to: u64) -> Option<String> {
         let captured = self.captures.values().map(|capture| &capture.steps);
         let mut steps = captured.chain(self.graphs.values().map(|graph| &graph.steps)).flatten();
@@ -196,7 +196,7 @@ impl State {
             self.enqueue_wait(token, last);
         }
         let result = self.enqueue_steps(steps, slots, &lanes);
-        // Also where not all of it was queued: the next launch goes behind what was.
+        // Also if not everything was queued: the next launch waits for what was queued.
         let end = self.enqueue_record(token);
         if let Some(recording) = self.graphs.get_mut(&graph) {
             recording.last = Some(end);

@@ -1,4 +1,4 @@
-//! What is ordered before what (vector clocks: Fidge 1988, Mattern 1989).
+//! Happens-before order (vector clocks: Fidge 1988, Mattern 1989).
 
 /// An item of a stream; those of one stream are numbered from 1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,8 +7,8 @@ pub(super) struct Point {
     pub(super) item: u64,
 }
 
-/// For each stream, up to which item everything has happened before; by the streams' tokens. Few
-/// streams, and a copy for each operation: a sorted list is faster than a tree.
+/// For each stream, by token, the last item before which everything has happened. There are few
+/// streams and a copy for each operation, so a sorted list is faster than a tree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock(Vec<Point>);
 
@@ -34,7 +34,7 @@ impl Clock {
         }
     }
 
-    /// Drops what everybody knows anyway.
+    /// Removes the points that `known` contains.
     pub(super) fn forget(&mut self, known: &Clock) {
         self.0.retain(|point| !known.knows(*point));
     }

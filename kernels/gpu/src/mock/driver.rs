@@ -13,11 +13,11 @@ use crate::driver::{Address, Driver, Event, Graph, Kernel, Module, Place, Stream
 use crate::error::GpuError;
 use crate::info::{Gauges, GpuInfo, Library, LibraryState};
 
-/// Of host memory that copies reach.
+/// Page size of host memory that copies access, in bytes.
 const PAGE: usize = 4096;
-/// Of its multiprocessors [MHz].
+/// Clock rate of the multiprocessors [MHz].
 const CLOCK: f64 = 1500.0;
-/// What it takes [W].
+/// Power draw [W].
 const POWER: f64 = 300.0;
 
 impl Mock {
@@ -57,9 +57,9 @@ impl Mock {
         }
     }
 
-    /// Host memory with nobody's copies in flight leaves the table.
+    /// Removes host memory from the table. It must not be used by copies in flight.
     ///
-    /// `given`: as many bytes as the caller says that it asked for; `None` for the caller's own
+    /// `given`: the number of bytes that the caller says it requested; `None` for the caller's own
     /// memory.
     fn unlock(&self, at: *mut u8, call: &'static str, given: Option<usize>) {
         self.shared.with(|state| {
@@ -83,7 +83,7 @@ impl Mock {
             if let Some(user) = state.host_history.unfinished(from, from + bytes, &state.host) {
                 let reason = format!("host memory at {from:#x}: nothing tells that {} has ended", user.who);
                 state.violation(0, call, reason);
-                // It may still be used: the fault has been told, the bytes stay.
+                // The memory may still be in use: the fault has been reported, the bytes are kept.
                 std::mem::forget(kind);
             }
         });

@@ -1,5 +1,5 @@
-//! The threads that execute what is queued: any stream that can go on, in an order drawn from the
-//! seed, and late.
+//! Threads that execute queued operations: any stream that is ready, in an order drawn from the
+//! seed, with random delays.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -12,15 +12,15 @@ use super::run::{Bound, Twins};
 use super::state::{Item, Mark, Record, State, event_name, gpu_of, refused, stream_name};
 use crate::error::GpuError;
 
-/// So many operations run at a time.
+/// Number of operations that run concurrently.
 const WORKERS: usize = 2;
-/// One choice in so many is not the stream whose turn it is, changes whose turn it is, or is made
-/// late.
+/// One in this number of choices takes another stream than the one in turn, changes the turn, or is
+/// delayed.
 const SELDOM: u64 = 8;
-/// How late.
+/// Longest delay.
 const LATEST: Duration = Duration::from_micros(200);
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -36,7 +36,7 @@ impl Shared {
         Arc::new(Shared { state: Mutex::new(state), queued: Condvar::new(), ended: Condvar::new(), twins })
     }
 
-    /// For a call that queues something or changes what is there.
+    /// Runs a call that queues something or changes the state.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         self.settle(&mut state);
@@ -51,8 +51,8 @@ impl Shared {
         result
     }
 
-    /// Waits until a GPU that is lost executes nothing any more: whoever is told may give host
-    /// memory back, or use it.
+    /// Waits until lost GPUs execute nothing any more: after an error, the caller may free or use
+    /// its host memory.
     fn settle(&self, state: &mut MutexGuard<'_, State>) {
         while state.is_dying() {
             self.ended.wait(state);
@@ -155,7 +155,7 @@ impl Shared {
         self.await_record(&record).map(drop)
     }
 
-    /// Where an event was last recorded; `None` if it never was.
+    /// Returns the last record of an event; `None` if it was never recorded.
     pub(super) fn record_of(&self, event: u64, call: &'static str) -> Result<Option<Arc<Record>>, GpuError> {
         self.with(|state| match state.event(event, call)?.last.clone() {
             None => Ok(None),
@@ -167,7 +167,7 @@ impl Shared {
         })
     }
 
-    /// Whether a record is reached; if so, the host learns what was before it.
+    /// Returns true if a record is reached; the host then knows everything before it as ended.
     pub(super) fn is_reached(&self, record: &Record) -> Result<bool, GpuError> {
         self.with(|state| match record.ended.get() {
             None => Ok(false),
@@ -183,7 +183,7 @@ impl Shared {
 enum Failure {
     /// Its GPU faulted.
     Fault(String),
-    /// Another GPU is lost; who comes next is told.
+    /// Another GPU is lost; the next call reports it.
     Told(GpuError),
 }
 

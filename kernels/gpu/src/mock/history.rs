@@ -1,10 +1,10 @@
-//! Who used which bytes, and whether two uses are in conflict.
+//! Record of the uses of bytes, and detection of conflicts.
 
 use std::sync::Arc;
 
 use super::clock::{Clock, Point};
 
-/// What is done with bytes.
+/// Kind of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Read,
@@ -28,7 +28,7 @@ impl Use {
     }
 }
 
-/// One use of the bytes from `from` to `to` (not included).
+/// A use of the bytes from `from` to `to` (exclusive).
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) from: u64,
@@ -44,7 +44,7 @@ impl Access {
         self.from < other.to && other.from < self.to && (self.kind.writes() || other.kind.writes())
     }
 
-    /// Whether everything that is in conflict with `old`, and comes later, is so with `self` too.
+    /// Returns true if every later use that conflicts with `old` also conflicts with `self`.
     fn covers(&self, old: &Access) -> bool {
         let inside = self.from <= old.from && old.to <= self.to;
         inside && (self.kind.writes() || !old.kind.writes())
@@ -64,8 +64,9 @@ impl History {
     /// Remembers a use; `known` is what is ordered before it, `host` what is ordered before all
     /// that is to come.
     pub(super) fn add(&mut self, new: Access, known: &Clock, host: &Clock) {
-        // Whatever is in conflict with an old use that is dropped here, and not ordered behind it,
-        // is in conflict with the new one and not ordered behind that either: order is transitive.
+        // If a later use conflicts with an old use that is dropped here and is not ordered after
+        // it, it also conflicts with the new one and is not ordered after that either: order is
+        // transitive.
         self.0.retain(|old| !(host.knows(old.at) || new.covers(old) && known.knows(old.at)));
         self.0.push(new);
     }

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use super::history::History;
 
-/// Where an allocation begins.
+/// Alignment of allocations.
 const ALIGNMENT: u64 = 256;
 /// The first address of device memory. None is given twice, so that use after free is always seen.
 const FIRST: u64 = 1 << 40;
-/// Bytes that belong to nobody between two allocations.
+/// Unused bytes between two allocations.
 const GAP: u64 = 4096;
-/// So many freed allocations are told from memory that never was.
+/// Number of freed allocations that are remembered, to distinguish them from memory that was never
+/// allocated.
 const REMEMBERED: usize = 1 << 16;
-/// What memory holds that nobody has written: not a number, in every floating-point type.
+/// Byte value of uninitialized memory: not a number, in every floating-point type.
 pub(super) const GARBAGE: u8 = 0xff;
 /// Bytes of it at the beginning of an allocation; what follows is 0, and takes no memory before it
 /// is written.
@@ -40,7 +41,7 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// `None` where the host has no room.
+    /// Allocates a block; `None` if the host is out of memory.
     pub(super) fn new(bytes: u64, alignment: usize) -> Option<Block> {
         let bytes = usize::try_from(bytes.max(1)).ok()?;
         let layout = Layout::from_size_align(bytes.checked_add(alignment)?, NATURAL).ok()?;
@@ -55,7 +56,7 @@ impl Block {
         Some(Block { data, allocated, layout })
     }
 
-    /// Where it begins.
+    /// Returns the address of the first byte.
     pub(super) fn pointer(&self) -> *mut u8 {
         self.data.as_ptr()
     }
@@ -75,7 +76,7 @@ pub(super) struct Allocation {
     pub(super) bytes: u64,
     pub(super) block: Arc<Block>,
     pub(super) history: History,
-    /// Who asked for it.
+    /// Operation that allocated it, for messages.
     pub(super) by: Arc<str>,
 }
 
@@ -100,7 +101,7 @@ pub(super) struct Space {
     used: BTreeMap<u32, u64>,
 }
 
-/// What an allocation takes from a GPU's memory.
+/// Returns the bytes that an allocation uses of a GPU's memory.
 pub(super) fn rounded(bytes: u64) -> u64 {
     bytes.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
 }
@@ -111,7 +112,7 @@ impl Space {
         self.used.get(&gpu).copied().unwrap_or(0)
     }
 
-    /// A new allocation's address; `None` where the host has no room for it.
+    /// Allocates memory and returns its address; `None` if the host is out of memory.
     pub(super) fn allocate(&mut self, gpu: u32, bytes: u64, by: Arc<str>) -> Option<u64> {
         let block = Arc::new(Block::new(bytes, ALIGNMENT as usize)?);
         let base = FIRST + self.given;
@@ -168,7 +169,7 @@ impl Space {
         }
     }
 
-    /// All that is in use, by address.
+    /// Returns all live allocations by address.
     pub(super) fn live(&self) -> impl Iterator<Item = (u64, &Allocation)> {
         self.live.iter().map(|(&base, allocation)| (base, allocation))
     }

@@ -1,24 +1,24 @@
 //! A driver without a GPU, which checks how it is used.
 //!
-//! Device memory is host memory, kernels and library routines are host functions ([`Twin`]), and
-//! what is queued is executed by threads in any order that streams and events allow, drawn from a
-//! seed, and late. A use that is wrong is an error that names both operations and their bytes; the
-//! GPU is lost then, as after a fault of a real one, and [`Mock::violations`] tells of it whatever
-//! the program did with the error:
+//! Device memory is host memory, kernels and library routines are host functions ([`Twin`]).
+//! Threads execute queued operations with delays, in any order that streams and events allow, drawn
+//! from a seed. A wrong use is an error that names both operations and their bytes. The GPU is then
+//! lost, as after a fault of a real one, and [`Mock::violations`] reports it even if the program
+//! ignores the error:
 //!
-//! - two operations use the same bytes, one of them writes, and neither the order of a stream, nor
-//!   an event, nor the host, which saw the first one's end, orders them; giving memory back and
-//!   asking for it count as writes. Host memory that copies use is looked at too;
+//! - two operations use the same bytes, one of them writes, and they are ordered neither by a
+//!   stream, nor by an event, nor by the host, which saw the end of the first one; free and
+//!   allocation count as writes. Host memory that copies use is checked too;
 //! - memory is used after it was freed, or beyond its end, or freed twice, or was never allocated;
 //! - a stream waits for an event that was never recorded; an event is destroyed while a wait for it
 //!   may be queued; a stream, event or graph is used after it was destroyed;
 //! - a range is ended that was never begun.
 //!
-//! Order is what the program asked for, not what happened: a missing event is found on every run,
-//! not only on the unlucky one. What one thread saw to have ended counts as seen by all threads. A
-//! matrix uses all bytes from its first to its last entry, those between its columns included.
-//! Memory that nobody has written holds bytes of all ones, which are no number in any
-//! floating-point type.
+//! Order means the order that the program requested, not the order of execution: a missing event is
+//! found in every run, not only in an unlucky one. An end that one thread saw counts as seen by all
+//! threads. A matrix uses all bytes from its first to its last entry, including those between its
+//! columns. Uninitialized memory holds bytes of all ones, which are no number in any floating-point
+//! type.
 
 mod call;
 mod capture;
@@ -56,7 +56,7 @@ const LINKS: (f64, f64) = (10e9, 10e-6);
 pub enum Fault {
     /// The n-th operation (copy, zero, launch, library routine) is refused, and the GPU is lost.
     Operation(u64),
-    /// The n-th allocation finds no room.
+    /// The n-th allocation runs out of memory.
     Allocation(u64),
     /// The n-th launch (kernel or library routine) is queued, fails when it is executed, and the
     /// GPU is lost.
@@ -81,7 +81,7 @@ pub struct Mock {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What a [`Mock`] will be.
+/// Configuration of a [`Mock`].
 #[derive(Debug)]
 pub struct MockBuilder {
     options: Options,
@@ -120,43 +120,44 @@ impl Options {
 }
 
 impl MockBuilder {
-    /// So many GPUs; one unless said.
+    /// Sets the number of GPUs; the default is one.
     #[must_use]
     pub fn gpus(mut self, gpus: u32) -> MockBuilder {
         self.options.gpus = gpus;
         self
     }
 
-    /// What the GPUs are called; `mock GPU` unless said.
+    /// Sets the name of the GPUs; the default is `mock GPU`.
     #[must_use]
     pub fn name(mut self, name: &str) -> MockBuilder {
         self.name = name.into();
         self
     }
 
-    /// Bytes of each GPU's memory; 1 GiB unless said. Host memory is taken only for what is
-    /// allocated.
+    /// Sets the bytes of each GPU's memory; the default is 1 GiB. Host memory is used only for
+    /// allocations.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> MockBuilder {
         self.options.memory = bytes;
         self
     }
 
-    /// Bytes that each stream takes with its first library routine; none unless said.
+    /// Sets the bytes that each stream takes with its first library routine; the default is none.
     #[must_use]
     pub fn workspace(mut self, bytes: u64) -> MockBuilder {
         self.options.workspace = bytes;
         self
     }
 
-    /// Whether GPUs reach each other's memory; they do unless said.
+    /// Sets whether GPUs can access each other's memory; the default is true.
     #[must_use]
     pub fn peers(mut self, peers: bool) -> MockBuilder {
         self.options.peers = peers;
         self
     }
 
-    /// What the GPUs can do; (9, 0) unless said. Products that older ones lack are refused.
+    /// Sets the compute capability; the default is (9, 0). Products that older GPUs lack are
+    /// refused.
     #[must_use]
     pub fn compute_capability(mut self, major: u32, minor: u32) -> MockBuilder {
         self.options.compute_capability = (major, minor);
@@ -171,7 +172,7 @@ impl MockBuilder {
         self
     }
 
-    /// From which the order of execution is drawn.
+    /// Sets the seed of the order of execution.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> MockBuilder {
         self.options.seed = seed;
@@ -186,7 +187,7 @@ impl MockBuilder {
         self
     }
 
-    /// A library is missing.
+    /// Makes a library missing.
     #[must_use]
     pub fn without(mut self, library: Library) -> MockBuilder {
         self.without.push(library);
@@ -200,31 +201,31 @@ impl MockBuilder {
         self
     }
 
-    /// Bytes of each GPU's memory that libraries keep once they are
-    /// [loaded](crate::Driver::load_libraries); only [`Driver::memory`](crate::Driver::memory)
-    /// tells of them.
+    /// Sets the bytes of each GPU's memory that libraries take once they are
+    /// [loaded](crate::Driver::load_libraries). Only [`Driver::memory`](crate::Driver::memory)
+    /// shows them.
     #[must_use]
     pub fn libraries_keep(mut self, bytes: u64) -> MockBuilder {
         self.libraries_keep = bytes;
         self
     }
 
-    /// Somebody looks at ranges: [`Mock::ranges`] tells of them.
+    /// Enables ranges: [`Mock::ranges`] returns them.
     #[must_use]
     pub fn ranges(mut self) -> MockBuilder {
         self.ranges = true;
         self
     }
 
-    /// What library routines compute, and kernels that were not given one by one; [`Reference`]
-    /// unless said.
+    /// Sets the host versions of library routines and of kernels that are not given one by one; the
+    /// default is [`Reference`].
     #[must_use]
     pub fn twin(mut self, twin: impl Twin + 'static) -> MockBuilder {
         self.twins.twin = Box::new(twin);
         self
     }
 
-    /// The host version of one kernel: it gets the grid, the block and the arguments.
+    /// Adds the host version of a kernel, which receives the grid, the block and the arguments.
     #[must_use]
     pub fn kernel<F>(mut self, name: &str, run: F) -> MockBuilder
     where
@@ -235,7 +236,7 @@ impl MockBuilder {
         self
     }
 
-    /// The driver. Its threads end with it.
+    /// Creates the driver. Its threads end with it.
     pub fn build(self) -> Mock {
         let infos: Vec<GpuInfo> =
             (0..self.options.gpus).map(|gpu| self.options.info(gpu, &self.name)).collect();
@@ -259,7 +260,7 @@ impl MockBuilder {
 }
 
 impl Mock {
-    /// One GPU with 1 GiB.
+    /// Returns a configuration with one GPU of 1 GiB.
     pub fn builder() -> MockBuilder {
         MockBuilder {
             options: Options {
@@ -281,7 +282,7 @@ impl Mock {
         }
     }
 
-    /// Lets something go wrong on a GPU.
+    /// Injects a fault on a GPU.
     ///
     /// # Errors
     /// [`GpuError::NoGpu`]; the sticky error of a GPU that is lost already.
@@ -289,18 +290,19 @@ impl Mock {
         self.shared.with(|state| state.inject(gpu, fault))
     }
 
-    /// How many copies from or to host memory, each of at least so many bytes, had a host end that
-    /// is not page-locked.
+    /// Returns the number of copies from or to host memory, each of at least `least` bytes, whose
+    /// host memory was not page-locked.
     pub fn pageable_copies(&self, least: u64) -> usize {
         self.shared.with(|state| state.pageable.iter().filter(|bytes| **bytes >= least).count())
     }
 
-    /// How often page-locked memory was [allocated](crate::Driver::allocate_pinned).
+    /// Returns the number of [allocations](crate::Driver::allocate_pinned) of page-locked memory.
     pub fn pinned_allocations(&self) -> u64 {
         self.shared.with(|state| state.pinned_allocations)
     }
 
-    /// What was wrong in how the driver was used. Injected faults and kernels that fail are not.
+    /// Returns the wrong uses of the driver. Injected faults and failures of kernels are not
+    /// included.
     pub fn violations(&self) -> Vec<String> {
         self.shared.with(|state| state.violations.clone())
     }
@@ -311,8 +313,8 @@ impl Mock {
         self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().ended())
     }
 
-    /// What nobody has given back: memory, streams, events, graphs, locked host memory; ranges that
-    /// have not ended. What a lost GPU held is not counted.
+    /// Returns the leaked objects: memory, streams, events, graphs, locked host memory, and ranges
+    /// that have not ended. Objects of a lost GPU are not included.
     pub fn leaks(&self) -> Vec<String> {
         let open = self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().open());
         self.shared.with(|state| {

@@ -53,7 +53,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a copy's ends can be reached from the stream's GPU.
+    /// Checks that the stream's GPU can access both ends of a copy.
     fn check_ends(&mut self, gpu: u32, call: &Call) -> Result<(), GpuError> {
         let Call::Copy { to, from, .. } = call else {
             return Ok(());
@@ -76,7 +76,7 @@ impl State {
         Ok(())
     }
 
-    /// Where the operands' bytes are; each has to lie in one allocation.
+    /// Finds the memory of the operands. Each has to lie in one allocation.
     fn bind(
         &mut self,
         gpu: u32,
@@ -191,8 +191,8 @@ impl State {
         Ok(base)
     }
 
-    /// Memory goes back, at this place of the stream. Its room can be had at once: CUDA lets an
-    /// allocation wait for it.
+    /// Frees memory in the order of the stream. Its space is available immediately: in CUDA an
+    /// allocation may wait for it.
     pub(super) fn free(&mut self, token: u64, address: u64) -> Result<(), GpuError> {
         const CALL: &str = "cuMemFreeAsync";
         let gpu = self.stream_outside_capture(token, CALL)?;
@@ -244,7 +244,7 @@ impl State {
         record
     }
 
-    /// What comes next on a stream waits for a record.
+    /// Makes the next items of a stream wait for a record.
     pub(super) fn enqueue_wait(&mut self, token: u64, record: Arc<Record>) -> Point {
         let (at, _) = self.next_point(token);
         let stream = self.streams.get_mut(&token).expect("looked up by next_point");
@@ -271,7 +271,7 @@ impl State {
         Ok(())
     }
 
-    /// Lets a stream wait for an event.
+    /// Makes a stream wait for an event.
     pub(super) fn wait_event(&mut self, token: u64, event: u64) -> Result<(), GpuError> {
         const CALL: &str = "cuStreamWaitEvent";
         let stream = self.stream(token, CALL)?;
@@ -279,7 +279,7 @@ impl State {
         let owner = gpu_of(event);
         let last = if owner != gpu && self.gpus.get(owner as usize).is_some_and(|owner| owner.lost.is_some())
         {
-            // What another GPU lost fails for those who read it, not for those who wait for it.
+            // A loss on another GPU is an error for operations that read its memory, not for waits.
             let Some(last) = self.events.get(&event).and_then(|state| state.last.clone()) else {
                 return Ok(());
             };

@@ -10,7 +10,7 @@ use super::memory::{Block, GARBAGE};
 use crate::call::{Arg, Element, Factors};
 use crate::twin::{HostKernel, Twin, TwinArg, decode};
 
-/// Where an operand's bytes really are.
+/// Memory of an operand on the host.
 #[derive(Clone, Debug)]
 pub(super) enum Bound {
     /// There are none.
@@ -108,8 +108,8 @@ impl Twins {
         // SAFETY: for all slices below: nobody else uses these bytes in a way that conflicts, the
         // caller promises, and operands that are written share no bytes with others.
         let read = |i: usize| unsafe { bound[i].read() };
-        // SAFETY: nobody else uses these bytes, the caller promises; each operand that is written
-        // is asked for once.
+        // SAFETY: by the caller's promise nobody else uses these bytes; each operand that is
+        // written is borrowed once.
         let write = |i: usize| unsafe { bound[i].write() };
         match call {
             Call::Copy { .. } => {

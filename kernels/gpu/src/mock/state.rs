@@ -1,4 +1,4 @@
-//! All that the mock knows, under one lock.
+//! State of the mock, under one lock.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ pub(super) struct Gpu {
     faults: Vec<(FaultKind, u64)>,
 }
 
-/// What a fault hits.
+/// Kind of operation that a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FaultKind {
     Operation,
@@ -36,10 +36,10 @@ pub(super) enum FaultKind {
     Launch,
 }
 
-/// What is in a stream's queue.
+/// Item of a stream's queue.
 #[derive(Debug)]
 pub(super) enum Item {
-    /// To be executed; it faults where `fails`.
+    /// An operation to be executed; it faults if `fails`.
     Run {
         call: Call,
         bound: Vec<Bound>,
@@ -49,10 +49,10 @@ pub(super) enum Item {
     Wait(Arc<Record>),
 }
 
-/// A place in a stream that others can wait for.
+/// A position in a stream that others can wait for.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// What is ordered before it, itself included.
+    /// Clock of the record, which includes the record itself.
     pub(super) clock: Clock,
     /// When it was reached, or the error of what was before it.
     pub(super) ended: OnceLock<Result<Instant, GpuError>>,
@@ -64,22 +64,22 @@ pub(super) struct StreamState {
     pub(super) gpu: u32,
     /// Number of its last item.
     pub(super) items: u64,
-    /// What is ordered before what is put on it next.
+    /// Clock before the next item of the stream.
     pub(super) clock: Clock,
     pub(super) queue: VecDeque<Item>,
     /// A worker executes its first item.
     pub(super) busy: bool,
     pub(super) destroyed: bool,
     pub(super) capture: Option<u64>,
-    /// An error that the next record tells.
+    /// An error that the next record reports.
     pub(super) fault: Option<GpuError>,
-    /// Which of the ready ones goes first.
+    /// Priority among the ready streams.
     pub(super) rank: u64,
     /// Bytes that it has for library routines.
     pub(super) workspace: u64,
 }
 
-/// What an event stands for.
+/// State of an event.
 #[derive(Clone, Debug)]
 pub(super) enum Mark {
     Live(Arc<Record>),
@@ -91,7 +91,7 @@ pub(super) enum Mark {
 pub(super) struct EventState {
     pub(super) timed: bool,
     pub(super) last: Option<Mark>,
-    /// Where streams wait for it.
+    /// Positions of streams that wait for it.
     pub(super) waits: Vec<Point>,
 }
 
@@ -116,13 +116,13 @@ pub(super) struct State {
     /// The GPU and name of each kernel.
     pub(super) kernels: Vec<(u32, Arc<str>)>,
     pub(super) space: Space,
-    /// What the host knows to have ended.
+    /// Clock of what the host knows to have ended.
     pub(super) host: Clock,
     /// Copies from and to host memory.
     pub(super) host_history: History,
     /// Host memory that was allocated here or pinned, with its bytes.
     pub(super) locked: BTreeMap<u64, (u64, Locked)>,
-    /// How often memory was allocated there.
+    /// Number of allocations of page-locked host memory.
     pub(super) pinned_allocations: u64,
     /// Bytes of each copy from or to host memory that is not locked.
     pub(super) pageable: Vec<u64>,
@@ -231,7 +231,8 @@ impl State {
         };
         *lost = Some(error);
         self.space.lose(gpu);
-        // Whoever is told knows that nothing of it is executed any more; events cannot tell.
+        // After the error the host knows that nothing of this GPU is executed any more; events
+        // cannot show it.
         let there = self.streams.keys().chain(&self.swept).copied().filter(|token| gpu_of(*token) == gpu);
         for stream in there {
             self.host.learn(Point { stream, item: u64::MAX });
@@ -248,7 +249,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a fault hits this one.
+    /// Returns true if a fault hits this operation.
     pub(super) fn fault_hits(&mut self, gpu: u32, kind: FaultKind) -> bool {
         let faults = &mut self.gpus[gpu as usize].faults;
         let mut hit = false;
@@ -263,7 +264,7 @@ impl State {
         hit
     }
 
-    /// Whether a lost GPU still executes something.
+    /// Returns true if a lost GPU still executes something.
     pub(super) fn is_dying(&self) -> bool {
         let lost = |gpu: u32| self.gpus[gpu as usize].lost.is_some();
         self.gpus.iter().any(|gpu| gpu.lost.is_some())
@@ -333,12 +334,12 @@ fn number_of(token: u64) -> u64 {
     token & ((1 << NUMBER_BITS) - 1)
 }
 
-/// What messages call a stream.
+/// Returns the name of a stream in messages.
 pub(super) fn stream_name(token: u64) -> String {
     format!("stream {} of GPU {}", number_of(token), gpu_of(token))
 }
 
-/// What messages call an event.
+/// Returns the name of an event in messages.
 pub(super) fn event_name(token: u64) -> String {
     format!("event {} of GPU {}", number_of(token), gpu_of(token))
 }

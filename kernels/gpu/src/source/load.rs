@@ -12,7 +12,7 @@ use crate::compile::Compiler;
 use crate::driver::{Driver, Kernel, Module, Stream};
 use crate::error::GpuError;
 
-/// One launch: a kernel by name, its geometry, its arguments in order.
+/// A launch: a kernel by name, its geometry, its arguments in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Launch {
     /// A name of [`Source::kernels`].
@@ -36,7 +36,7 @@ pub struct Loaded {
 struct Kept {
     driver: Weak<dyn Driver>,
     gpu: u32,
-    /// Where the texts are: they stay where they are.
+    /// Addresses of the texts, which identify the sources: they are static.
     texts: Vec<usize>,
     loaded: Arc<Loaded>,
 }
@@ -146,7 +146,7 @@ impl Loaded {
             sticky: false,
         })?;
         // SAFETY: the arrays are the caller's promise; the arguments are those of the kernel of
-        // that name, because only the functions beside its source describe its launches.
+        // that name, because only the functions next to its source describe its launches.
         unsafe { driver.launch(stream, *kernel, launch.grid, launch.block, 0, &launch.args) }
     }
 }

@@ -13,7 +13,7 @@ pub use load::{Launch, Loaded};
 /// rounded correctly.
 pub const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false"];
 
-/// One source file: a module of kernels.
+/// A source file: a module of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Its file name without ending.

@@ -1,4 +1,4 @@
-//! What kernels and library routines compute, on the host: what the mock runs.
+//! Host versions of kernels and library routines, which the mock runs.
 
 mod number;
 mod reference;
@@ -16,7 +16,7 @@ use crate::call::{Gemm, Potrf, Syrk, Trsm};
 pub enum TwinArg<'a> {
     /// An array that is only read.
     Read(&'a [u8]),
-    /// An array of which every byte has to be overwritten: it holds garbage.
+    /// An array that has to be overwritten completely: it holds garbage.
     Write(&'a mut [u8]),
     /// An array that is read and written.
     Update(&'a mut [u8]),
@@ -41,7 +41,7 @@ pub enum TwinArg<'a> {
 ///
 /// The library routines have versions already, those of [`Reference`].
 pub trait Twin: Send + Sync + fmt::Debug {
-    /// Whether there is a kernel of this name.
+    /// Returns true if there is a kernel of this name.
     fn knows(&self, kernel: &str) -> bool {
         let _ = kernel;
         false
@@ -50,7 +50,7 @@ pub trait Twin: Send + Sync + fmt::Debug {
     /// Runs a kernel.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the fault.
     fn launch(
         &self,
         kernel: &str,
@@ -62,11 +62,11 @@ pub trait Twin: Send + Sync + fmt::Debug {
         Err(format!("there is no host version of {kernel}"))
     }
 
-    /// `C = alpha op(A) op(B) + beta C`; `factors` are alpha and beta, also where the description
-    /// has them in device memory.
+    /// Computes `C = alpha op(A) op(B) + beta C`. `factors` are alpha and beta, also if the
+    /// description has them in device memory.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the fault.
     fn gemm(&self, gemm: &Gemm, factors: [f64; 2], a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
         reference::gemm(gemm, factors, a, b, c);
         Ok(())
@@ -75,26 +75,26 @@ pub trait Twin: Send + Sync + fmt::Debug {
     /// Solves with a lower triangular `L`; `b` becomes `X`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the fault.
     fn trsm(&self, trsm: &Trsm, l: &[u8], b: &mut [u8]) -> Result<(), String> {
         reference::trsm(trsm, l, b);
         Ok(())
     }
 
-    /// `C = alpha A A^T + beta C`, lower triangle.
+    /// Computes the lower triangle of `C = alpha A A^T + beta C`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the fault.
     fn syrk(&self, syrk: &Syrk, a: &[u8], c: &mut [u8]) -> Result<(), String> {
         reference::syrk(syrk, a, c);
         Ok(())
     }
 
-    /// `L L^T = A` in place, lower triangle. Gives 0, or one more than the number of the column
-    /// whose pivot is not positive.
+    /// Factorizes `L L^T = A` in place, lower triangle. Returns 0, or the number of the column
+    /// whose pivot is not positive, plus one.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the fault.
     fn potrf(&self, potrf: &Potrf, a: &mut [u8]) -> Result<i32, String> {
         Ok(reference::potrf(potrf, a))
     }

@@ -27,7 +27,7 @@ fn overflow(x: f64, largest: f64) -> f64 {
     if x.abs() > largest { f64::INFINITY.copysign(x) } else { x }
 }
 
-/// To f16, and back.
+/// Rounds to f16.
 pub(super) fn to_f16(x: f64) -> f64 {
     overflow(round(x, 11, -14), 65_504.0)
 }

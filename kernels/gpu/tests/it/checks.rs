@@ -1,4 +1,4 @@
-//! Each check of the mock finds a program that is wrong, and lets the right one pass.
+//! Tests that each check of the mock finds a wrong program, and accepts the right one.
 
 use crate::common::{Bench, assert_caught};
 use zellige_gpu::mock::Mock;
@@ -230,7 +230,7 @@ fn freed_memory_is_not_used() {
     let words = ["use after free", "1000 bytes", "given back by free on stream 1"];
     after_free(|bench, one, x| bench.zero(one, x.offset(10), 10).unwrap_err(), &words);
     after_free(|bench, one, x| bench.free(one, x).unwrap_err(), &words);
-    // The room is used again, the address is not.
+    // The memory is reused, the address is not.
     let again = |bench: &Bench, one, x: Address| {
         let y = bench.mock.allocate(one, BYTES).unwrap();
         assert_ne!(x, y);
@@ -462,8 +462,8 @@ fn room_is_limited() {
     is_clean(&bench);
 }
 
-/// Each stream's workspace takes room from the first routine to the stream's end, and no memory
-/// that is listed.
+/// Each stream's workspace takes memory from the first routine to the stream's end, but is no
+/// listed allocation.
 #[test]
 fn workspaces_take_room() {
     let bench = Bench::of(Mock::builder().memory(4096).workspace(1024));

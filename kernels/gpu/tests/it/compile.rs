@@ -71,7 +71,7 @@ fn images_are_kept_and_damaged_ones_are_made_again() {
     let kept = files(&folder.path().join("new"));
     assert_eq!(kept.len(), 1);
 
-    // What is in the file is what is given, whatever the compiler would say now.
+    // The contents of the file are returned, even if the compiler would produce others now.
     let whole = std::fs::read(&kept[0]).unwrap();
     let start = Instant::now();
     assert_eq!(compile(&compiler, SOURCE, "sm_80").unwrap().unwrap(), first);

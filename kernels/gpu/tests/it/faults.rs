@@ -1,4 +1,4 @@
-//! Faults that were asked for, missing libraries, and graphs.
+//! Tests of injected faults, missing libraries, and graphs.
 
 use crate::common::{Bench, assert_caught, within};
 use zellige_gpu::mock::{Fault, Mock};
@@ -21,7 +21,7 @@ fn the_nth_operation_is_refused_and_the_gpu_is_lost() {
     assert_eq!(bench.mock.allocate(one, 1), Err(error.clone()));
     assert_eq!(bench.free(one, x), Err(error));
     bench.mock.destroy_stream(one);
-    // That was asked for, and what was on the GPU is gone.
+    // The fault was injected, and the memory of the GPU is lost.
     assert_eq!((bench.mock.violations(), bench.mock.leaks()), (Vec::new(), Vec::new()));
 }
 
@@ -119,7 +119,7 @@ fn what_a_lost_gpu_had_to_do_is_over() {
             mock.destroy_stream(gone);
             mock.inject(0, Fault::Operation(1)).unwrap();
             bench.zero(one, x, BYTES).unwrap_err();
-            // Nothing of this can be ordered behind the copies any more, and need not be.
+            // These calls cannot be ordered after the copies any more, and need not be.
             mock.destroy_event(ready);
             // SAFETY: nothing uses the memory any more.
             unsafe {
@@ -299,7 +299,7 @@ fn what_a_graph_does_is_checked_at_its_launch() {
     assert_caught(&bench, error, &["zero on stream", "kernel mix on stream", "nothing orders"]);
 }
 
-/// On a real GPU the process crashes, if not at once.
+/// On a real GPU the process crashes, possibly later.
 #[test]
 fn host_memory_outlasts_the_graph_that_names_it() {
     for (captured, launched) in [(false, false), (true, false), (true, true)] {

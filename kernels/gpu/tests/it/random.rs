@@ -12,7 +12,7 @@ const GPUS: u32 = 2;
 const BUFFERS: usize = 3;
 const STREAMS: usize = 3;
 
-/// What a program does; buffers and streams by number.
+/// Step of a program; buffers and streams by number.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Mix {
@@ -74,8 +74,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Who used a buffer: the event behind the last write and those behind the reads since, each with
-/// its stream.
+/// Users of a buffer: the event after the last write and those after the reads since, each with its
+/// stream.
 #[derive(Clone, Default)]
 struct Users {
     write: Option<(Event, Stream)>,
@@ -89,10 +89,10 @@ struct Run {
     streams: Vec<Vec<Stream>>,
     device: Vec<Vec<Address>>,
     host: Vec<*mut u8>,
-    /// Of the GPUs' buffers, then the host's.
+    /// Users of the GPUs' buffers, then of the host's.
     users: Vec<Vec<Users>>,
     ordered: bool,
-    /// Whether a wait was left out.
+    /// True if a wait was left out.
     missing: bool,
 }
 
@@ -150,7 +150,7 @@ impl Run {
         }
     }
 
-    /// Waits for whoever has to come before, queues `f`, and leaves an event behind it.
+    /// Waits for all operations that have to precede it, queues `f`, and records an event after it.
     fn queue(
         &mut self,
         gpu: usize,
@@ -236,7 +236,7 @@ impl Run {
         }
     }
 
-    /// What is in the buffers in the end.
+    /// Returns the contents of the buffers at the end.
     fn contents(&self) -> Vec<Vec<Vec<u8>>> {
         for stream in self.streams.iter().flatten() {
             self.mock.synchronize(*stream).unwrap();

@@ -1,4 +1,4 @@
-//! What the library routines of the mock compute, against the definitions in f64.
+//! Tests of the library routines of the mock against the definitions in f64.
 
 use crate::common::Bench;
 use zellige_gpu::mock::Mock;
@@ -150,7 +150,7 @@ fn dot(gpu: &Gpu, element: Element, compute: Compute, a: &[f64], b: &[f64]) -> f
 #[test]
 fn sums_are_held_in_what_was_asked_for() {
     let gpu = Gpu::new();
-    // Each 1 is lost beside 2048 in f16, both together are not.
+    // Each 1 alone is lost when added to 2048 in f16, both together are not.
     let (a, b) = ([2048.0, 1.0, 1.0], [1.0, 1.0, 1.0]);
     assert_eq!(dot(&gpu, Element::F16, Compute::F16, &a, &b), 2048.0);
     assert_eq!(dot(&gpu, Element::F16, Compute::F32, &a, &b), 2050.0);
@@ -269,7 +269,7 @@ fn solves_undo_products() {
         let op = OPS[op];
         for (element, tolerance) in [(Element::F64, 1e-14), (Element::F32, 1e-5)] {
             let order = if side == Side::Left { m } else { n };
-            // What is above the diagonal is not read.
+            // The part above the diagonal is not read.
             let l = |i: u32, j: u32| {
                 if i < j { f64::NAN } else { whole(i, j) / 8.0 + if i == j { 3.0 } else { 0.0 } }
             };
@@ -323,7 +323,7 @@ fn factors_multiply_to_the_matrix_and_bad_pivots_are_told() {
     let mock = &gpu.bench.mock;
     for (element, tolerance) in [(Element::F64, 1e-15), (Element::F32, 2e-7)] {
         for bad in [None, Some(4), Some(0)] {
-            // What is above the diagonal is neither read nor written.
+            // The part above the diagonal is neither read nor written.
             let entry = |i: u32, j: u32| match bad {
                 _ if i < j => 77.0,
                 Some(pivot) if i == j && i == pivot => -1.0,

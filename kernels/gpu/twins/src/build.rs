@@ -17,11 +17,11 @@ fn system(what: String) -> impl FnOnce(io::Error) -> TwinError {
     move |error| TwinError::System { what, why: error.to_string() }
 }
 
-/// The shared library of a source with these kernels; `None`, with a printed line, where there is
-/// no g++.
+/// Builds the shared library of a source with these kernels. Returns `None`, and prints a line, if
+/// there is no g++.
 ///
-/// It is kept beside the test's program: each test is a process of its own, and many need the same
-/// twins.
+/// It is cached next to the test's program: each test is a process of its own, and many need the
+/// same twins.
 pub(crate) fn library(name: &str, text: &str, kernels: &[&str]) -> Result<Option<PathBuf>, TwinError> {
     let Some(compiler) = compiler() else {
         eprintln!("skipped: host twins of {name}: there is no g++ (install it)");
@@ -40,14 +40,14 @@ pub(crate) fn library(name: &str, text: &str, kernels: &[&str]) -> Result<Option
     Ok(Some(file))
 }
 
-/// What g++ says of its version, asked once: a test builds the twins of many sources.
+/// Returns the version text of g++, queried once: a test builds the twins of many sources.
 fn compiler() -> Option<&'static [u8]> {
     static VERSION: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let ask = || Some(Command::new("g++").arg("--version").output().ok()?.stdout);
     VERSION.get_or_init(ask).as_deref()
 }
 
-/// `twins` beside the folder in which the program lies.
+/// Returns `twins` next to the folder of the program.
 fn kept() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let beside = program.parent().and_then(Path::parent).ok_or(io::ErrorKind::NotFound)?;

@@ -70,7 +70,7 @@ impl Twin for HostKernels {
     }
 }
 
-/// Changes the result of a product, of which it gets A and B as well.
+/// Function that changes the result of a product. It also receives A and B.
 type Change = Box<dyn Fn(&Gemm, [&[u8]; 2], &mut [u8]) + Send + Sync>;
 
 /// Kernels as they are, and library products that are changed.
@@ -85,11 +85,11 @@ impl fmt::Debug for Wrong {
     }
 }
 
-/// The same with a library whose products `change` spoils, once each is made: for what has to bear
-/// errors, or to find them.
+/// Creates a mock with a library whose products `change` modifies after each is computed. It is for
+/// tests of code that has to tolerate or find errors.
 ///
 /// # Panics
-/// As [`mock`].
+/// In the cases of [`mock`].
 pub fn mock_with_wrong_products<'s>(
     sources: impl IntoIterator<Item = &'s Source>,
     change: impl Fn(&Gemm, [&[u8]; 2], &mut [u8]) + Send + Sync + 'static,

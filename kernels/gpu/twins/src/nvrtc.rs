@@ -18,7 +18,7 @@ pub enum NvrtcError {
         source_name: String,
         /// The options.
         options: Vec<String>,
-        /// What the compiler said.
+        /// Output of the compiler.
         log: String,
     },
     /// A call failed.
@@ -31,7 +31,7 @@ pub enum NvrtcError {
     },
 }
 
-/// What is wanted of a source.
+/// Kind of output that is compiled from a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// Text for drivers to compile: the architecture is virtual, e.g. `compute_70`.
@@ -150,7 +150,7 @@ impl Nvrtc {
         }
     }
 
-    /// What one call gives the size of and another the bytes.
+    /// Returns bytes whose size one call returns and another writes.
     fn bytes(&self, program: Program, size: &'static str, get: &'static str) -> Result<Vec<u8>, NvrtcError> {
         let ask = self.call::<unsafe extern "C" fn(Program, *mut usize) -> c_int>(size)?;
         let mut len = 0;
@@ -158,7 +158,7 @@ impl Nvrtc {
         checked(size, unsafe { ask(program, &mut len) })?;
         let mut bytes = vec![0u8; len];
         let fetch = self.call::<unsafe extern "C" fn(Program, *mut u8) -> c_int>(get)?;
-        // SAFETY: a live program, and as many bytes as it asked for.
+        // SAFETY: a live program, and as many bytes as it requires.
         checked(get, unsafe { fetch(program, bytes.as_mut_ptr()) })?;
         Ok(bytes)
     }

@@ -16,15 +16,15 @@ pub enum TwinError {
     Compile {
         /// Its name.
         source_name: String,
-        /// What g++ said.
+        /// Output of g++.
         log: String,
     },
     /// A file could not be written, or the library not loaded.
     #[error("{what}: {why}")]
     System {
-        /// What was tried.
+        /// Action that was tried.
         what: String,
-        /// What the system said.
+        /// Message of the system.
         why: String,
     },
     /// No kernel of this name.
@@ -54,9 +54,9 @@ pub enum TwinError {
     Array {
         /// The kernel.
         kernel: String,
-        /// Which array, counted among arrays.
+        /// Index of the array, counted among arrays.
         array: usize,
-        /// What it did.
+        /// Description of the violation.
         what: &'static str,
     },
 }
@@ -151,10 +151,10 @@ impl Twins {
         unsafe { self.run_once(kernel, grid, block, args, 0) }
     }
 
-    /// One run.
+    /// Runs the kernel once.
     ///
     /// # Safety
-    /// As [`run`](Twins::run).
+    /// As for [`run`](Twins::run).
     unsafe fn run_once(
         &self,
         kernel: &str,

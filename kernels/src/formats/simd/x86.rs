@@ -81,7 +81,7 @@ pub fn pack_f16(wide: bool, src: &[f32], factors: (f32, f32), dst: &mut [u16]) -
     true
 }
 
-/// As [`pack_f16`].
+/// Unpacks `f16` numbers. `wide` and the result are as for [`pack_f16`].
 pub fn unpack_f16(wide: bool, src: &[u16], factors: (f32, f32), dst: &mut [f32]) -> bool {
     #[target_feature(enable = "avx512f")]
     fn v4(src: &[u16], f: (f32, f32), dst: &mut [f32]) {
@@ -117,7 +117,7 @@ pub fn unpack_f16(wide: bool, src: &[u16], factors: (f32, f32), dst: &mut [f32])
     true
 }
 
-/// As [`pack_f16`].
+/// Computes a block of HP3. `wide` and the result are as for [`pack_f16`].
 pub fn hp3_block(
     wide: bool,
     a: &[[f32; HP3_ROWS]],

@@ -27,10 +27,10 @@ pub(super) trait Eights: Copy {
     /// There are two numbers at each.
     unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2];
 
-    /// The same of places that are `B` numbers apart, of which there are as many at the last one.
+    /// Gathers as [`gather`](Self::gather) does from positions that are `B` numbers apart.
     ///
     /// # Safety
-    /// They are.
+    /// The positions are `B` numbers apart, and `B` numbers can be read at the last one.
     unsafe fn gather_run<const B: usize>(at: &[*const f64; LANES], offset: usize) -> Self;
 
     /// Numbers that follow one another.
@@ -39,26 +39,26 @@ pub(super) trait Eights: Copy {
     /// There are eight.
     unsafe fn load(at: *const f64) -> Self;
 
-    /// Writes them past the caches, times `factor`.
+    /// Writes the numbers times `factor` with non-temporal stores.
     ///
     /// # Safety
-    /// There is room for eight, from a multiple of 64 bytes on.
+    /// Eight numbers can be written at `to`, which is a multiple of 64 bytes.
     unsafe fn stream(self, factor: f64, to: *mut f64);
 
     /// `self * x + sum`, rounded once.
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self;
 
-    /// The same in the first lanes (one at least), `sum` in the others.
+    /// Returns `self * x + sum` in the first `lanes` lanes (at least one), and `sum` in the others.
     unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self;
 
     /// Adds to eight numbers, times `scale`.
     unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]);
 
-    /// Writes each lane's number and that of `other` beside each other, times `scale`, `stride`
+    /// Writes pairs of a number of `self` and one of `other`, times `scale`. Pairs are `stride`
     /// numbers apart.
     ///
     /// # Safety
-    /// There is room for eight pairs.
+    /// Eight pairs can be written.
     unsafe fn put_two(self, other: Self, scale: f64, to: *mut f64, stride: usize);
 }
 
@@ -133,7 +133,7 @@ unsafe fn four_of_run<const B: usize>(at: *const f64, offset: usize) -> __m256d 
     }
 }
 
-/// All ones in those of four lanes, from `from` on, that are before `lanes`.
+/// Mask of the lanes `from` to `from + 3` that are below `lanes`.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn first(lanes: usize, from: i64) -> __m256d {
@@ -141,7 +141,7 @@ fn first(lanes: usize, from: i64) -> __m256d {
     _mm256_castsi256_pd(_mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes as i64), all))
 }
 
-/// With AVX2 and FMA.
+/// Eight numbers in two registers, with AVX2 and FMA.
 #[derive(Clone, Copy)]
 pub(super) struct Halves([__m256d; 2]);
 
@@ -266,7 +266,7 @@ unsafe fn put_four_twos(first: __m256d, second: __m256d, scale: f64, to: *mut f6
     }
 }
 
-/// With AVX-512.
+/// Eight numbers in one register, with AVX-512.
 #[derive(Clone, Copy)]
 pub(super) struct Whole(__m512d);
 

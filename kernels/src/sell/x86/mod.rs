@@ -15,21 +15,21 @@ use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
 use crate::packed::x86::{Double, Reduced, Single};
 
-/// The way of machines with AVX2 and FMA.
+/// Implementation for machines with AVX2 and FMA.
 pub(super) struct Avx2;
 
-/// The way of machines that have AVX-512 with byte permutations as well.
+/// Implementation for machines that also have AVX-512 with byte permutations.
 pub(super) struct Avx512;
 
 impl Avx2 {
-    /// Whether this is such a machine.
+    /// Returns true if the machine supports AVX2 and FMA.
     pub fn is_here() -> bool {
         is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
     }
 }
 
 impl Avx512 {
-    /// Whether this is such a machine.
+    /// Returns true if the machine supports these instructions.
     pub fn is_here() -> bool {
         Avx2::is_here()
             && is_x86_feature_detected!("avx512f")
@@ -39,8 +39,8 @@ impl Avx512 {
     }
 }
 
-/// A section by its format, for elements of an edge of `$b`, `$k` vectors, and columns written this
-/// way.
+/// Selects the code for a section by its format, for elements of block size `$b`, `$k` vectors, and
+/// columns encoded as `$places`.
 macro_rules! by_format {
     ($narrow:ident, $any:ident, $b:tt, $k:literal, $places:ty, $section:ident, $sums:ident) => {
         match $section.bucket.format {
@@ -68,8 +68,8 @@ macro_rules! by_format {
     };
 }
 
-/// The fastest way: eight lanes at a time as long as their sums have room in registers, of which
-/// `$eights` hold eight numbers each; else some lanes at a time.
+/// Selects the fastest code: eight lanes at a time if their sums fit into the `$eights` registers
+/// of eight numbers, otherwise some lanes at a time.
 macro_rules! by_size {
     ($narrow:ident, $any:ident, $eights:literal, $section:ident, $sums:ident) => {
         match ($section.tile.columns, K) {
@@ -201,8 +201,8 @@ fn narrow_avx512<E: EightWide, const B: usize, const K: usize, P: Places>(
     section: &Section<'_>,
     sums: &mut [f64],
 ) -> usize {
-    // Reads that cross a line cost twice, and there are half as many of them with registers of half
-    // the size. Other formats are decoded faster in whole ones, in which there is also room for the
+    // Reads that cross a cache line cost twice, and registers of half the size cause half as many
+    // of them. Other formats are decoded faster in full registers, which also have space for the
     // sums of several vectors.
     let in_halves = const { K == 1 && matches!(E::FORMAT, Fp64 | Fp32) };
     // SAFETY: the machine has what `Halves` and `Whole` need.
@@ -215,13 +215,13 @@ fn narrow_avx512<E: EightWide, const B: usize, const K: usize, P: Places>(
     }
 }
 
-/// What comes before the steps of a group: what [`GroupHead`](super::bytes::GroupHead) says of it,
-/// for those who need not ask whether it is there.
+/// Head of a group, before its steps: the contents of [`GroupHead`](super::bytes::GroupHead), for
+/// callers that need no bounds checks.
 struct Group {
     runs: usize,
     full: usize,
     ragged: usize,
-    /// How many lanes each ragged step has.
+    /// Number of lanes of each ragged step.
     active: *const u8,
     /// The rows' numbers, or only that of the first.
     rows: *const u8,
@@ -235,7 +235,7 @@ impl Group {
     /// A group of a panel that was checked begins here.
     #[inline(always)]
     unsafe fn read(at: *const u8) -> (Group, *const u8) {
-        // SAFETY: the caller's promise; what is read beside runs is there in any case.
+        // SAFETY: the caller's promise; the bytes that are read in excess of runs are always there.
         unsafe {
             let (steps, full) = (*at, *at.add(1));
             let has_runs = full & RUNS != 0;
@@ -278,7 +278,7 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pla
     // SAFETY: the caller's promise.
     let of_tile = unsafe { P::of_tile(&tile.columns) };
     let (scale, x) = (bucket.scale(), x.as_ptr());
-    // All at once would keep others waiting.
+    // Prefetching all of them together would delay other accesses.
     let lines = next.len().div_ceil(LANES).div_ceil(head.groups.max(1));
     let mut at = bytes.as_ptr();
     for _ in 0..head.groups {
@@ -316,7 +316,7 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pla
     unsafe { at.offset_from_unsigned(bytes.as_ptr()) }
 }
 
-/// How far ahead of its use the stream is asked for: about what memory takes to answer.
+/// Prefetch distance of the stream in bytes: about the latency of memory.
 const AHEAD: usize = 4096;
 /// Steps of more bytes than these (blocks) the machine sees to be one stream, and is faster by
 /// itself.
@@ -382,10 +382,10 @@ unsafe fn add_rows<V: Eights, const B: usize, const K: usize>(
     }
 }
 
-/// Where the `x` of each column is.
+/// Returns the address in `x` of each column.
 ///
 /// # Safety
-/// All of them are in the window `x`.
+/// All columns are in the window `x`.
 #[inline(always)]
 unsafe fn numbers_at<const B: usize, const K: usize>(
     columns: [u32; LANES],
@@ -501,8 +501,8 @@ unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize, P: 
     x: *const f64,
     lanes: &mut [[V; K]; B],
 ) -> *const u8 {
-    // SAFETY: the caller's promise; more codes are read than there are, but no more than 64 bytes
-    // behind the first of them.
+    // SAFETY: the caller's promise; more codes are read than there are, but at most 64 bytes from
+    // the first of them.
     unsafe {
         let at = numbers_at::<B, K>(places.step(step, active), x);
         let mut codes = step.add(P::bytes(active));

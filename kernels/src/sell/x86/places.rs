@@ -1,4 +1,4 @@
-//! Where in `x` the numbers of a step are, by how its columns are written.
+//! Positions in `x` of the numbers of a step, for each encoding of its columns.
 
 use core::arch::x86_64::*;
 
@@ -18,10 +18,10 @@ pub(super) trait Places: Copy {
         Self::COLUMNS.bytes(lanes)
     }
 
-    /// That of a tile, whose columns are written so.
+    /// Creates the decoder for a tile whose columns are encoded this way.
     unsafe fn of_tile(columns: &Columns) -> Self;
 
-    /// The same for the rows of a group.
+    /// Returns the decoder for the rows of a group.
     ///
     /// # Safety
     /// The group is one of a panel that was checked.
@@ -44,8 +44,8 @@ pub(super) trait Places: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Short;
 
-/// For each number of lanes: ones in the columns of so many, in those of the first four and in the
-/// others'.
+/// Masks of the 16-bit columns of the first lanes, for each number of lanes: one word for the first
+/// four lanes and one for the others.
 static FIRST: [[u64; 2]; LANES + 1] = {
     let mut masks = [[0; 2]; LANES + 1];
     let mut lanes = 1;
@@ -95,12 +95,12 @@ impl Places for Short {
 #[derive(Clone, Copy)]
 pub(super) struct OnDiagonals {
     list: [i32; DIAGONALS],
-    /// Of the group's lanes.
+    /// Rows of the group's lanes.
     rows: __m256i,
     first_row: u8,
 }
 
-/// For each number of lanes: ones in so many.
+/// Masks of the first lanes, for each number of lanes.
 static LANES_OF: [[i32; LANES]; LANES + 1] = {
     let mut masks = [[0; LANES]; LANES + 1];
     let mut lanes = 1;
@@ -124,8 +124,8 @@ impl Places for OnDiagonals {
 
     #[inline(always)]
     unsafe fn of_group(self, group: &Group) -> Self {
-        // SAFETY: the caller's promise; where only the first row's number is there, the panel goes
-        // on behind it. Both are made, so that nothing has to be guessed.
+        // SAFETY: the caller's promise; if only the first row's number is stored, the panel
+        // continues after it. Both variants are computed, so that there is no branch to predict.
         unsafe {
             let first_row = *group.rows;
             let these = _mm256_cvtepu8_epi32(_mm_loadl_epi64(group.rows.cast()));

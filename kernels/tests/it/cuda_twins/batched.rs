@@ -9,7 +9,7 @@ use zellige_kernels::cuda::{SMALL_TOGETHER, SmallProduct, SmallProducts, small_p
 use super::run;
 use super::tile::{Cell, Tile, rng, same_f32};
 
-/// What A and B hold.
+/// Element type of A and B.
 trait Operand: bytemuck::Pod {
     const ELEMENT: Element;
     fn round(x: f32) -> Self;
@@ -53,7 +53,7 @@ struct Product<T> {
     scales: [Cell<i32>; 2],
 }
 
-/// One batch, checked entry by entry; false without g++.
+/// Checks a batch entry by entry. Returns false without g++.
 fn check<T: Operand>(
     count: usize,
     shape @ (m, n, k): (usize, usize, usize),

@@ -15,7 +15,7 @@ use super::tile::{
     Cell, Numbers, SHAPES, Tile, assert_same, measured, rng, same_bf16, same_f16, same_f32, same_f64,
 };
 
-/// Each shape with each kind of numbers, and a seed.
+/// Returns each shape with each kind of numbers, and a seed.
 fn cases() -> impl Iterator<Item = ((usize, usize, usize), Numbers, u64)> {
     let kinds = |(s, shape)| {
         Numbers::ALL.into_iter().enumerate().map(move |(k, numbers)| (shape, numbers, (10 * s + k) as u64))

@@ -151,7 +151,8 @@ fn sums_have_the_bits_of_the_cpu() {
     }
 }
 
-/// Sums of few values, so that many are alike; infinity and negative ones among them.
+/// Returns sums with few different values, so that many are equal, with infinity and negative ones
+/// among them.
 fn alike(rng: &mut impl Rng, points: usize, values: i32) -> Vec<f32> {
     let of = |x: i32| if x == 0 { f32::INFINITY } else { (x - values / 4) as f32 * 0.5 };
     (0..points).map(|_| of(rng.random_range(0..values))).collect()
@@ -173,7 +174,7 @@ fn the_best_are_the_smallest_with_the_lowest_numbers() {
             let at = PointsAt { at: (Address(0), 1 << 20), stored: Stored::F32, shape, points };
             let (stride, events) = (at.stride(), 3);
             let rows: Vec<Vec<f32>> = (0..events).map(|_| alike(&mut rng, points, values)).collect();
-            // What fills up is smaller than all others, and not to be looked at.
+            // The padding is smaller than all other numbers, and must not be read.
             let padded = rows
                 .iter()
                 .flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(-1e30, stride - points)));
@@ -283,8 +284,8 @@ fn products_in_some_order(sample: &Sample, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// What 256 threads add up, each every 256th of `count` numbers: sixteen of them at a time, then
-/// those.
+/// Sums `count` numbers as 256 threads do. Each adds every 256th number: sixteen of them at a time,
+/// then those sums.
 fn joined(count: usize, number: impl Fn(usize) -> f64) -> f64 {
     let threads: Vec<f64> =
         (0..256).map(|t| (t..count).step_by(256).fold(0.0, |sum, i| sum + number(i))).collect();
@@ -292,7 +293,7 @@ fn joined(count: usize, number: impl Fn(usize) -> f64) -> f64 {
     add(&threads.chunks(16).map(add).collect::<Vec<f64>>())
 }
 
-/// What the kernel makes of products for one event.
+/// Returns the kernel's result for the products of one event.
 fn nearest(sample: &Sample, event: usize, products: &[f32], direct: &[f32], keep: usize) -> Vec<f32> {
     let margin = Margin::in_any_order(sample.shape);
     let lengths = squares(Values::F32(&sample.values), sample.shape).unwrap();
@@ -313,8 +314,8 @@ fn nearest(sample: &Sample, event: usize, products: &[f32], direct: &[f32], keep
     marked.collect()
 }
 
-/// One sample: sums bit by bit, and the points that are kept; how many are certain and how many are
-/// not, or none without g++.
+/// Checks one sample: sums bit by bit, and the points that are kept. Returns the numbers of points
+/// that are certain and that are not, or none without g++.
 fn check_nearest(sample: &Sample, keep: usize, seed: u64) -> Option<[usize; 2]> {
     let (mut values, mut events) =
         (Array::new(sample.values.iter().copied()), Array::new(sample.events.iter().copied()));
@@ -366,8 +367,7 @@ fn products_keep_the_points_of_direct_sums() {
     assert!(certain > 1000 && doubtful > 1000, "both happen: {certain} {doubtful}");
 }
 
-/// Of lengths whose squares are no `f32` all sums are direct; numbers below the smallest normal one
-/// have a bound, too.
+/// For lengths whose squares are no `f32` all sums are direct. Subnormal numbers have a bound, too.
 #[test]
 fn products_of_what_is_too_large_or_small_keep_the_points_of_direct_sums() {
     let shape = Shape { channels: 2, samples: 9 };

@@ -11,7 +11,7 @@ use zellige_kernels::sites::{
 use super::run_all;
 use super::tile::rng;
 
-/// What is multiplied.
+/// Operands of a product.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     extents: [usize; 4],
@@ -50,8 +50,8 @@ impl Case {
         self.slice() * self.extents[3]
     }
 
-    /// Where a neighbour of a site of the output is: its slice, y and z, and how far its line is
-    /// shifted.
+    /// Returns the position of a neighbour of a site of the output: its slice, y and z, and the
+    /// shift of its line.
     fn neighbour(&self, [y, z, t]: [usize; 3], hop: usize, far: usize) -> ([usize; 3], usize) {
         let [_, ny, nz, nt] = self.extents;
         let (line, half, offset) = (self.line(), far.div_ceil(2), (y + z + t + self.odd as usize) % 2);
@@ -67,7 +67,7 @@ impl Case {
         }
     }
 
-    /// Numbers of many magnitudes; some sites are zeros, some have what is no finite number.
+    /// Returns numbers of many magnitudes. Some sites are zeros, some have non-finite components.
     fn field(&self, format: SiteFormat, rng: &mut impl Rng) -> Vec<f64> {
         let sites = self.sites();
         let mut words = vec![0.0; format.words(sites * self.columns)];
@@ -112,7 +112,7 @@ impl Case {
 }
 
 impl Fields {
-    /// All of y on the CPU.
+    /// Computes all of y on the CPU.
     fn expected<R: Real>(&self) -> Vec<f64> {
         let case = &self.case;
         let (line, sites, columns) = (case.line(), case.sites(), case.columns);
@@ -160,7 +160,7 @@ impl Fields {
         y
     }
 
-    /// All of y by the twin, so many slabs at a time; none without g++.
+    /// Computes all of y by the twin, `at_once` slabs at a time. Returns none without g++.
     fn found(&self, double: bool, at_once: usize, seed: u64) -> Option<Vec<f64>> {
         let case = &self.case;
         let (slabs, slice) = (case.extents[3].div_ceil(case.slab), case.slice() * case.columns);

@@ -46,7 +46,7 @@ fn every_code_comes_back_and_every_midpoint_goes_to_even() {
             assert_eq!(x.is_sign_negative(), code & 0x80 != 0);
         }
     }
-    // Values, midpoints to the next, and points just beside those; then beyond the format.
+    // Values, midpoints to the next, and the numbers next to those; then numbers beyond the format.
     let mut numbers = vec![448.0f32, 463.9, 464.0, 480.0, 1e30, f32::INFINITY, 0.0, 1e-30, f32::NAN];
     for code in 0..0x7eu8 {
         let (x, mid) = (value(code) as f32, (0.5 * (value(code) + value(code + 1))) as f32);

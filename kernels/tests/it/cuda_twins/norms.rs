@@ -16,7 +16,7 @@ fn tree(mut sums: Vec<f64>) -> f64 {
     sums[0]
 }
 
-/// Of a block, by the source's words.
+/// Returns the threads of a block, as in the source.
 fn threads(rows: usize) -> usize {
     [32, 64, 128].into_iter().find(|&t| 8 * t >= rows).unwrap_or(256)
 }

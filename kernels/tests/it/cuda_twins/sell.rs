@@ -24,7 +24,8 @@ impl Aligned {
     }
 }
 
-/// A bucket of each format that an edge may have; scaled ones with exponents and signs.
+/// Returns a bucket of each format that a block size supports; scaled ones with exponents and
+/// signs.
 fn buckets(edge: usize) -> Vec<Bucket> {
     let of = |(at, format): (usize, PackedFormat)| match format.is_scaled() {
         true => Bucket { format, exponent: -(at as i16), negative: at % 2 == 1 },
@@ -107,7 +108,7 @@ fn compare(panel: &Panel, columns: usize, count: usize, parts: usize, seed: u64)
     compare_all(&[panel], columns, count, parts, seed)
 }
 
-/// A panel's bytes and guide where a GPU would have them, and the rows that it makes, between two
+/// Bytes and index of a panel in memory as on a GPU, and the rows of its product, between two guard
 /// numbers.
 struct There {
     bytes: Aligned,
@@ -133,11 +134,11 @@ impl There {
     }
 }
 
-/// The same for several panels in one launch.
+/// Compares several panels in one launch.
 fn compare_all(panels: &[&Panel], columns: usize, count: usize, parts: usize, seed: u64) -> bool {
     let mut rng = rng(seed);
     let x: Vec<f64> = (0..columns * count).map(|_| rng.random_range(-1.0..1.0)).collect();
-    // Parts begin at whole elements of any edge.
+    // Parts begin at whole elements of every block size.
     let each = columns.div_ceil(parts).next_multiple_of(12);
     let first = panels.iter().map(|panel| panel.columns().start / each).min().unwrap();
     let mut of_x: Vec<Vec<f64>> = x.chunks(each * count).skip(first).map(<[f64]>::to_vec).collect();
@@ -229,7 +230,7 @@ fn windows_may_be_wide_and_powers_of_two_extreme() {
     }
 }
 
-/// Each format alone: all its codes' kinds, at every place within a word.
+/// Tests each format alone: all kinds of its codes, at every position within a word.
 #[test]
 fn every_code_is_decoded_as_on_the_cpu() {
     for (seed, format) in (200..).zip(PackedFormat::ALL) {

@@ -7,7 +7,7 @@ use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::cuda::{Measure, PARTIALS_BYTES, measure};
 use zellige_kernels::{MatMut, MatRef};
 
-/// What stands in gaps and guards.
+/// Byte value of gaps and guards.
 const GUARD: u8 = 0xc3;
 /// Elements before and after a tile.
 const MARGIN: usize = 16;
@@ -44,7 +44,7 @@ impl<T: Pod> Tile<T> {
     pub fn shape(&self) -> (u32, u32) {
         (self.rows as u32, self.cols as u32)
     }
-    /// For a launch. The address is good for writing until the tile is next borrowed.
+    /// Returns the matrix for a launch. Its address may be written until the tile is next borrowed.
     pub fn matrix(&mut self) -> Matrix {
         let at = self.data[MARGIN..].as_mut_ptr().expose_provenance() as u64;
         Matrix { at: Address(at), ld: self.ld as u32, element: self.element }
@@ -74,7 +74,7 @@ impl<T: Pod> Tile<T> {
     }
 }
 
-/// One value in "device" memory.
+/// A value in "device" memory.
 pub struct Cell<T>(Box<T>);
 
 impl<T: Pod> Cell<T> {
@@ -131,7 +131,7 @@ pub fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// How the numbers of a test are drawn.
+/// Distribution of the random numbers of a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Numbers {
     /// Any finite bits: every exponent, subnormals, zeros.
@@ -143,7 +143,7 @@ pub enum Numbers {
 }
 
 impl Numbers {
-    /// Each kind, the scales of tiles from the smallest to the largest.
+    /// All kinds, with the scales of tiles from the smallest to the largest.
     pub const ALL: [Numbers; 9] = [
         Numbers::Finite,
         Numbers::Any,
@@ -184,7 +184,7 @@ impl Numbers {
     }
 }
 
-/// The same number, or both NaN: the bits of a NaN are not defined.
+/// Returns true for the same number, or if both are NaN: the bits of a NaN are not defined.
 pub fn same_f32(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }

@@ -1,4 +1,4 @@
-//! What surrounds products: HP1, HP2 and HP3 put together from kernels, against the CPU's.
+//! Tests of the kernels around products: HP1, HP2 and HP3 composed from kernels, against the CPU's.
 
 use half::f16;
 use rand::RngExt;
@@ -42,7 +42,7 @@ fn of_b(b: &Half, op: Op, l: usize, j: usize) -> f64 {
     if op == Op::Trans { b.stored(j, l) } else { b.stored(l, j) }
 }
 
-/// What a tensor core's product leaves: the stored numbers' sums, rounded to f32.
+/// Returns the result of a tensor core's product: the stored numbers' sums, rounded to f32.
 fn product(a: &Half, b: &Half, op: Op, (m, n, k): (usize, usize, usize)) -> Tile<f32> {
     let entry = |i, j| (0..k).map(|l| a.stored(i, l) * of_b(b, op, l, j)).sum::<f64>();
     Tile::new((m, n, m + 1), Element::F32, |i, j| entry(i, j) as f32)
@@ -128,7 +128,7 @@ fn hp1_is_a_product_and_a_sum_on_the_device() {
                 let mut scratch = case.scratch(GemmPrecision::Hp1);
                 let (a, b) = (case.a.view(), case.b.view());
                 gemm_half(case.sign, a, b, case.op, want.view_mut(), &mut scratch).unwrap();
-                // Where units differ, the CPU rounds the sum with C once for each of its blocks.
+                // If the units differ, the CPU rounds the sum with C once for each of its blocks.
                 let exact = case.exact;
                 let close = |x: f32, y: f32| {
                     same_f32(x, y) || !exact && (f64::from(x) / f64::from(y) - 1.0).abs() < 1e-6
@@ -245,7 +245,7 @@ fn power(e: i32) -> f64 {
     2.0f64.powi(e.clamp(-600, 600))
 }
 
-/// What the CPU makes of the product of 1 by 1 with these scales, and 0.
+/// Returns the CPU's result for the 1 by 1 product with these scales and 0.
 fn one_by_one(sign: Sign, a: i32, b: i32) -> f32 {
     let one = [f16::ONE.to_bits()];
     let of = |scale_exp| HalfRef { mat: MatRef::new(&one, 1, 1, 1).unwrap(), kind: HalfKind::F16, scale_exp };

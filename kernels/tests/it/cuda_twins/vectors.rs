@@ -20,7 +20,7 @@ struct Case {
     read: [Vec<f64>; 2],
     diagonal: Vec<f64>,
     updated: [Vec<f64>; 2],
-    /// For each column: 0 while it goes on, two more, two of the method's own.
+    /// Numbers of each column: 0 while it is running, two more, two of the method's own.
     numbers: Vec<f64>,
     sums: Vec<f64>,
 }
@@ -36,7 +36,7 @@ impl Case {
         Case { rows, columns, grain, read, diagonal, updated, numbers, sums }
     }
 
-    /// The sums of a grain.
+    /// Returns the sums of a reduction block.
     fn dots(&self, grain: usize, x: &[f64], y: &[f64]) -> Vec<f64> {
         let here =
             grain * self.grain * self.columns..((grain + 1) * self.grain).min(self.rows) * self.columns;
@@ -50,7 +50,7 @@ impl Case {
     }
 }
 
-/// What the launches leave in some parts, by the numbers of the first; `None` without g++.
+/// Runs the launches for some parts, with the numbers of the first. Returns `None` without g++.
 fn launched(parts: &mut [Case], program: &VectorProgram, unless: Option<usize>, seed: u64) -> Option<()> {
     let at = |v: &mut Vec<f64>| (Address(v.as_mut_ptr().expose_provenance() as u64), 8 * v.len() as u64);
     let (columns, grain, numbers) = (parts[0].columns, parts[0].grain, at(&mut parts[0].numbers).0);
@@ -95,7 +95,7 @@ fn program() -> VectorProgram {
 }
 
 impl Case {
-    /// What the CPU leaves: the vectors that are updated, and the sums.
+    /// Returns the CPU's results: the vectors that are updated, and the sums.
     fn expected(&self, numbers: &[f64]) -> [Vec<f64>; 3] {
         let Case { rows, columns, ref read, ref diagonal, ref updated, .. } = *self;
         let number = |at: usize| numbers[OWN + at..].iter().step_by(OWN + 2).copied().take(columns);
@@ -169,8 +169,8 @@ fn times([a, b]: Pair, [c, d]: Pair) -> Pair {
     [a * c - b * d, a * d + b * c]
 }
 
-/// Of complex numbers, `y = 1 y - n0 a`, `z = n1 b + 3 y + z`, and sums `y . y`, `a . z`, and `z`
-/// times its change: with numbers that are real, and others.
+/// Tests complex numbers: `y = 1 y - n0 a`, `z = n1 b + 3 y + z`, and sums `y . y`, `a . z`, and
+/// `z` times its change, with numbers that are real, and others.
 #[test]
 fn complex_bits_are_those_of_the_cpu() {
     let (a, b, y, z) = (0, 1, 2, 3);
@@ -203,7 +203,7 @@ fn complex_bits_are_those_of_the_cpu() {
             let number = |at: usize| -> Vec<Pair> {
                 numbers.chunks_exact(stride).map(|n| [n[OWN + 2 * at], n[OWN + 2 * at + 1]]).collect()
             };
-            // What is combined with real factors goes another way, as on the CPU.
+            // Combinations with real factors take another path, as on the CPU.
             let combined = |y: &mut Vec<f64>, factors: &[Vec<Pair>], x: &[Option<&[f64]>]| {
                 if are_real && [1, 2, 4].contains(&columns) {
                     let each = if columns == 1 { 1 } else { 2 };

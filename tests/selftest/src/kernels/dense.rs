@@ -34,7 +34,7 @@ impl Dense {
         Tile::from_slice(self.rows, self.cols, &values)
     }
 
-    /// The same, rounded to a tile's numbers and back.
+    /// Returns the matrix rounded to a tile's numbers and back.
     pub(super) fn rounded<T: TileScalar>(&self) -> Self {
         let values = self.values.iter().map(|&x| T::from_f64(x).to_f64()).collect();
         Dense { values, ..*self }

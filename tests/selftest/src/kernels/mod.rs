@@ -27,12 +27,12 @@ use zellige_runtime::{Handle, Runtime, Submit, TaskRef};
 use dense::Dense;
 use random::Tiles;
 
-/// What a kernel has shown.
+/// Result of the check of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelCheck {
     /// The codelet, or `convert`.
     pub kernel: &'static str,
-    /// In which precision, or to which format.
+    /// Name of the precision, or of the target format.
     pub precision: &'static str,
     /// Tiles that were looked at.
     pub tiles: usize,
@@ -76,14 +76,14 @@ impl KernelCheck {
     }
 }
 
-/// What is looked at, and how much of it.
+/// Sizes of the checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// Random tiles for each precision of products; other kernels get a fifth.
     pub tiles: usize,
     /// Rows or columns of the largest tile.
     pub largest: usize,
-    /// From which tiles are drawn.
+    /// Seed of the random tiles.
     pub seed: u64,
 }
 
@@ -97,11 +97,11 @@ struct Planned<'c> {
 }
 
 /// Runs every kernel that factorisations and solves have, in every precision, on the devices of
-/// `there`, and on the CPU workers of `here`; `progress` is told of each check as it ends.
-/// `capability` is that of the GPU: what it lacks is no failure. A task that is refused or fails
-/// ends its check, and the others go on.
+/// `there`, and on the CPU workers of `here`. `progress` receives each check as it ends.
+/// `capability` is that of the GPU: a precision that it lacks is no failure. A task that is refused
+/// or fails ends its check, and the others go on.
 ///
-/// Give a runtime without CPU workers to check a GPU: where a kernel runs is the runtime's choice.
+/// To check a GPU, `there` must have no CPU workers: the runtime chooses where a kernel runs.
 pub fn kernels(
     there: &Runtime,
     here: &Runtime,
@@ -185,14 +185,14 @@ fn planned<'c>(rt: Pair<'c>, extent: &'c Extent) -> Vec<Planned<'c>> {
 /// The runtimes whose results are compared.
 #[derive(Clone, Copy)]
 struct Pair<'c> {
-    /// What is checked.
+    /// Runtime that is checked.
     there: &'c Runtime,
     /// CPU workers.
     here: &'c Runtime,
 }
 
 impl Pair<'_> {
-    /// What a task leaves of a tile on each of them.
+    /// Returns the tile after a task, on each of them.
     fn run<T: TileScalar>(
         &self,
         inputs: &[&Dense],
@@ -209,11 +209,11 @@ impl Pair<'_> {
     }
 }
 
-/// What a task has left of a tile.
+/// A tile after a task.
 struct Outcome {
     values: Dense,
     norm: f64,
 }
 
-/// What a check does.
+/// Function that runs a check.
 type Run<'c> = Box<dyn FnOnce(&mut Tiles) -> Result<KernelCheck, Error> + 'c>;

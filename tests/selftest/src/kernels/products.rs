@@ -13,10 +13,10 @@ use super::roundoffs::{Product as Sizes, Roundoffs};
 use super::{Extent, KernelCheck, Pair};
 use crate::probe::Probe;
 
-/// Does nothing with a tile in whatever format it was asked for.
+/// Does nothing with a tile, in any requested format.
 const TOUCH: Probe = Probe { name: "touch", on_host: |_| Ok(()), on_gpu: |_| Ok(()) };
 
-/// To a narrow format and back: the CPU's bits.
+/// Converts to a narrow format and back: the bits are the CPU's.
 pub(super) fn convert(
     rt: &Runtime,
     to: StorageFormat,

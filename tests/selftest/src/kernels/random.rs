@@ -12,12 +12,12 @@ impl Tiles {
         Tiles(Random::new(seed))
     }
 
-    /// In [0, most).
+    /// Returns a number in [0, most).
     pub(super) fn below(&mut self, most: usize) -> usize {
         self.0.below(most)
     }
 
-    /// In (-1, 1).
+    /// Returns a number in (-1, 1).
     pub(super) fn number(&mut self) -> f64 {
         self.0.number()
     }

@@ -1,31 +1,31 @@
-//! How far from exact, and from one another, results may be.
+//! Error bounds of results against exact ones, and against each other.
 
 use zellige_kernels::GemmPrecision;
 
 use super::dense::Dense;
 
-/// What a precision rounds, relative to what is rounded.
+/// Roundoffs of a precision, relative to the rounded values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Roundoffs {
-    /// Each operand.
+    /// Roundoff of each operand.
     pub operand: f64,
     /// The sum, per term. Tensor cores hold sums in f32 and cut them off within a product, so that
     /// two bits fewer than f32 has are counted on (Fasi, Higham, Mikaitis and Pranesh 2021; for
     /// `X3` Ootomo and Yokota 2022, who lose them otherwise), and of sums of 8-bit products 13
     /// bits, as measured on Hopper (DeepSeek-V3 technical report, section 3.5.2).
     pub sum: f64,
-    /// C, before and after.
+    /// Roundoff of C, before and after.
     pub result: f64,
-    /// By how much two devices may round the same operand apart: hardware may cut TF32 off where
-    /// the CPU rounds, ties included. What is stored is the same on both.
+    /// Largest difference between the roundings of the same operand on two devices. Hardware may
+    /// truncate TF32 where the CPU rounds, ties included. Stored values are the same on both.
     pub differs: f64,
-    /// Of small entries, relative to the largest of their tile: what is below the smallest numbers
-    /// of a format at the tile's scale.
+    /// Error of small entries, relative to the largest of their tile: those below the smallest
+    /// numbers of a format at the tile's scale.
     pub small: f64,
 }
 
 impl Roundoffs {
-    /// Those of a product.
+    /// Returns the roundoffs of a product.
     pub fn of(precision: GemmPrecision) -> Self {
         use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
         let bits = |bits: i32| 2f64.powi(-bits);
@@ -73,7 +73,7 @@ fn constant(like: &Dense, value: f64) -> Dense {
     Dense::from_fn(like.rows, like.cols, |_, _| value)
 }
 
-/// What a bound depends on.
+/// Quantities that a bound depends on.
 pub(super) struct Product<'d> {
     pub(super) a: &'d Dense,
     pub(super) b: &'d Dense,

@@ -1,4 +1,4 @@
-//! What tests of the mock share.
+//! Helpers that tests of the mock share.
 
 use std::sync::mpsc;
 use std::thread;
@@ -77,14 +77,14 @@ impl Bench {
         unsafe { self.mock.free(stream, at) }
     }
 
-    /// Lets `later` go on behind what is on `first` now.
+    /// Makes `later` wait for the operations that are on `first` now.
     pub fn order(&self, first: Stream, later: Stream) -> Result<(), GpuError> {
         let event = self.mock.create_event(0, false)?;
         self.mock.record(event, first)?;
         self.mock.wait_event(later, event)
     }
 
-    /// What is in device memory, once all of the stream has ended.
+    /// Returns the contents of device memory after the stream has ended.
     pub fn read(&self, stream: Stream, at: Address, bytes: usize) -> Result<Vec<u8>, GpuError> {
         let mut host = vec![0; bytes];
         let to = Place::Host(host.as_mut_ptr());

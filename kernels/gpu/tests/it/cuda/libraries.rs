@@ -1,4 +1,4 @@
-//! Which libraries and GPUs are found, and what is said of those that are not.
+//! Tests of the search for libraries and GPUs, and of the messages for missing ones.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn a_gpu_that_does_not_open_hides_no_other() {
                 }
                 let stream = cuda.create_stream(good, false).unwrap();
                 let at = cuda.allocate(stream, 64).unwrap();
-                // SAFETY: the memory is there, and the stand-ins do all at once.
+                // SAFETY: the memory exists, and the stand-ins run calls synchronously.
                 unsafe {
                     cuda.zero(stream, at, 64).unwrap();
                     cuda.free(stream, at).unwrap();
@@ -82,7 +82,7 @@ fn a_missing_library_switches_off_what_needs_it() {
         assert!(!cuda.has_ranges());
         cuda.begin_range("nothing happens");
         cuda.end_range();
-        // What needs no library goes on, captures too.
+        // Calls that need no library still work, captures too.
         cuda.begin_capture(stream).unwrap();
         cuda.end_capture(stream).unwrap();
         cuda.synchronize(stream).unwrap();
@@ -95,7 +95,7 @@ fn a_gpu_tells_its_clock_and_its_power() {
         let cuda = Cuda::open().unwrap();
         let all = Gauges { sm_clock_mhz: Some(1980.0), power_w: Some(612.5), energy_j: Some(7.25) };
         assert_eq!(cuda.gauges(1), Ok(all));
-        // What a GPU does not tell is missing, and the rest is there.
+        // A value that the GPU does not report is missing, and the rest is present.
         assert_eq!(cuda.gauges(0), Ok(Gauges { sm_clock_mhz: Some(1980.0), ..Gauges::default() }));
         assert_eq!(cuda.gauges(2), Err(GpuError::NoGpu { gpu: 2, there: 2 }));
     });

@@ -59,7 +59,7 @@ fn memory_streams_events_and_kernels() {
         let y = cuda.allocate(stream, 1 << 19).unwrap();
         // SAFETY: allocated above, used by nothing.
         unsafe { cuda.free(stream, y).unwrap() };
-        // What the pool keeps counts as free.
+        // Memory that the pool retains counts as free.
         assert_eq!(cuda.memory(0), Ok(((1 << 20) - 12, 1 << 20)));
 
         let module = cuda.load(0, b"mock image").unwrap();
@@ -73,7 +73,7 @@ fn memory_streams_events_and_kernels() {
         let [from, to] = [(); 2].map(|()| cuda.create_event(0, true).unwrap());
         assert_eq!(cuda.is_done(from), Ok(true));
         let args = [Arg::Update(x, 12), Arg::Read(x, 12), Arg::F32(0.5), Arg::I32(3)];
-        // SAFETY: sizes are those of the allocations, and the stand-ins do all at once.
+        // SAFETY: sizes are those of the allocations, and the stand-ins run calls synchronously.
         unsafe {
             numbers.write([1.0, 2.0, 3.0]);
             cuda.record(from, stream).unwrap();
@@ -167,8 +167,8 @@ fn a_fault_is_sticky_and_the_other_gpu_goes_on() {
     });
 }
 
-/// More than the GPU has is out of memory, whatever the driver says of such sizes; and what its
-/// pool keeps is given back before anybody is told that there is no room.
+/// An allocation larger than the GPU is out of memory, independently of the driver's result for
+/// such sizes. Memory that the pool retains is returned before an out-of-memory error.
 #[test]
 fn memory_that_the_pool_keeps_is_given_back() {
     let text =

@@ -1,9 +1,9 @@
-//! The CUDA driver on libraries that stand in for NVIDIA's (`mock/mock.c`): every call is made, and
-//! each gets what it documents.
+//! Tests of the CUDA driver on stand-ins for NVIDIA's libraries (`mock/mock.c`): every call is
+//! made, and each gets its documented arguments.
 //!
-//! What a GPU does with a call this cannot show. Libraries are found when a process first needs
-//! them, so each test runs itself again in a process of its own whose `LD_LIBRARY_PATH` names the
-//! stand-ins. Without a C compiler a line is printed instead.
+//! These tests cannot show the effect of a call on a GPU. Libraries are found when a process first
+//! needs them, so each test runs itself again in a process of its own whose `LD_LIBRARY_PATH` names
+//! the stand-ins. Without a C compiler a line is printed instead.
 
 mod libraries;
 mod memory;
@@ -80,14 +80,14 @@ impl Gpu {
     fn write(&self, bytes: &[u8]) -> Address {
         let at = self.cuda.allocate(self.stream, bytes.len() as u64).unwrap();
         let from = Place::Host(bytes.as_ptr().cast_mut());
-        // SAFETY: as many bytes are at both ends; the stand-ins copy at once.
+        // SAFETY: as many bytes are at both ends; the stand-ins copy synchronously.
         unsafe { self.cuda.copy(self.stream, Place::Gpu(0, at), from, bytes.len() as u64).unwrap() };
         at
     }
 
     fn read<const N: usize>(&self, at: Address, size: usize) -> [f32; N] {
         let mut bytes = vec![0u8; N * size];
-        // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+        // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
         unsafe {
             self.cuda.copy(
                 self.stream,
@@ -114,7 +114,7 @@ impl Gpu {
     }
 }
 
-/// As profilers say that they listen.
+/// Environment variable by which a profiler is found.
 const HEARD: [(&str, &str); 1] = [("NVTX_INJECTION64_PATH", "/opt/profiler/libinjection.so")];
 
 /// Room for the libraries' working space.

@@ -22,7 +22,7 @@ fn products_get_what_they_document() {
             for (ops, a, b) in [((No, No), &a, &b), ((Yes, No), &a_t, &b), ((No, Yes), &a, &b_t)] {
                 let [a, b] = [a, b].map(|(ld, numbers)| gpu.matrix(element, *ld, numbers));
                 let c = gpu.matrix(out, 3, &[1.0, 0.0, 9.0, 0.0, 1.0, 9.0]);
-                // SAFETY: the matrices are there, and the stand-ins do all at once.
+                // SAFETY: the matrices exist, and the stand-ins run calls synchronously.
                 unsafe { gpu.cuda.gemm(gpu.stream, &gemm(ops, [2, 2, 3], [a, b, c], compute)).unwrap() };
                 let found: [f32; 6] = gpu.read(c.at, out.bytes() as usize);
                 assert_eq!(found, [7.0, 20.0, 9.0, 10.0, 21.0, 9.0], "{compute:?} {element:?} {ops:?}");
@@ -49,7 +49,7 @@ fn handles_live_as_long_as_their_gpu() {
         cuda.begin_capture(other).unwrap();
         for _ in 0..3 {
             let stream = cuda.create_stream(0, false).unwrap();
-            // SAFETY: the matrices are there, and the stand-ins do all at once.
+            // SAFETY: the matrices exist, and the stand-ins run calls synchronously.
             unsafe { cuda.gemm(stream, &product).unwrap() };
             cuda.destroy_stream(stream);
         }
@@ -77,7 +77,7 @@ fn batches_are_told_by_strides_or_by_addresses() {
         let before = gpu.cuda.memory(0).unwrap();
         for places in [[[0, 2, 3], [1, 4, 6], [2, 6, 9]], [[3, 20, 30], [2, 30, 20], [9, 40, 63]]] {
             let list = places.map(|[i, j, k]| at(i, j, k));
-            // SAFETY: the matrices are there, and the stand-ins do all at once.
+            // SAFETY: the matrices exist, and the stand-ins run calls synchronously.
             unsafe { gpu.cuda.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &list }).unwrap() };
             let found: [f32; 64] = gpu.read(c.at, 4);
             for [i, j, k] in places {
@@ -111,9 +111,10 @@ fn factors_in_device_memory_are_told_by_the_pointer_mode() {
             let c = gpu.matrix(Element::F32, 1, &[10.0, 20.0]);
             let at = |i: u64| [a, b, c].map(|matrix| matrix.at.offset(4 * i));
             let shape = gemm(ops, [1, 1, 1], [a, b, c], compute);
-            // The stand-in refuses factors that do not lie where its mode says. The host's work
-            // after each of the others.
-            // SAFETY: here and below: the matrices are there, and the stand-ins do all at once.
+            // The stand-in refuses factors that are not in the memory of its pointer mode. The
+            // host's factors work after each of the others.
+            // SAFETY: here and below: the matrices exist, and the stand-ins run calls
+            // synchronously.
             let product = |factors| unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors, ..shape }) };
             product(device).unwrap();
             assert_eq!(gpu.read(c.at, 4), [105.0 + 5.0, 20.0]);
@@ -124,7 +125,8 @@ fn factors_in_device_memory_are_told_by_the_pointer_mode() {
                 for (factors, [alpha, beta]) in [(device, [3.0, 0.5]), (host, [2.0, -1.0])] {
                     let shape = Gemm { factors, ..shape };
                     let batch = BatchedGemm { shape, at: &list };
-                    // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+                    // SAFETY: the memory that is named exists, and the stand-ins run calls
+                    // synchronously.
                     unsafe { gpu.cuda.gemm_batched(gpu.stream, &batch).unwrap() };
                     expected = expected.map(|c| alpha * 35.0 + beta * c);
                     assert_eq!(gpu.read(c.at, 4), expected);
@@ -132,18 +134,18 @@ fn factors_in_device_memory_are_told_by_the_pointer_mode() {
             }
             let syrk = Syrk { n: 1, k: 1, alpha: 1.0, a, beta: 0.0, c };
             product(device).unwrap();
-            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+            // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
             unsafe { gpu.cuda.syrk(gpu.stream, &syrk).unwrap() };
             assert_eq!(gpu.read(c.at, 4), [25.0, expected[1]]);
         }
         // Also where the product fails: the stand-in has none with a 16-bit C.
         let [a, b, c] = [(); 3].map(|()| gpu.matrix(Element::F16, 1, &[1.0]));
         let half = gemm(ops, [1, 1, 1], [a, b, c], Compute::F32);
-        // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+        // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
         let error = unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors: device, ..half }).unwrap_err() };
         assert!(error.to_string().contains("cublasGemmEx"), "{error}");
         let c = gpu.matrix(Element::F32, 1, &[1.0]);
-        // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+        // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
         unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { c, ..half }).unwrap() };
         assert_eq!(gpu.read(c.at, 4), [1.0]);
     });
@@ -163,9 +165,9 @@ fn eight_bit_numbers_are_multiplied_as_documented() {
         let device = Factors::Device(gpu.write(&[3f32, 0.5].map(f32::to_le_bytes).concat()));
         let (host, device) = ((product.factors, [2.0, -1.0]), (device, [3.0, 0.5]));
         for (factors, [alpha, beta]) in [host, device, host, device] {
-            // The second time with the kernel that was chosen the first time: the stand-in chooses
-            // once for each place of factors, and refuses factors that lie elsewhere.
-            // SAFETY: the matrices are there, and the stand-ins do all at once.
+            // The second time uses the kernel that was chosen the first time: the stand-in chooses
+            // once for each location of factors, and refuses factors in another one.
+            // SAFETY: the matrices exist, and the stand-ins run calls synchronously.
             unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors, ..product }).unwrap() };
             for (p, x) in expected.iter_mut().enumerate() {
                 let sum: f64 = (0..16).map(|l| entry(p % 16, l) * entry(p / 16, l)).sum();
@@ -219,29 +221,30 @@ fn tile_routines_get_what_they_document() {
             let workspace = cuda.allocate(stream, workspace_bytes).unwrap();
             let info = cuda.allocate(stream, 4).unwrap();
             let potrf = Potrf { n: 2, a, workspace, workspace_bytes, info };
-            // SAFETY: here and below: the matrices are there, and the stand-ins do all at once.
+            // SAFETY: here and below: the matrices exist, and the stand-ins run calls
+            // synchronously.
             unsafe { cuda.potrf(stream, &potrf).unwrap() };
             assert_eq!(gpu.read::<6>(a.at, size), [2.0, 1.0, 9.0, 7.0, 3.0, 9.0]);
 
             let b = gpu.matrix(element, 2, &[2.0, 9.0, 10.0, 9.0]);
             let trsm = Trsm { side: Side::Right, op: Transpose::Yes, m: 1, n: 2, l: a, b };
-            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+            // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
             unsafe { cuda.trsm(stream, &trsm).unwrap() };
             assert_eq!(gpu.read::<4>(b.at, size), [1.0, 9.0, 3.0, 9.0]);
 
             let x = gpu.matrix(element, 3, &[1.0, 2.0, 9.0, 3.0, 4.0, 9.0]);
             let c = gpu.matrix(element, 2, &[1.0, 2.0, 7.0, 4.0]);
-            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+            // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
             unsafe { cuda.syrk(stream, &Syrk { n: 2, k: 2, alpha: -1.0, a: x, beta: 3.0, c }).unwrap() };
             assert_eq!(gpu.read::<4>(c.at, size), [3.0 - 10.0, 6.0 - 14.0, 7.0, 12.0 - 20.0]);
 
-            // A pivot that is not positive is told, and an empty matrix is factorised.
+            // A pivot that is not positive is reported, and an empty matrix is factorised.
             let bits = || gpu.read::<1>(info, 4)[0].to_bits();
             let bad = gpu.matrix(element, 2, &[1.0, 2.0, 0.0, 4.0]);
-            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+            // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
             unsafe { cuda.potrf(stream, &Potrf { a: bad, ..potrf }).unwrap() };
             assert_eq!(bits(), 2);
-            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+            // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
             unsafe { cuda.potrf(stream, &Potrf { n: 0, ..potrf }).unwrap() };
             assert_eq!(bits(), 0);
         }
@@ -269,20 +272,22 @@ fn matrices_that_ints_cannot_count_take_the_64_bit_calls() {
                     let workspace = cuda.allocate(stream, workspace_bytes).unwrap();
                     let a = Matrix { ld: n + 3, ..gpu.matrix(element, 1, &[4.0]) };
                     let potrf = Potrf { n, a, workspace, workspace_bytes, info };
-                    // SAFETY: here and below: the stand-ins look at the first number of the matrix
-                    // only, and do all at once.
+                    // SAFETY: here and below: the stand-ins read the first number of the matrix
+                    // only, and run calls synchronously.
                     unsafe { cuda.potrf(stream, &potrf).unwrap() };
                     assert_eq!(gpu.read(a.at, size as usize), [2.0]);
                     assert_eq!(gpu.read::<1>(info, 4)[0].to_bits(), 0);
                     let a = Matrix { ld: n + 3, ..gpu.matrix(element, 1, &[-4.0]) };
-                    // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+                    // SAFETY: the memory that is named exists, and the stand-ins run calls
+                    // synchronously.
                     unsafe { cuda.potrf(stream, &Potrf { a, ..potrf }).unwrap() };
                     assert_eq!(gpu.read::<1>(info, 4)[0].to_bits(), 1);
                     let small = Potrf { workspace_bytes: workspace_bytes - 1, ..potrf };
                     // SAFETY: refused.
                     let error = unsafe { cuda.potrf(stream, &small).unwrap_err() };
                     assert!(error.to_string().contains("bytes of working space"), "{error}");
-                    // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+                    // SAFETY: the memory that is named exists, and the stand-ins run calls
+                    // synchronously.
                     unsafe { cuda.free(stream, workspace).unwrap() };
                 }
             }
@@ -293,7 +298,7 @@ fn matrices_that_ints_cannot_count_take_the_64_bit_calls() {
             let a = Matrix { ld: n, ..gpu.matrix(Element::F32, 1, &[4.0]) };
             let potrf = Potrf { n, a, workspace, workspace_bytes, info };
             cuda.begin_capture(stream).unwrap();
-            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
+            // SAFETY: the memory that is named exists, and the stand-ins run calls synchronously.
             let recorded = unsafe { cuda.potrf(stream, &potrf) };
             assert_eq!(recorded.is_ok(), std::env::var("MOCK_HOST_SPACE").unwrap() == "0", "{recorded:?}");
         });
