@@ -1,9 +1,10 @@
 //! Images of a mirror with sampled influence functions, which are not separable in x and y.
 //!
 //! The structure function of the residual, averaged over the pupil, is `sum_k lambda_k V_kk` with
-//! the eigenvalues `lambda_k` of `Cvv`. For the eigenmode `M_k`, `V_kk(r)` is the mean of `(M_k(x) -
-//! M_k(x + r))^2` over all `x` with both points in the pupil (Gendron et al., A&A 457, 2006, 359,
-//! after Véran et al., JOSA A 14, 1997, 3057). The structure function is at least 0 everywhere.
+//! the eigenvalues `lambda_k` of `Cvv`. For the eigenmode `M_k`, `V_kk(r)` is the mean of
+//! `(M_k(x) - M_k(x + r))^2` over all `x` with both points in the pupil (Gendron et al., A&A 457,
+//! 2006, 359, after Véran et al., JOSA A 14, 1997, 3057). The structure function is at least 0
+//! everywhere.
 
 use super::fft::Fft2;
 use crate::dm::{InfluenceFunctions, STROKE};
