@@ -115,8 +115,9 @@ impl Dslash {
         (lines * self.links.words * size_of::<f64>()) as u64
     }
 
-    /// Returns the number of slabs that a task multiplies. A GPU needs all of them at once for full
-    /// occupancy, on condition that links and vectors fit half of its memory.
+    /// Returns the number of slabs that a task multiplies. On GPUs it is the whole share of a GPU,
+    /// because one slab does not fill it, provided that links and vectors fit half of its memory.
+    /// Otherwise it is 1.
     fn at_once(&self, steps: &Steps<'_, C64>) -> usize {
         let rt = steps.executor();
         let nodes = rt.runtime().memory();
