@@ -16,7 +16,7 @@ pub fn text(nodes: &[NodeUse], colours: bool) -> String {
     text
 }
 
-/// Returns [`text`], or a note on host memory if there are no nodes.
+/// Returns the table and lines of `text`, or a note on host memory if there are no nodes.
 pub fn summary(nodes: &[NodeUse], colours: bool) -> String {
     if nodes.is_empty() {
         return "everything lay in host memory, without a limit: nothing was moved, nothing evicted\n".into();

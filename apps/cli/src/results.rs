@@ -68,7 +68,7 @@ impl RunOutputs {
     /// is needed.
     ///
     /// # Errors
-    /// Those of [`RuntimeBuilder::build`].
+    /// The errors of [`RuntimeBuilder::build`].
     pub fn runtime(&self, workers: Option<u16>) -> anyhow::Result<Runtime> {
         let mut rt = self.traced(devices::builder());
         if let Some(workers) = workers {

@@ -307,7 +307,7 @@ pub fn command_matrix(system: &System, geometry: &Geometry) -> Result<CommandMat
 /// Reads a user's `Dx` (actuators x m) from the first image of a FITS file.
 ///
 /// # Errors
-/// The file cannot be read or the matrix has not `m` columns.
+/// The file cannot be read, or the matrix does not have `m` columns.
 pub fn read_command_matrix(path: &std::path::Path, m: usize) -> Result<Matrix, Error> {
     let dx = crate::files::fits::read_matrix(path, None)?;
     if dx.cols() != m {

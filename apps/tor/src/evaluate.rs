@@ -127,7 +127,7 @@ pub fn cee(cov: &Covariance, target: usize, r: &Matrix) -> Result<Matrix, Error>
 /// Computes `Cvv = Dx Cee Dx^T`, the covariance of the residual on the actuators in volts^2.
 ///
 /// # Errors
-/// `dx` has not `m` columns.
+/// `dx` does not have `m` columns.
 pub fn cvv(dx: &Matrix, cee: &Matrix) -> Result<Matrix, Error> {
     let left = dx.times(cee)?;
     let mut out = Matrix::zeros(dx.rows(), dx.rows());
@@ -160,7 +160,7 @@ pub fn relative_error(cov: &Covariance, cee: &Matrix) -> Result<f64, Error> {
 pub struct Verdict {
     /// Trace of `Cee` in arcsec^2.
     pub trace_cee: f64,
-    /// `trace(Cee) / trace(Ctt)`.
+    /// Ratio `trace(Cee) / trace(Ctt)`.
     pub relative_error: f64,
     /// Strehl ratio of the stationary image, comparable with MOAO's.
     pub strehl: f64,

@@ -1,4 +1,4 @@
-//! The words after `zellige bench`.
+//! Options of `zellige bench`.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ Examples
 
 Exit codes: 0 measured, 1 a factor has other bits or something failed, 2 an option is wrong, 4 no GPU or not the libraries that it needs.";
 
-/// The words after `bench`.
+/// Verbs of `zellige bench`.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
     /// Measure the CPU time of the process per empty task, in microseconds; medians.

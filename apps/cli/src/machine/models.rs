@@ -76,7 +76,7 @@ impl fmt::Display for Unusable {
 /// Returns the models of this machine and the path of their file.
 ///
 /// # Errors
-/// [`Unusable`], with the reason why there are no models.
+/// The reason why there are no models.
 pub fn cached() -> Result<(Arc<Models>, PathBuf), Unusable> {
     let path = default_path().map_err(|e| Unusable {
         path: None,

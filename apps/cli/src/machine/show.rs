@@ -23,11 +23,11 @@ pub struct Machine {
     processor: Option<String>,
     /// CPUs that this process may use.
     cpus: Vec<Cpu>,
-    /// Physical cores among them.
+    /// Number of physical cores among the CPUs.
     cores: usize,
-    /// NUMA nodes among them.
+    /// Number of NUMA nodes of the CPUs.
     numa_nodes: usize,
-    /// Sockets among them.
+    /// Number of sockets of the CPUs.
     packages: usize,
     /// Source of the topology: `sysfs` or `hwloc`.
     topology: &'static str,
@@ -38,7 +38,7 @@ pub struct Machine {
     /// Caches of the first CPU, from the first level on.
     caches: Vec<Cache>,
     memory: Memory,
-    /// Vector instructions that the kernels can choose from.
+    /// Vector instruction sets that the kernels can choose from.
     simd: Vec<&'static str>,
     #[serde(flatten)]
     pub gpus: Gpus,
@@ -50,7 +50,7 @@ pub struct Machine {
 pub struct Cpu {
     cpu: usize,
     core: usize,
-    /// Lowest CPU that shares the last-level cache.
+    /// Lowest CPU that shares the last-level cache with this one.
     cache: usize,
     numa_node: usize,
     package: usize,

@@ -155,7 +155,7 @@ fn arrays(
     searched(args, devices, &session, Results { events }, input.events.len(), begin)
 }
 
-/// Maximum number of samples by which --align shifts an event.
+/// Number of samples by which --align may shift an event, for the check of the sampling.
 const ALIGNED: usize = 3;
 
 /// Returns a note on events with clipped samples, if there are any. `is_known` says whether the

@@ -7,17 +7,17 @@ use zellige_runtime::trace::{CodeletReport, IdleState, KindReport, LinkReport, R
 /// Summary of a run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Summary {
-    /// Tasks that ran.
+    /// Number of tasks that ran.
     tasks: usize,
-    /// Tasks among them that failed.
+    /// Number of tasks that failed.
     failed: usize,
     /// Records that did not fit into the trace; the other figures do not include them.
     lost: u64,
     /// Time from the start of the first body to the end of the last.
     makespan_seconds: f64,
-    /// Time in bodies, added over the workers.
+    /// Time in bodies, summed over the workers.
     busy_seconds: f64,
-    /// Time in bodies / (workers x makespan), 0 to 1.
+    /// Ratio of the time in bodies to workers x makespan, 0 to 1.
     kernels_share: f64,
     /// Area bound: the work of all tasks distributed over all workers, with each kind's own times.
     area_bound_seconds: f64,

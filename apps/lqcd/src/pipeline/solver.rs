@@ -179,7 +179,7 @@ impl Solver {
         Err(Error::parameter(name, problem))
     }
 
-    /// Returns the method's steps in one recorded step, which is also the number of applications.
+    /// Returns the number of steps of the method in one recorded step.
     pub(crate) fn steps(&self) -> usize {
         if self.method == Method::Cg { 1 } else { L }
     }

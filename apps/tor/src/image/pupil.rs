@@ -139,11 +139,11 @@ impl Pupil {
 /// Wavefront error over the pupil.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Residual {
-    /// rms in nm, piston included.
+    /// Wavefront error, rms in nm, including piston.
     pub wfe_nm: f64,
-    /// rms in nm without piston.
+    /// Wavefront error, rms in nm, without piston.
     pub wfe_nm_piston_removed: f64,
-    /// rms in nm without piston, tip and tilt.
+    /// Wavefront error, rms in nm, without piston, tip and tilt.
     pub wfe_nm_ptt_removed: f64,
     /// Marechal approximation `exp(-(2 pi sigma / lambda)^2)` without piston.
     pub marechal_piston_removed: f64,

@@ -64,7 +64,7 @@ pub struct GuideStar {
     pub kind: StarKind,
     /// Direction from the axis, `[x, y]` in arcsec.
     pub direction: [f64; 2],
-    /// 1 / altitude in 1/m; 0 means infinity.
+    /// Inverse altitude in 1/m; 0 means infinity.
     pub inverse_altitude: f64,
     /// Number of sub-apertures across the pupil.
     pub nssp: usize,

@@ -35,7 +35,7 @@ pub struct Info {
     pub blocks: Vec<Block>,
     /// Bytes of the whole `Cmm` in float32.
     pub cmm_bytes: u64,
-    /// Bytes of its lower triangle in float32.
+    /// Bytes of the lower triangle of `Cmm` in float32.
     pub triangle_bytes: u64,
     /// Bytes of `Ctm` (or `R`) of one target in float32.
     pub ctm_bytes: u64,

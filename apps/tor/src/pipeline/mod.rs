@@ -62,8 +62,8 @@ pub enum TileChoice {
     /// at most 512, small sensors merged.
     #[default]
     Auto,
-    /// As [`TileChoice::Auto`], for GPUs without CPU workers: parts of at most 512 to 3072, larger
-    /// for a larger `Cmm` and GPU, and boundaries at the nearest multiple of 16.
+    /// Automatic boundaries for GPUs without CPU workers: parts of at most 512 to 3072, larger for
+    /// a larger `Cmm` and GPU, and boundaries at the nearest multiple of 16.
     AutoGpu {
         /// Bytes that each GPU has for tiles.
         memory: u64,

@@ -1,5 +1,5 @@
-//! Diagnosis of reconstructors that increase the error: the order, sign and unit in which their
-//! slopes would fit.
+//! Diagnosis of reconstructors that leave nearly all of the error, or increase it: the order, sign
+//! and unit in which their slopes would fit.
 
 use super::watch::watch;
 use super::{Error, Observer};

@@ -262,7 +262,7 @@ pub struct TargetResult {
     pub y: f64,
     /// Trace of `Cee` in arcsec^2.
     pub trace_cee: f64,
-    /// `trace(Cee) / trace(Ctt)`.
+    /// Ratio `trace(Cee) / trace(Ctt)`.
     pub relative_error: f64,
     /// Strehl ratio of the stationary image.
     pub strehl_moao: f64,

@@ -1,4 +1,4 @@
-//! COMPASS's parameter files: Python modules that set up objects of parameters.
+//! Parameter files of COMPASS: Python modules that set up objects of parameters.
 //!
 //! | here | there |
 //! | --- | --- |
