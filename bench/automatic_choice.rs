@@ -1,9 +1,11 @@
-//! Compares the automatic choice of a method and a preconditioner with every candidate that it chooses from: `cargo run --release
-//! -p zellige-bench --example automatic_choice -- [workers=1,2] [repeats=5] [limit=SECONDS] [NAME...]`.
+//! Compares the automatic choice of a method and a preconditioner with every candidate that it
+//! chooses from: `cargo run --release -p zellige-bench --example automatic_choice -- [workers=1,2]
+//! [repeats=5] [limit=SECONDS] [NAME...]`.
 //!
-//! Twelve generated matrices, each with `b = A x` for a random `x`, to a residual of 1e-10. Times are CPU times of the process for
-//! setting up and solving, all trials of the automatic choice included: medians of the repeats. `ratio` is the time of the automatic
-//! choice relative to the fastest candidate. A candidate slower than `limit` is measured once.
+//! Twelve generated matrices, each with `b = A x` for a random `x`, to a residual of 1e-10. Times
+//! are CPU times of the process for setting up and solving, all trials of the automatic choice
+//! included: medians of the repeats. `ratio` is the time of the automatic choice relative to the
+//! fastest candidate. A candidate slower than `limit` is measured once.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

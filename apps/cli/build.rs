@@ -1,4 +1,4 @@
-//! Tells the command which commit and which features it is built from.
+//! Build script: passes the version, the commit and the features of the build to the command.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn main() {
     println!("cargo::rustc-env=ZELLIGE_VERSION={version} ({of}features: {features})");
 }
 
-/// The commit of the repository that this package lies in; none where there is no repository, or no
+/// Returns the commit of the repository with this package; `None` without a repository or without
 /// git.
 fn commit() -> Option<String> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -31,7 +31,7 @@ fn commit() -> Option<String> {
             Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
     };
-    // A package that was unpacked into somebody else's repository is not of that.
+    // A package that was unpacked into another repository is not part of it.
     git(&["ls-files", "--error-unmatch", "Cargo.toml"])?;
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
     if Path::new(&log).is_file() {

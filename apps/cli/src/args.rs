@@ -1,4 +1,4 @@
-//! What may be written after `zellige`.
+//! The command line of `zellige`: verbs and options.
 
 mod bench;
 mod check;
@@ -51,7 +51,7 @@ pub use tor::{
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use vector::VectorSource;
 
-/// The verbs on one screen: options are told in a line each.
+/// Template of the top-level help: the verbs on one screen, one line for each option.
 const TOP: &str = "\
 {about-with-newline}
 {usage-heading} {usage}
@@ -59,7 +59,7 @@ const TOP: &str = "\
 Commands:
 {subcommands}{after-help}";
 
-/// The options of [`Cli`].
+/// The section on the options of [`Cli`] in the top-level help.
 const TOP_OPTIONS: &str = "\
 Options of every command
   -h, --help            The most used options; all of them, with examples (--help)
@@ -111,10 +111,10 @@ pub struct Cli {
         hide_short_help = true
     )]
     pub config: Option<Input>,
-    /// Folder with CUDA's libraries (cuBLAS, cuSOLVER, NVRTC), looked in before the loader's path.
+    /// Folder with CUDA's libraries (cuBLAS, cuSOLVER, NVRTC), searched before the loader's path.
     ///
-    /// Without it they are taken from the loader's path, then /usr/local/cuda*/lib64, then the
-    /// wheels of each python3 on PATH. `machine show` says which files were loaded.
+    /// By default the loader's path is searched, then /usr/local/cuda*/lib64, then the wheels of
+    /// each python3 on PATH. `machine show` lists the files that were loaded.
     #[arg(
         long,
         global = true,
@@ -123,12 +123,12 @@ pub struct Cli {
         hide_short_help = true
     )]
     pub cuda_libs: Option<std::path::PathBuf>,
-    /// What to do.
+    /// Verb to run.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// The first word.
+/// Verbs: the first word of the command line.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Tomographic reconstructors for adaptive optics.
@@ -140,7 +140,7 @@ pub enum Verb {
     /// Lattice QCD with staggered quarks.
     #[command(subcommand)]
     Lqcd(Box<Lqcd>),
-    /// Solve A x = b by whatever method works, with a recomputed residual.
+    /// Solve A x = b by the method that suits the matrix, with a recomputed residual.
     Solve(Box<SolveArgs>),
     /// Sparse products with small nonzeros in fewer bits.
     ///
@@ -149,10 +149,10 @@ pub enum Verb {
     /// Sparse matrices: describe, make and convert them.
     #[command(subcommand)]
     Matrix(MatrixVerb),
-    /// How fast this machine is at what the runtime and the kernels do.
+    /// Measure the speed of the runtime and of the kernels on this machine.
     #[command(subcommand)]
     Bench(Bench),
-    /// The machine itself.
+    /// Show and calibrate this machine, and remove its performance models.
     #[command(subcommand)]
     Machine(MachineVerb),
     /// Predict times on a machine from its platform file.
@@ -160,7 +160,7 @@ pub enum Verb {
     /// Nothing runs, time is virtual.
     #[command(subcommand)]
     Simulate(Simulate),
-    /// What a run did, from its trace: summary, pictures, comparison.
+    /// Analyse the trace of a run: summary, pictures, comparison.
     #[command(subcommand, after_long_help = trace::EXAMPLES)]
     Trace(TraceVerb),
     /// Check the runtime on this machine with random task graphs.
@@ -177,9 +177,9 @@ pub enum Verb {
     Man(ManArgs),
 }
 
-/// The words of the command line, a negative number joined to the option before it: `--mass=-0.1`
-/// and `--shifts=-0.001,0` are accepted or refused by the option's own check, where `--mass -0.1`
-/// would be an option that nobody knows.
+/// Joins a negative number to the option before it, as in `--mass=-0.1` and `--shifts=-0.001,0`.
+/// The option's own check then accepts or refuses the number. Separate words such as `--mass -0.1`
+/// would be reported as an unknown option.
 pub fn join_negative_numbers(words: Vec<OsString>) -> Vec<OsString> {
     let is_number = |word: &str| {
         let rest = word.strip_prefix('-').unwrap_or_default();
@@ -211,12 +211,12 @@ fn policy_names() -> clap::builder::PossibleValuesParser {
     possible(&POLICIES)
 }
 
-/// How many products may share a task.
+/// Returns the parser of the largest number of products that one task may fuse.
 fn fused_updates() -> clap::builder::RangedI64ValueParser<u8> {
     clap::value_parser!(u8).range(1..=Submission::MOST as i64)
 }
 
-/// Whether all GPUs take part.
+/// Parses a device and returns whether it means all GPUs.
 fn all_gpus(text: &str) -> Result<bool, String> {
     match text.parse()? {
         Device::Cpu => Ok(false),
@@ -243,7 +243,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// An option that a verb has.
+    /// An option of a verb.
     #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
     struct Found {
         verb: String,
@@ -253,7 +253,7 @@ mod tests {
         is_shown: bool,
     }
 
-    /// All options by name.
+    /// Collects all options by name.
     fn options() -> BTreeMap<String, Vec<Found>> {
         fn visit(command: &clap::Command, verb: &str, all: &mut BTreeMap<String, Vec<Found>>) {
             for option in command.get_arguments().filter(|option| !option.is_positional()) {
@@ -277,7 +277,7 @@ mod tests {
         all
     }
 
-    /// A negative number after any option of numbers is that option's to judge.
+    /// Every option that takes numbers checks negative numbers itself.
     #[test]
     fn options_take_negative_numbers() {
         fn visit(verb: &Command, seen: &mut usize) {
@@ -333,7 +333,7 @@ mod tests {
         ] {
             assert_eq!(said(line), None);
         }
-        // Nothing else is joined.
+        // No other words are joined.
         for line in [
             "zellige solve --json - -1",
             "zellige solve a -1",
@@ -352,7 +352,7 @@ mod tests {
         }
     }
 
-    /// What was once called otherwise in some verbs, and its one name.
+    /// Former names of options in some verbs, each with the one name in use now.
     const ONE_NAME: [(&str, &str); 13] = [
         ("out", "output"),
         ("gpu-mem", "device-memory"),
@@ -385,7 +385,7 @@ mod tests {
         }
     }
 
-    /// By default there is a worker for each core, which only a run can tell.
+    /// The default is one worker for each core, a number that is known only at run time.
     #[test]
     fn no_verb_has_its_own_number_of_workers() {
         for found in &options()["workers"] {
@@ -393,8 +393,8 @@ mod tests {
         }
     }
 
-    /// The table of docs/reference/options.md; with ZELLIGE_WRITE_DOCS in the environment it is
-    /// written.
+    /// Checks the table in docs/reference/options.md. With ZELLIGE_WRITE_DOCS in the environment,
+    /// the table is written first.
     #[test]
     fn the_table_of_options_is_up_to_date() {
         let mut page = String::from(

@@ -1,5 +1,5 @@
-//! The devices that options ask for: found, checked, and given to a runtime. A requested device
-//! that is missing is an error with exit code 4, never a run on CPU cores.
+//! The requested devices: they are found, checked and passed to a runtime. A requested device that
+//! is missing is an error with exit code 4; the command does not fall back to CPU cores.
 
 use std::sync::Arc;
 
@@ -22,31 +22,31 @@ use crate::machine;
 use crate::nodes;
 use crate::out;
 
-/// The policy where none is requested.
+/// Default scheduling policy without GPUs.
 const POLICY: &str = "lws";
-/// The same with GPUs: it knows of transfers and begins them ahead.
+/// Default scheduling policy with GPUs. It takes transfers into account and prefetches operands.
 const GPU_POLICY: &str = "dmdas";
 
-/// Bytes of a copy within a GPU's memory.
+/// Size in bytes of a copy within a GPU's memory, in the measurement of its rate.
 const COPIED: u64 = 1 << 28;
 
-/// Without these no factorisation runs on a GPU.
+/// Libraries that every factorisation on a GPU needs.
 const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
 
-/// The GPUs of this machine; see [`Cuda::open`].
+/// Returns the GPUs of this machine; see [`Cuda::open`].
 ///
 /// # Errors
-/// As there.
+/// The errors of [`Cuda::open`].
 #[cfg(not(feature = "mock-gpu"))]
 pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
     Ok(Arc::new(Cuda::open()?))
 }
 
-/// The GPUs of this machine, or a mock where `ZELLIGE_MOCK_GPU` is set: its kernels are the CUDA
-/// sources compiled for the host.
+/// Returns the GPUs of this machine, or a mock if `ZELLIGE_MOCK_GPU` is set. The kernels of the
+/// mock are the CUDA sources compiled for the host.
 ///
 /// # Errors
-/// As [`Cuda::open`]; [`GpuError::Missing`] for a mock without a C++ compiler.
+/// The errors of [`Cuda::open`]; [`GpuError::Missing`] for a mock without a C++ compiler.
 #[cfg(feature = "mock-gpu")]
 pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
     use zellige_kernels::cuda::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
@@ -64,22 +64,23 @@ pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
     Ok(Arc::new(mock.ok_or_else(none)?.measured_links().build()))
 }
 
-/// How many CPU workers an option asks for: by default one per core that this process may use.
+/// Returns the requested number of CPU workers; the default is one per core that this process may
+/// use.
 pub fn workers(asked: Option<u16>) -> u16 {
     asked.unwrap_or_else(|| Topology::discover().cores.len().try_into().unwrap_or(u16::MAX))
 }
 
-/// What a command will ask of GPUs.
+/// Libraries and tile products that a command needs on GPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     libraries: Vec<Library>,
-    /// Rules, each with its products.
+    /// Precision rules, each with its products.
     rules: Vec<(String, Vec<GemmPrecision>)>,
 }
 
 impl Needs {
-    /// What factorisations and solves with these rules call and multiply. What a script will ask
-    /// for is not known.
+    /// Collects the libraries and products of factorisations and solves with these rules. The needs
+    /// of a script are not known in advance.
     pub fn of_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Needs {
         let products = |rule: &Rule| {
             let mut all = rule.precisions().unwrap_or_default();
@@ -93,7 +94,7 @@ impl Needs {
         Needs { libraries, rules }
     }
 
-    /// Why a GPU is too old, with what would help; `None`: it is not.
+    /// Explains why a GPU is too old, and names a remedy; `None` if it is not.
     fn lacking(&self, number: u32, info: &GpuInfo) -> Option<String> {
         let has = info.compute_capability;
         let old = |(major, minor): (u32, u32), who: String, remedy: &str| {
@@ -113,17 +114,17 @@ impl Needs {
     }
 }
 
-/// What tasks run on besides CPU workers.
+/// Devices of a run in addition to CPU workers.
 #[derive(Debug)]
 pub struct Devices {
     gpus: Vec<Gpu>,
-    /// CPU workers run what GPUs could.
+    /// Whether CPU workers also run tasks that GPUs can run.
     with_cpu: bool,
-    /// Bytes for tiles of the smallest GPU.
+    /// Bytes for tiles on the GPU with the least memory.
     least: u64,
 }
 
-/// A GPU or a part of one, and the bytes of its memory that may be used.
+/// A GPU or a part of one, with its number of usable bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     number: u32,
@@ -131,11 +132,11 @@ struct Part {
 }
 
 impl Devices {
-    /// Finds what the options ask for, and refuses GPUs without what is needed of them.
+    /// Finds the requested devices, and refuses GPUs that lack a needed feature.
     ///
     /// # Errors
-    /// [`CommandError::NoDevice`] for GPUs and libraries that are not there,
-    /// [`CommandError::Option`] for memory that is not.
+    /// [`CommandError::NoDevice`] for missing GPUs and libraries, [`CommandError::Option`] for
+    /// memory that is not available.
     pub fn open(args: &ExecutionArgs, needs: &Needs) -> Result<Devices, CommandError> {
         let Device::Cuda(wanted) = &args.device else { return Devices::none(args) };
         match driver() {
@@ -144,7 +145,7 @@ impl Devices {
         }
     }
 
-    /// CPU workers alone.
+    /// Returns the devices of a run on CPU workers alone.
     fn none(args: &ExecutionArgs) -> Result<Devices, CommandError> {
         let alone = "there is no GPU without --device cuda";
         match (args.device_memory, args.logical_gpus) {
@@ -154,7 +155,7 @@ impl Devices {
         }
     }
 
-    /// GPUs of this driver, with what is needed.
+    /// Returns the requested GPUs of this driver, after the check of their features.
     fn of(
         driver: Arc<dyn Driver>,
         wanted: &CudaDevices,
@@ -171,20 +172,20 @@ impl Devices {
         Ok(Devices { gpus: parts.into_iter().map(gpu).collect(), with_cpu: wanted.with_cpu, least })
     }
 
-    /// Automatic edges of tiles: those for GPUs where they work alone.
+    /// Returns the rule for automatic tile sizes: the one for GPUs if CPU workers take no share.
     pub fn auto_tiles(&self) -> TileChoice {
         if self.with_cpu { TileChoice::Auto } else { TileChoice::AutoGpu { memory: self.least } }
     }
 
-    /// The runtime that the options ask for, yet to be built; a policy that goes by performance
-    /// models gets those of this machine.
+    /// Returns a builder of the requested runtime. A policy that uses performance models gets those
+    /// of this machine.
     pub fn runtime(&self, args: &ExecutionArgs) -> RuntimeBuilder {
         let usual = if self.gpus.is_empty() { POLICY } else { GPU_POLICY };
         let models = match &args.sched {
             Some(asked) => machine::for_policy(asked),
             None if self.gpus.is_empty() => None,
-            // Models of CPU cores help where there are some; where not, nobody has asked for a
-            // policy that needs them.
+            // Models of CPU cores are used if there are any. Without them nothing is reported,
+            // since the user did not request a policy that needs models.
             None => machine::cached().ok().map(|(models, _)| models),
         };
         let mut builder = builder().policy(args.sched.as_deref().unwrap_or(usual));
@@ -201,12 +202,12 @@ impl Devices {
         with_gpus(builder.gpu_only(!self.with_cpu), &self.gpus)
     }
 
-    /// How fast the first GPU copies within its memory: bytes read and written (per second). To be
-    /// asked before a runtime has its memory.
+    /// Measures the rate of copies within the memory of the first GPU, in bytes read and written
+    /// per second. Call it before a runtime takes the memory.
     pub fn copy_rate(&self) -> Option<f64> {
         let gpu = self.gpus.first()?;
         let (driver, number) = (Arc::clone(gpu.driver()), gpu.number());
-        // Twice as many are needed, and no cache is to hold them.
+        // Two buffers are needed, and they must not fit into a cache.
         let bytes = COPIED.min(gpu.bytes() / 4);
         let bench = GpuBench { driver, number, repeats: 5, least_seconds: 0.0 };
         match bench.links(bytes as usize) {
@@ -218,9 +219,8 @@ impl Devices {
         }
     }
 
-    /// What there is to say once a runtime of these options has done everything, and to keep: a
-    /// warning if no GPU has done anything, the memory nodes if they are requested, and what the
-    /// models have learned.
+    /// Finishes a run after all its tasks. It prints a warning if no GPU was used, and the memory
+    /// nodes if they are requested. It then saves the measurements of the performance models.
     pub fn done(&self, args: &ExecutionArgs, rt: &Runtime) {
         if let Some(why) = self.unused(rt) {
             out::note(&format!("warning: {why}"));
@@ -233,7 +233,7 @@ impl Devices {
         }
     }
 
-    /// Why no GPU has done anything, where some were requested.
+    /// Explains why no requested GPU was used; `None` if one was, or if none was requested.
     fn unused(&self, rt: &Runtime) -> Option<&'static str> {
         let idle = rt.memory().iter().all(|node| node.device.is_none() || node.peak == 0);
         (idle && !self.gpus.is_empty())
@@ -241,15 +241,15 @@ impl Devices {
     }
 }
 
-/// What keeps a GPU from linear algebra, in lines; none, if it can be used.
+/// Returns a line for each problem that keeps a GPU from linear algebra; empty if it can be used.
 pub fn problems(driver: &dyn Driver, number: u32) -> Vec<String> {
     let mut problems = missing(&LINEAR_ALGEBRA, |library| driver.library(library));
     problems.extend(usable(driver, number, &Needs::default()).err());
     problems
 }
 
-/// A line for each library that cannot be used. Every GPU needs kernels, and so NVRTC or an archive
-/// of PTX.
+/// Returns a line for each library that cannot be used. Every GPU needs kernels, and therefore
+/// NVRTC or an archive of PTX.
 fn missing(needed: &[Library], state: impl Fn(Library) -> LibraryState) -> Vec<String> {
     let compiler = if is_archived() { None } else { Some(&Library::Nvrtc) };
     let line = |&library: &Library| match state(library) {
@@ -261,7 +261,8 @@ fn missing(needed: &[Library], state: impl Fn(Library) -> LibraryState) -> Vec<S
     needed.iter().chain(compiler).filter_map(line).collect()
 }
 
-/// Why there is no driver to use, and which libraries are missing beside it, a line each.
+/// Explains in lines why the driver cannot be used, and lists the libraries that are missing as
+/// well.
 fn closed(error: &GpuError, needed: &[Library]) -> Vec<String> {
     let all = libraries();
     let state = |library| {
@@ -269,7 +270,7 @@ fn closed(error: &GpuError, needed: &[Library]) -> Vec<String> {
         known.map_or(LibraryState::Missing("it is not known".into()), |(_, state)| state.clone())
     };
     let mut problems = vec![error.to_string()];
-    // It may be there and have nothing to show.
+    // The driver may be present and still show no GPU.
     if matches!(state(Library::Driver), LibraryState::There(_)) {
         problems.extend(hidden());
     }
@@ -277,7 +278,7 @@ fn closed(error: &GpuError, needed: &[Library]) -> Vec<String> {
     problems
 }
 
-/// What hides GPUs, if something does.
+/// Returns a note if an environment variable hides GPUs.
 fn hidden() -> Option<String> {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok()?;
     Some(format!("CUDA_VISIBLE_DEVICES is {visible:?}, which hides all other GPUs"))
@@ -287,7 +288,7 @@ fn refusal(args: &ExecutionArgs, problems: &[String]) -> CommandError {
     CommandError::NoDevice { device: args.device.to_string(), problem: problems.join("\n  ") }
 }
 
-/// The GPUs that are to be used, in parts.
+/// Returns the GPUs to use, each split into parts.
 fn parts(
     driver: &dyn Driver,
     wanted: &CudaDevices,
@@ -299,7 +300,8 @@ fn parts(
     let mut parts = Vec::new();
     for number in numbers {
         let info = usable(driver, number, needs).map_err(|problem| refusal(args, &[problem]))?;
-        // What they leave is what there is; a GPU that does not work says so next.
+        // The libraries take memory first, so that the rest is what is available. The next call
+        // reports a GPU that does not work.
         if let Err(error) = driver.load_libraries(number) {
             tracing::debug!("libraries of GPU {number}: {error}");
         }
@@ -313,19 +315,20 @@ fn parts(
     Ok(parts)
 }
 
-/// The numbers of the GPUs that work; of all, where none does, so that the first says why.
+/// Returns the numbers of the GPUs that work. If none works it returns all, so that the first one
+/// reports the reason.
 pub fn all(driver: &dyn Driver) -> Vec<u32> {
     let working = driver.working();
     if working.is_empty() { (0..driver.gpus().len() as u32).collect() } else { working }
 }
 
-/// Bytes of the host's memory.
+/// Returns the size of the host memory in bytes.
 fn total_memory() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(info.mem_unit.into())
 }
 
-/// A GPU by its number.
+/// Returns the GPU with this number, after the check of its features.
 fn usable<'d>(driver: &'d dyn Driver, number: u32, needs: &Needs) -> Result<&'d GpuInfo, String> {
     let gpus = driver.gpus();
     let Some(info) = gpus.get(number as usize) else {
@@ -339,7 +342,7 @@ fn usable<'d>(driver: &'d dyn Driver, number: u32, needs: &Needs) -> Result<&'d 
     needs.lacking(number, info).map_or(Ok(info), Err)
 }
 
-/// Bytes for tiles of a GPU with these (free, total) bytes, for so many parts.
+/// Returns the bytes for tiles on a GPU with (free, total) bytes of memory and so many parts.
 fn budget((free, total): (u64, u64), asked: Option<MemorySize>, parts: u64) -> Result<u64, String> {
     let bytes = match asked {
         None => free - free / 20,
@@ -378,7 +381,7 @@ mod tests {
         Needs::of_rules([])
     }
 
-    /// Two GPUs of 1 MiB each, given to this command line.
+    /// Opens two mock GPUs of 1 MiB each with this command line.
     fn of(line: &str) -> Result<Devices, CommandError> {
         let args = args(line);
         let driver = Arc::new(Mock::builder().gpus(2).memory(MEMORY).build());
@@ -390,7 +393,7 @@ mod tests {
         of(line).expect_err(line).to_string()
     }
 
-    /// What a runtime of this command line has: node, device, bytes.
+    /// Returns the device nodes of a runtime with this command line: node, device, bytes.
     fn nodes(line: &str) -> Vec<(String, String, u64)> {
         let rt = of(line).unwrap().runtime(&args(line)).build().unwrap();
         let device = |node: zellige_runtime::NodeUse| Some((node.name, node.device?, node.capacity?));

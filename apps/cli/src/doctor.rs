@@ -11,16 +11,16 @@ use crate::out;
 use crate::results::{is_stdout, write_json};
 use crate::selftest;
 
-/// What was found.
+/// Description of the machine, and the result of the self-test.
 #[derive(Serialize, JsonSchema)]
 pub struct Figures {
-    /// As `machine show` describes it.
+    /// The machine, as `machine show` describes it.
     machine: Machine,
-    /// As `selftest --quick` reports it.
+    /// The self-test, as `selftest --quick` reports it.
     selftest: Report,
 }
 
-/// Describes the machine and runs a short self-test; GPUs take part where their driver is there.
+/// Describes the machine and runs a short self-test, with GPUs if their driver is present.
 ///
 /// # Errors
 /// A check failed, or the output cannot be written.
@@ -44,7 +44,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The options of the short self-test.
+/// Returns the options of the short self-test.
 fn short(has_gpus: bool) -> SelftestArgs {
     let device = if has_gpus { "cuda" } else { "cpu" };
     let line = ["zellige", "selftest", "--quick", "--fuzz", "50", "--device", device];

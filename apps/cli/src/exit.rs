@@ -1,4 +1,4 @@
-//! Exit codes: what each kind of failure means to a script.
+//! Exit codes of the command, one for each kind of failure.
 
 use zellige_dense as dense;
 use zellige_lqcd as lqcd;
@@ -6,20 +6,20 @@ use zellige_psa as psa;
 use zellige_sparse as sparse;
 use zellige_tor as tor;
 
-/// Any failure that has no code of its own.
+/// Any failure without an exit code of its own.
 pub const FAILURE: u8 = 1;
 /// A parameter, a rule or an option is wrong.
 pub const BAD_PARAMETER: u8 = 2;
 /// No precision rule gave a positive definite factorisation.
 pub const NO_RULE_SURVIVED: u8 = 3;
-/// A requested device that this machine does not have, or not the libraries that it needs.
+/// A requested device is missing, or a library that it needs.
 pub const NO_DEVICE: u8 = 4;
 /// A system was not solved to the requested tolerance.
 pub const NOT_CONVERGED: u8 = 5;
-/// Ctrl-C, or a signal that asks to end.
+/// Ctrl-C, or a signal that requests termination.
 pub const INTERRUPTED: u8 = 130;
 
-/// Failures that belong to the command itself.
+/// Failures of the command itself.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// An option's value is wrong.
@@ -27,7 +27,7 @@ pub enum CommandError {
     Option {
         /// The option as it is written.
         option: String,
-        /// What is wrong and what would be right.
+        /// The problem with the value, and the accepted values.
         problem: String,
     },
     /// Every rule lost positive definiteness.
@@ -38,30 +38,30 @@ pub enum CommandError {
         "--device {device} is not possible:\n  {problem}\nzellige machine show says what there is; --device cpu needs no GPU"
     )]
     NoDevice {
-        /// As it was requested.
+        /// The device as it was requested.
         device: String,
-        /// What is missing and what would help, a line each.
+        /// The missing parts and remedies, one line for each.
         problem: String,
     },
-    /// A system has no answer yet.
+    /// A system was not solved to its tolerance.
     #[error("{0}")]
     NotConverged(String),
-    /// Several processes were started together, and cannot work together.
+    /// Several processes were started together but cannot work together.
     #[error("{0}")]
     Processes(String),
-    /// Somebody pressed Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted: tasks cancelled, no file left half-written")]
     Interrupted,
 }
 
 impl CommandError {
-    /// A wrong value of an option.
+    /// Returns an error for a wrong value of an option.
     pub fn option(option: impl std::fmt::Display, problem: impl std::fmt::Display) -> Self {
         CommandError::Option { option: option.to_string(), problem: problem.to_string() }
     }
 }
 
-/// The exit code of a failure: that of the first cause in its chain that has one.
+/// Returns the exit code of a failure: that of the first cause in its chain that has one.
 pub fn code(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of).unwrap_or(FAILURE)
 }
@@ -80,7 +80,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::Error>() {
         return Some(pipeline.exit_code());
     }
-    // A file that the system could read, and that holds something else.
+    // The system could read the file, but its content is not what was expected.
     if let Some(tor::Error::Parameter { .. } | tor::Error::File { source: None, .. }) = cause.downcast_ref() {
         return Some(BAD_PARAMETER);
     }
@@ -115,8 +115,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     }
 }
 
-/// The message of an error: its chain, without causes that the text before them already contains.
-/// Parameters of libraries that are options of the verb are called as these are.
+/// Returns the message of an error: its chain, without causes that the text before them already
+/// contains. If a library names a parameter that is an option of the verb, the option's name
+/// replaces it.
 pub fn message(error: &anyhow::Error, is_option: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -136,7 +137,7 @@ pub fn message(error: &anyhow::Error, is_option: impl Fn(&str) -> bool) -> Strin
     text
 }
 
-/// The name of the parameter that a library complains of.
+/// Returns the name of the parameter that a library rejects.
 fn parameter<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e str> {
     match (cause.downcast_ref(), cause.downcast_ref(), cause.downcast_ref()) {
         (Some(psa::Error::Parameter { name, .. }), _, _)

@@ -1,5 +1,5 @@
-//! Signals. Ctrl-C: cancels the tasks and lets the main thread return; a second one, or most of a
-//! second, ends the process without it.
+//! Signals. Ctrl-C cancels the tasks, and the main thread then returns. A second Ctrl-C, or 700 ms
+//! without a return, ends the process directly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::{out, progress};
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static TASKS: Mutex<Option<Canceller>> = Mutex::new(None);
 
-/// How long the main thread may take to return before the process ends without it.
+/// Time limit for the main thread to return, before the process ends without it.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// How long the last line may take to be written.
+/// Time limit for the output of the last line.
 const LAST_WORD: Duration = Duration::from_millis(200);
 
-/// Has a write beyond the limit on sizes of files (`ulimit -f`) fail as one to a full disk does:
-/// the signal that would end the process without a word is blocked in this thread and in those that
-/// it starts. Processes that it starts do not inherit that.
+/// Makes a write beyond the limit on file sizes (`ulimit -f`) fail like one to a full disk. The
+/// signal that would end the process silently is blocked in this thread and in the threads that it
+/// starts. Child processes do not inherit this.
 pub fn block_file_size_signal() {
-    // If it cannot be blocked, everything else still works.
+    // If the signal cannot be blocked, everything else still works.
     let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
 }
 
-/// Listens for Ctrl-C from now on.
+/// Installs the handler of Ctrl-C.
 ///
 /// # Errors
-/// The system refuses a handler.
+/// The system refuses the handler.
 pub fn install() -> anyhow::Result<()> {
     Ok(ctrlc::set_handler(on_signal)?)
 }
@@ -44,7 +44,7 @@ fn on_signal() {
         std::thread::sleep(GRACE);
         leave();
     });
-    // Without memory for a thread nobody would end a main thread that does not return.
+    // Without memory for this thread, nothing would end a main thread that does not return.
     if late.is_err() {
         leave();
     }
@@ -54,10 +54,10 @@ fn on_signal() {
     progress::aside(|| out::note("zellige: interrupted, cancelling tasks (once more to end at once)"));
 }
 
-/// Ends the process. A file that is being written goes; one that is complete stays.
+/// Ends the process. A file that is being written is removed; a complete one stays.
 fn leave() -> ! {
     zellige_files::abandon();
-    // Where nobody reads standard error, whoever writes to it waits: not this thread.
+    // A write to standard error blocks if nobody reads it, so another thread does it.
     let (said, heard) = std::sync::mpsc::channel();
     let speaker = std::thread::Builder::new().spawn(move || {
         progress::clear();
@@ -70,7 +70,7 @@ fn leave() -> ! {
     std::process::exit(i32::from(exit::INTERRUPTED));
 }
 
-/// Whether Ctrl-C was pressed.
+/// Returns whether Ctrl-C was pressed.
 pub fn seen() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
@@ -83,7 +83,7 @@ pub fn check() -> Result<(), CommandError> {
     if seen() { Err(CommandError::Interrupted) } else { Ok(()) }
 }
 
-/// Has Ctrl-C cancel these tasks, until the guard is dropped.
+/// Makes Ctrl-C cancel these tasks until the guard is dropped.
 pub fn cancels(tasks: Canceller) -> Armed {
     if seen() {
         tasks.cancel_all();
@@ -92,12 +92,13 @@ pub fn cancels(tasks: Canceller) -> Armed {
     Armed
 }
 
-/// The same for libraries, which make runtimes themselves.
+/// Makes Ctrl-C cancel these tasks: [`cancels`] with a boxed guard, for libraries that make
+/// runtimes themselves.
 pub fn watch(tasks: Canceller) -> Box<dyn std::any::Any> {
     Box::new(cancels(tasks))
 }
 
-/// See [`cancels`].
+/// Guard of the tasks that Ctrl-C cancels; see [`cancels`].
 #[derive(Debug)]
 pub struct Armed;
 

@@ -1,4 +1,4 @@
-//! What the libraries report through `tracing`, on standard error.
+//! Log messages of the libraries (`tracing`), on standard error.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::exit::CommandError;
 use crate::{out, progress};
 
-/// Starts to print what is at least as urgent as `--log` says, or `RUST_LOG`, or else warnings.
+/// Starts the log, at the level of `--log`, of `RUST_LOG`, or else at warnings.
 ///
 /// # Errors
-/// `--log` is not understood.
+/// `--log` is not a valid filter.
 pub fn start(level: Option<&str>) -> Result<(), CommandError> {
     let filter = match level {
         Some(text) => text.parse::<Targets>().map_err(|e| {
@@ -34,14 +34,14 @@ pub fn start(level: Option<&str>) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Standard error, with the progress bar out of the way of each line.
+/// Writer to standard error that moves the progress bar out of the way of each line.
 struct BesideTheBar;
 
 impl Write for BesideTheBar {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A whole line comes in one call.
+        // Each call writes a complete line.
         progress::aside(|| {
-            // That nobody reads it is no failure.
+            // It is no failure if nobody reads standard error.
             let _ = io::stderr().write_all(bytes);
             Ok(bytes.len())
         })

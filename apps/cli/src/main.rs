@@ -1,5 +1,5 @@
-//! The command `zellige`: it parses arguments, calls one function of a library, and prints what
-//! comes back.
+//! The command `zellige`. It parses arguments, calls one function of a library, and prints the
+//! result.
 #![forbid(unsafe_code)]
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(e) => {
-            // A reader of the help that went away is no failure.
+            // It is no failure if the reader of the help has gone.
             let _ = e.print();
             return if e.use_stderr() { exit::BAD_PARAMETER.into() } else { ExitCode::SUCCESS };
         }
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
             zellige_files::abandon();
             let code = if interrupt::seen() { exit::INTERRUPTED } else { exit::code(&error) };
             let text = match interrupt::seen() {
-                // What the cancelled tasks complain of is a consequence.
+                // Errors of the cancelled tasks are a consequence of the interrupt.
                 true => exit::CommandError::Interrupted.to_string(),
                 false => exit::message(&error, |name| args::has_option(&command, &matches, name)),
             };

@@ -1,5 +1,5 @@
-//! `zellige completions` and `zellige man`: what shells and `man` read, made of the command's own
-//! description.
+//! `zellige completions` and `zellige man`: completion scripts and manual pages, generated from the
+//! definition of the command.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ pub fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     out::print_bytes(&script)
 }
 
-/// Prints the manual page, or writes those of all verbs.
+/// Prints the manual page, or writes the pages of all verbs.
 ///
 /// # Errors
 /// An output cannot be written.
@@ -36,7 +36,7 @@ pub fn man(args: &ManArgs) -> anyhow::Result<()> {
     out::print(&format!("{} pages\nwritten: {}\n", pages.len(), folder.display()))
 }
 
-/// The page of a verb, and of all within it.
+/// Renders the page of a verb and the pages of all verbs within it.
 fn collect(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     let mut page = Vec::new();

@@ -16,7 +16,7 @@ use crate::results::{is_stdout, write_json};
 /// Runs a verb of `zellige matrix`.
 ///
 /// # Errors
-/// A file that is no matrix, sizes that are none, an output that cannot be written.
+/// A file that is no matrix, invalid sizes, an output that cannot be written.
 pub fn run(verb: &MatrixVerb) -> anyhow::Result<()> {
     match verb {
         MatrixVerb::Info(args) => info(args),
@@ -70,10 +70,11 @@ fn text(d: &Description) -> String {
     text + histogram(&d.decades).as_str()
 }
 
-/// More lines do not fit a screen.
+/// Maximum number of lines of the histogram, to fit a screen.
 const MOST_LINES: usize = 20;
 
-/// Numbers of nonzeros by magnitude, the largest first: a line for each decade, or for several.
+/// Formats the numbers of nonzeros by magnitude, the largest first. Each line is one decade, or
+/// several.
 fn histogram(decades: &[(i32, u64)]) -> String {
     let step = decades.len().div_ceil(MOST_LINES).max(1);
     let bins: Vec<(i32, u64)> =
@@ -133,7 +134,7 @@ fn make(args: &MatrixGenerate) -> anyhow::Result<Csr> {
     })
 }
 
-/// How the matrix was made, so that it can be made again.
+/// Returns the command that makes the matrix, as the comment of its file.
 fn comment(args: &MatrixGenerate) -> String {
     let mut words = format!("zellige matrix generate {}", format!("{:?}", args.kind).to_lowercase());
     if let Some(crate::args::Size([x, y, z])) = args.size {
@@ -159,7 +160,7 @@ fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
     ))
 }
 
-/// One half where the other follows from it.
+/// Writes a matrix, or one triangle of it if it is symmetric.
 fn write(to: &OutputFile, matrix: &Csr, comment: &str) -> anyhow::Result<()> {
     let symmetry = if matrix.is_symmetric() { Symmetry::Symmetric } else { Symmetry::General };
     to.write(|out| market::write_to(out, to, matrix, symmetry, comment).map_err(std::io::Error::other))

@@ -1,11 +1,11 @@
-//! What happened on memory nodes, as a table.
+//! Table of the use of memory nodes.
 
 use zellige_runtime::NodeUse;
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::bytes;
 
-/// A row for each memory node, and a line for each device that has failed.
+/// Returns a row for each memory node, and a line for each device that has failed.
 pub fn text(nodes: &[NodeUse], colours: bool) -> String {
     let mut text = table(nodes).render(colours);
     for node in nodes {
@@ -16,7 +16,7 @@ pub fn text(nodes: &[NodeUse], colours: bool) -> String {
     text
 }
 
-/// The same; without nodes that everything lay in host memory.
+/// Returns the table and lines of `text`, or a note on host memory if there are no nodes.
 pub fn summary(nodes: &[NodeUse], colours: bool) -> String {
     if nodes.is_empty() {
         return "everything lay in host memory, without a limit: nothing was moved, nothing evicted\n".into();

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::Context;
 
-/// The number of this rank, and that it is none that prints.
+/// The number of this rank. Ranks other than 0 print errors only.
 static RANK: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on nothing but errors is printed: this is another rank than the first.
+/// Suppresses all output of this process except errors, for ranks other than the first.
 #[cfg(feature = "mpi")]
 pub fn only_errors(rank: usize) {
     RANK.store(rank, Ordering::Relaxed);
@@ -18,22 +18,22 @@ fn is_mute() -> bool {
     RANK.load(Ordering::Relaxed) > 0
 }
 
-/// Set once nobody reads standard output any more (`zellige ... | head`).
+/// Set once standard output is closed by its reader (`zellige ... | head`).
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Prints to standard output. A reader that went away is no failure: work that writes files goes
-/// on.
+/// Prints to standard output. If the reader has closed it, this is no error: work that writes files
+/// continues.
 ///
 /// # Errors
-/// Standard output is a full disk, or fails otherwise.
+/// Standard output is on a full disk, or fails for another reason.
 pub fn print(text: &str) -> anyhow::Result<()> {
     print_bytes(text.as_bytes())
 }
 
-/// The same for bytes.
+/// Prints bytes to standard output, like [`print()`].
 ///
 /// # Errors
-/// As [`print()`].
+/// The errors of [`print()`].
 pub fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     if is_mute() || CLOSED.load(Ordering::Relaxed) {
         return Ok(());
@@ -48,7 +48,7 @@ pub fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Prints lines to standard error; that nobody reads it is no failure.
+/// Prints lines to standard error. It is no failure if nobody reads them.
 pub fn note(text: &str) {
     if !is_mute() {
         let _ = writeln!(io::stderr().lock(), "{text}");
@@ -62,7 +62,7 @@ pub fn error(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{red}error:{plain} {who}{text}");
 }
 
-/// Whether colours may be used on a stream: only on a terminal, and not where `NO_COLOR` is set or
+/// Returns whether colours may be used on a stream: only on a terminal, unless `NO_COLOR` is set or
 /// the terminal is dumb.
 pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v: std::ffi::OsString| !v.is_empty());

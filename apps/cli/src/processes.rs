@@ -1,4 +1,4 @@
-//! The processes of a run: this one, or those that a launcher of MPI programs has started.
+//! The processes of a run: this one, or those that an MPI launcher has started.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::exit::CommandError;
 #[cfg(feature = "mpi")]
 use zellige_mpi::{Cluster, Mpi};
 
-/// What launchers (mpirun of Open MPI and MPICH, srun) leave in the environment of each process.
+/// Environment variables that launchers (mpirun of Open MPI and MPICH, srun) set in each process.
 const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"];
 
 /// The processes of a run.
@@ -21,12 +21,12 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those that were started together with this one. From here on only the first of them prints
-    /// anything but errors.
+    /// Finds the processes that were started together with this one. From here on only the first of
+    /// them prints anything but errors.
     ///
     /// # Errors
-    /// [`CommandError::Processes`] for several in a build without MPI, or an MPI library that
-    /// threads may not call.
+    /// [`CommandError::Processes`] for several processes in a build without MPI, or an MPI library
+    /// that does not support calls from threads.
     pub fn find() -> Result<Processes, CommandError> {
         let launched = LAUNCHED.iter().any(|name| std::env::var_os(name).is_some());
         Processes::start(launched)
@@ -54,7 +54,7 @@ impl Processes {
         }
     }
 
-    /// Whether this is the process that prints and writes.
+    /// Returns whether this is the process that prints and writes.
     pub fn is_first(&self) -> bool {
         #[cfg(feature = "mpi")]
         return self.mpi.as_ref().is_none_or(|mpi| mpi.rank() == 0);
@@ -62,7 +62,7 @@ impl Processes {
         true
     }
 
-    /// How many there are.
+    /// Returns the number of processes.
     pub fn count(&self) -> usize {
         #[cfg(feature = "mpi")]
         return self.mpi.as_ref().map_or(1, Mpi::ranks);
@@ -70,7 +70,7 @@ impl Processes {
         1
     }
 
-    /// The part of so many items, in their order, that this process has.
+    /// Returns this process's part of `count` items, in their order.
     pub fn part(&self, count: usize) -> Range<usize> {
         #[cfg(feature = "mpi")]
         let rank = self.mpi.as_ref().map_or(0, Mpi::rank);
@@ -80,14 +80,14 @@ impl Processes {
         count * rank / processes..count * (rank + 1) / processes
     }
 
-    /// A runtime, or this rank of a cluster of them.
+    /// Builds a runtime, or this rank of a cluster of runtimes.
     ///
     /// # Errors
-    /// Those of building a runtime; an MPI library that does not go on.
+    /// The errors of building a runtime; an MPI library that fails.
     pub fn session(&self, builder: RuntimeBuilder) -> anyhow::Result<Session> {
         #[cfg(feature = "mpi")]
         if let Some(mpi) = &self.mpi {
-            // The cores may be other ranks' too: their launcher says who has which.
+            // The launcher decides on the cores of each rank, since other ranks may share them.
             let transport = mpi.transport().map_err(|error| CommandError::Processes(error.to_string()))?;
             return Ok(Session::Rank(Cluster::new(builder.bind(false).build()?, transport)?));
         }
@@ -95,17 +95,17 @@ impl Processes {
     }
 }
 
-/// Where tasks are submitted.
+/// Target of task submissions: one runtime, or a cluster.
 pub enum Session {
-    /// To the only process.
+    /// The runtime of the only process.
     One(Runtime),
-    /// On each of several ranks.
+    /// One of several ranks.
     #[cfg(feature = "mpi")]
     Rank(Cluster),
 }
 
 impl Session {
-    /// What solvers run on.
+    /// Returns the executor of the solvers.
     pub fn executor(&self) -> &dyn Executor {
         match self {
             Session::One(runtime) => runtime,
@@ -114,7 +114,7 @@ impl Session {
         }
     }
 
-    /// The runtime of this process.
+    /// Returns the runtime of this process.
     pub fn runtime(&self) -> &Runtime {
         match self {
             Session::One(runtime) => runtime,
@@ -123,11 +123,11 @@ impl Session {
         }
     }
 
-    /// What was recorded, if a trace was requested, once all tasks have ended: of all processes, on
-    /// the first of them.
+    /// Waits for all tasks and returns the trace, if one was requested. The first process gets the
+    /// trace of all processes.
     ///
     /// # Errors
-    /// A task that failed, of which nobody has heard yet; a process that is not there any more.
+    /// A failed task that was not reported yet; a process that has ended.
     pub fn recorded(&self, outputs: &RunOutputs) -> anyhow::Result<Option<Trace>> {
         match self {
             Session::One(runtime) => outputs.recorded(runtime),
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Bytes of values that this process has sent to others.
+    /// Returns the bytes of values that this process has sent to others.
     pub fn bytes_sent(&self) -> u64 {
         match self {
             Session::One(_) => 0,
@@ -150,10 +150,11 @@ impl Session {
         }
     }
 
-    /// Brings what each process has to the first one, in their order; the others get nothing.
+    /// Gathers the bytes of all processes on the first one, in the order of the ranks. The others
+    /// get nothing.
     ///
     /// # Errors
-    /// A process that is not there any more.
+    /// A process that has ended.
     pub fn on_first(&self, own: Vec<u8>) -> anyhow::Result<Vec<Vec<u8>>> {
         match self {
             Session::One(_) => Ok(vec![own]),

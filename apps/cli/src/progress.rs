@@ -1,4 +1,4 @@
-//! A progress bar, on a terminal only, and only for work that takes a while.
+//! Progress bar for long work, on a terminal only.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use zellige_runtime::Runtime;
 
 use crate::{interrupt, out};
 
-/// Work that is done before this time shows no bar.
+/// Time before a bar is shown; shorter work shows none.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The bar that is on the terminal, for everybody who has something to say meanwhile.
+/// The visible bar, shared by all that write to standard error.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// Runs `say`, which writes to standard error, with the bar out of the way.
 pub fn aside<R>(say: impl FnOnce() -> R) -> R {
-    // The lock is not held meanwhile: what is said may take as long as its reader wants.
+    // The lock is not held during the write, which may block.
     let bar = SHOWN.lock().clone();
     match bar {
         Some(bar) => bar.suspend(say),
@@ -26,19 +26,19 @@ pub fn aside<R>(say: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Removes the bar for good.
+/// Removes the bar permanently.
 pub fn clear() {
     if let Some(bar) = SHOWN.lock().take() {
         bar.finish_and_clear();
     }
 }
 
-/// Shows how far a run is, and lets Ctrl-C stop it.
+/// Observer that shows the progress of a run, and stops it after Ctrl-C.
 pub struct Progress<'r> {
     begin: Instant,
     terminal: bool,
     stage: Mutex<Stage>,
-    /// Whose trace has the stages as its phases.
+    /// Runtime whose trace gets the stages as phases.
     traced: Option<&'r Runtime>,
 }
 
@@ -49,13 +49,13 @@ struct Stage {
 }
 
 impl<'r> Progress<'r> {
-    /// For work that begins now.
+    /// Starts the progress of work without a runtime.
     pub fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
         Progress { begin: Instant::now(), terminal, stage: Mutex::default(), traced: None }
     }
 
-    /// For work that begins now on a runtime; its trace has the stages as phases.
+    /// Starts the progress of work on a runtime. Its trace gets the stages as phases.
     pub fn of(rt: &'r Runtime) -> Self {
         let mut progress = Progress::new();
         progress.traced = Some(rt);
@@ -65,9 +65,9 @@ impl<'r> Progress<'r> {
     fn bar(&self) -> ProgressBar {
         let stage = self.stage.lock();
         let bar = ProgressBar::with_draw_target(Some(stage.total), ProgressDrawTarget::stderr());
-        // The template is a constant: it parses, or the plain bar of the crate serves. The message
-        // comes last and takes what is left of the line, so that a narrow terminal cuts the words
-        // and not the figures.
+        // The template is a constant. If it did not parse, the default bar would be used. The
+        // message comes last and takes the rest of the line, so that a narrow terminal cuts the
+        // words and not the figures.
         if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3} %  {elapsed:>4}  {wide_msg}") {
             bar.set_style(style);
         }
@@ -75,7 +75,7 @@ impl<'r> Progress<'r> {
         bar.with_elapsed(self.begin.elapsed())
     }
 
-    /// Changes the words of the stage.
+    /// Changes the name of the stage.
     pub fn say(&self, words: &str) {
         words.clone_into(&mut self.stage.lock().name);
         if let Some(bar) = &*SHOWN.lock() {

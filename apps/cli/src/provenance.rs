@@ -1,4 +1,4 @@
-//! What produced a file of results: this build, on this machine, today.
+//! Provenance of a file of results: this build, on this machine, today.
 
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -10,21 +10,21 @@ use zellige_runtime::topology::Topology;
 
 static RUN: OnceLock<Provenance> = OnceLock::new();
 
-/// What `--version` prints after the name.
+/// Version text that `--version` prints after the name.
 pub const VERSION: &str = env!("ZELLIGE_VERSION");
 
-/// Notes the moment and the words after the command's name, once.
+/// Records the start time and the words after the command's name, once.
 pub fn begin(args: Vec<String>) {
     RUN.get_or_init(|| here(args));
 }
 
-/// This run.
+/// Returns the provenance of this run.
 pub fn run() -> &'static Provenance {
     RUN.get_or_init(|| here(Vec::new()))
 }
 
 fn here(args: Vec<String>) -> Provenance {
-    // A clock that stands before 1970 has no date worth printing, and the library refuses it.
+    // A clock before 1970 gives no useful date, and the library refuses it.
     let now = SystemTime::now().max(SystemTime::UNIX_EPOCH);
     let features = env!("ZELLIGE_FEATURES").split(", ").filter(|name| *name != "none");
     Provenance {

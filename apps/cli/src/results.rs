@@ -1,4 +1,4 @@
-//! Results on their way out: JSON in its envelope, the report, the trace, text on the terminal.
+//! Output of results: JSON in its envelope, the report, the trace, text on the terminal.
 
 use anyhow::Context;
 use serde::Serialize;
@@ -9,10 +9,10 @@ use zellige_runtime::{Runtime, RuntimeBuilder, Trace};
 use crate::args::{Output, OutputFile, RunOutputs};
 use crate::{devices, out, provenance};
 
-/// Records of one worker that a trace has room for, where nothing is known of the number of tasks.
+/// Default number of trace records for each worker, if the number of tasks is unknown.
 const TRACE_ROOM: usize = 1 << 16;
 
-/// Writes results as JSON; `None`: nobody asked for them.
+/// Writes results as JSON; does nothing if `target` is `None`.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -21,12 +21,12 @@ pub fn write_json<T: Serialize>(target: Option<&Output>, results: &[T]) -> anyho
     target.write_json(&Envelope { run: provenance::run(), results })
 }
 
-/// Whether results go to standard output, where no text may stand beside them.
+/// Returns whether JSON goes to standard output, which then must not contain other text.
 pub fn is_stdout(target: Option<&Output>) -> bool {
     target.is_some_and(Output::is_stdout)
 }
 
-/// Writes a page, with the section that says how it came about.
+/// Writes a page, with a section on the provenance of the results.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -36,10 +36,10 @@ pub fn write_page(target: &OutputFile, mut page: Page) -> anyhow::Result<()> {
     target.write(|to| to.write_all(text.as_bytes()))
 }
 
-/// A page that shows results as tables.
+/// Returns a page that shows results as tables.
 ///
 /// # Errors
-/// Results that are no JSON.
+/// Results that cannot be converted to JSON.
 pub fn page_of<T: Serialize>(title: &str, results: &[T]) -> anyhow::Result<Page> {
     let mut page = Page::new(title);
     page.heading(title);
@@ -48,26 +48,27 @@ pub fn page_of<T: Serialize>(title: &str, results: &[T]) -> anyhow::Result<Page>
 }
 
 impl RunOutputs {
-    /// The runtime records a trace if one is requested, or shown in the report.
+    /// Enables the trace if it is requested or shown in the report, with the default capacity.
     pub fn traced(&self, builder: RuntimeBuilder) -> RuntimeBuilder {
         self.traced_with(builder, TRACE_ROOM)
     }
 
-    /// Whether a report is requested.
+    /// Returns whether a report is requested.
     pub fn has_report(&self) -> bool {
         self.report.is_some()
     }
 
-    /// The same with room for so many records of each worker.
+    /// Enables the trace if it is requested or shown in the report, with a capacity of `records`
+    /// for each worker.
     pub fn traced_with(&self, builder: RuntimeBuilder, records: usize) -> RuntimeBuilder {
         if self.is_traced() { builder.trace_capacity(records) } else { builder }
     }
 
-    /// A runtime of so many CPU workers, one per core where nothing is said, which records what is
-    /// requested.
+    /// Builds a runtime with so many CPU workers, by default one per core, and with a trace if one
+    /// is needed.
     ///
     /// # Errors
-    /// Those of [`RuntimeBuilder::build`].
+    /// The errors of [`RuntimeBuilder::build`].
     pub fn runtime(&self, workers: Option<u16>) -> anyhow::Result<Runtime> {
         let mut rt = self.traced(devices::builder());
         if let Some(workers) = workers {
@@ -76,30 +77,30 @@ impl RunOutputs {
         Ok(rt.build()?)
     }
 
-    /// Whether a trace is wanted, for a file of its own or for the report.
+    /// Returns whether a trace is needed, for its own file or for the report.
     pub fn is_traced(&self) -> bool {
         self.trace.is_some() || self.report.is_some()
     }
 
-    /// The trace of what has run.
+    /// Waits for all tasks and transfers, and returns the trace.
     ///
     /// # Errors
-    /// A task that failed, of which nobody has heard yet.
+    /// A failed task that was not reported yet.
     pub fn recorded(&self, rt: &Runtime) -> anyhow::Result<Option<Trace>> {
         rt.wait_all()?;
         rt.wait_transfers()?;
         Ok(rt.take_trace())
     }
 
-    /// Whether text may stand on standard output.
+    /// Returns whether standard output is reserved for JSON.
     pub fn is_quiet(&self) -> bool {
         is_stdout(self.json.as_ref())
     }
 
-    /// Writes trace, report and JSON, as far as they are requested, and prints the text.
+    /// Writes the trace, the report and the JSON if they are requested, and prints the text.
     ///
     /// # Errors
-    /// An output that cannot be written; once Ctrl-C was pressed, before anything is.
+    /// An output that cannot be written; after Ctrl-C, an interruption before anything is written.
     pub fn write<T: Serialize>(
         &self,
         title: &str,

@@ -1,4 +1,4 @@
-//! JSON schemas of what verbs write. A test keeps docs/reference/json as the types have it; with
+//! JSON schemas of the results of verbs. A test compares docs/reference/json with the types. With
 //! ZELLIGE_WRITE_DOCS in the environment it writes the files.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use zellige_tor::pipeline::{CovarianceResult, Judgement, RuleResult};
 use crate::args::Cli;
 use crate::{doctor, machine};
 
-/// What `psa track` writes: of hits, or of simulated events.
+/// Results of `psa track`: of hits, or of simulated events.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code)]
@@ -27,7 +27,7 @@ enum Tracked {
     Simulated(TallyResult),
 }
 
-/// The schemas by verb.
+/// Returns the schemas by verb.
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
         ("tor info", schema::<zellige_tor::pipeline::InfoResult>()),
@@ -66,7 +66,7 @@ fn all() -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// Verbs with the option `--json`.
+/// Collects the verbs with the option `--json`.
 fn with_json(command: &clap::Command, verb: &str, found: &mut BTreeSet<String>) {
     if command.get_arguments().any(|argument| argument.get_long() == Some("json")) {
         found.insert(verb.to_owned());

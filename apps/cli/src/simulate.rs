@@ -1,4 +1,4 @@
-//! `zellige simulate ...`: virtual time on machines that are only written down.
+//! `zellige simulate ...`: virtual time on machines that a file describes.
 
 use std::path::Path;
 
@@ -17,13 +17,14 @@ use crate::machine;
 use crate::out;
 use crate::results::page_of;
 
-/// The platform that this machine is.
+/// Name of the platform of this machine.
 const HOST: &str = "host";
 
-/// Simulates, prints, writes.
+/// Runs the simulations, prints the reports and writes them.
 ///
 /// # Errors
-/// A platform that cannot be read, a graph that it cannot run, an output that cannot be written.
+/// A platform that cannot be read, a graph that the platform cannot run, an output that cannot be
+/// written.
 pub fn run(verb: &Simulate) -> anyhow::Result<()> {
     match verb {
         Simulate::Tor(args) => simulations(&args.common, args.n, Some(args.m)),
@@ -48,7 +49,7 @@ fn platforms() -> anyhow::Result<()> {
     out::print(&text)
 }
 
-/// No file of norms or of a platform is longer.
+/// Maximum size of a file of norms or of a platform, in bytes.
 const MOST_BYTES: u64 = 1 << 26;
 
 fn norms(path: &Path) -> anyhow::Result<TileNorms> {
@@ -58,7 +59,7 @@ fn norms(path: &Path) -> anyhow::Result<TileNorms> {
     Ok(TileNorms::parse(&text).map_err(bad)?)
 }
 
-/// The machine that the options describe.
+/// Returns the platform that the options describe.
 fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
     let mut platform = named(&args.platform, args.workers)?;
     if let Some(count) = args.devices {
@@ -74,7 +75,7 @@ fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
     Ok(platform)
 }
 
-/// This machine, a shipped platform, or one from a file.
+/// Returns the platform of this name: this machine, a shipped platform, or one from a file.
 fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
     if name == HOST {
         return host(devices::workers(workers).into());
@@ -91,7 +92,7 @@ fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
     Platform::parse(&text).map_err(bad).with_context(|| path.display().to_string())
 }
 
-/// This machine, as it has been calibrated.
+/// Returns the platform of this machine, from its calibration.
 fn host(workers: usize) -> anyhow::Result<Platform> {
     let (models, _) = machine::cached()
         .map_err(|unusable| anyhow!("--platform host goes by performance models; {unusable}"))?;
@@ -104,7 +105,7 @@ fn bad(error: zellige_runtime::Error) -> anyhow::Error {
     CommandError::option("--platform", error).into()
 }
 
-/// A reconstructor of `m` rows, or the factorisation alone, for every rule.
+/// Simulates a reconstructor of `m` rows, or the factorisation alone, for every rule.
 fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<()> {
     let outputs = &args.outputs;
     if outputs.trace.is_some() && args.rules.len() * args.nodes.len() > 1 {
@@ -156,7 +157,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
     outputs.write(&title, trace.as_ref(), &reports, || page_of(&title, &reports), text)
 }
 
-/// Why a rule was not simulated, with the option that is to be changed.
+/// Explains why a rule was not simulated, and names the option to change.
 fn refused(rule: &Rule, error: Error) -> anyhow::Error {
     match error {
         Error::NeedsNorms(_) => CommandError::option("--precision", format!("{error} (--norms FILE)")).into(),
@@ -170,7 +171,7 @@ fn refused(rule: &Rule, error: Error) -> anyhow::Error {
     }
 }
 
-/// Strong scaling: what the ranks have, send and receive.
+/// Returns the table of strong scaling: work, messages and bytes of the ranks.
 fn by_nodes(reports: &[Report]) -> Table {
     let right = |title| (title, Side::Right);
     let titles = [

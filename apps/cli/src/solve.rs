@@ -28,15 +28,15 @@ use crate::progress::Progress;
 use crate::results::is_stdout;
 use crate::vectors;
 
-/// Solves the system, writes the requested files, and fails where the residual is above the
+/// Solves the system and writes the requested files. It fails if the residual is above the
 /// requested tolerance.
 ///
 /// # Errors
-/// Files that are none, options without meaning together, an output that cannot be written, an
-/// answer with too large a residual.
+/// Files with other content, invalid combinations of options, an output that cannot be written, a
+/// residual above the tolerance.
 pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let processes = Processes::find()?;
-    // Products have kernels of their own: no library is needed.
+    // Sparse products use zellige's own kernels and need no library.
     let devices = Devices::open(&args.execution, &Needs::default())?;
     let Problem { a, b, x0, complex } = problem(args)?;
     if args.damping.is_some() || a.rows() != a.columns() {
@@ -49,7 +49,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let options = options(args, a.columns())?;
-    // With shifts there are no preconditioners.
+    // Shifted systems are solved without a preconditioner.
     let system =
         if args.shifts.is_empty() { System::ready } else { System::new }(session.executor(), &a, &options)?;
     let mut watch = Watch::new((args.max_steps * b.len() * args.shifts.len().max(1)) as u64);
@@ -75,7 +75,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What each of several ranks took, on the first of them.
+/// Gathers the resource use of each rank on the first of several ranks.
 fn rank_uses(session: &Session) -> anyhow::Result<Vec<RankUse>> {
     let own = [zellige_files::memory::peak(), session.bytes_sent()];
     let said = session.on_first(own.iter().flat_map(|number| number.to_le_bytes()).collect())?;
@@ -88,7 +88,8 @@ fn rank_uses(session: &Session) -> anyhow::Result<Vec<RankUse>> {
     Ok(if said.len() > 1 { uses.collect() } else { Vec::new() })
 }
 
-/// The system to solve; if a part is complex, the real system of twice the size.
+/// The system to solve. If a part of it is complex, this is the equivalent real system of twice the
+/// size.
 struct Problem {
     a: Csr,
     b: Vec<Vec<f64>>,
@@ -111,7 +112,7 @@ fn problem(args: &SolveArgs) -> anyhow::Result<Problem> {
     Ok(Problem { a, b: b.into_complex(), x0: x0.map(Vectors::into_complex), complex: true })
 }
 
-/// Options that would mean something else for the real system that stands for a complex one.
+/// Refuses options that would have another meaning for the real equivalent of a complex system.
 fn only_for_real(args: &SolveArgs) -> Result<(), CommandError> {
     let given = [("--nullspace", args.nullspace.is_some()), ("--x-for", args.x_for.is_some())];
     match given.into_iter().find(|(_, is_given)| *is_given) {
@@ -120,7 +121,7 @@ fn only_for_real(args: &SolveArgs) -> Result<(), CommandError> {
     }
 }
 
-/// Options that a least-squares problem has no use for.
+/// Refuses options that do not apply to least-squares problems.
 fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
     let given = [
         ("--method", args.method != MethodChoice::Auto),
@@ -147,8 +148,8 @@ fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
     }
 }
 
-/// A least-squares problem: writes the requested files, and fails where no measure is within the
-/// requested tolerance.
+/// Solves a least-squares problem and writes the requested files. It fails if no measure is within
+/// the requested tolerance.
 fn least_squares(
     args: &SolveArgs,
     a: &Csr,
@@ -166,7 +167,7 @@ fn least_squares(
         damping,
         tolerance: args.tol,
         steps: args.max_steps,
-        // Longer than any run is no limit.
+        // A time too long to represent means no limit.
         time: args.max_time.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)),
     };
     let mut watch = Watch::new((args.max_steps * b.len()) as u64);
@@ -240,7 +241,7 @@ fn text_of_fit(a: &Csr, fitted: &Fitted) -> String {
 
 fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
     let absolute = args.abs_tol.map(Stop::Absolute);
-    // Longer than any run is no limit.
+    // A time too long to represent means no limit.
     let longest = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let time = args.max_time.map(|seconds| Stop::After(longest(seconds)));
     let stop = [Stop::RelativeToRhs(args.tol), Stop::Steps(args.max_steps)];
@@ -253,7 +254,7 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
         orthogonalisation: args.orthogonalise,
         relaxed: args.relax.clone(),
         reliable: args.reliable,
-        // What is scaled has no shifts.
+        // Shifts are not supported with scaling.
         scaling: match args.scale {
             ScalingChoice::Auto if !args.shifts.is_empty() => ScalingChoice::None,
             scaling => scaling,
@@ -264,7 +265,7 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
     })
 }
 
-/// What is written.
+/// Output of the results.
 impl SolveArgs {
     fn write(
         &self,
@@ -341,8 +342,8 @@ fn text_of(answer: &Answer) -> String {
     )
 }
 
-/// Why a solution is not good enough, and what to do about it; `shift` is that of its system, where
-/// there are some.
+/// Explains why a solution misses the tolerance, and names a remedy. `shift` is the shift of its
+/// system, if there is one.
 fn advice(args: &SolveArgs, a: &Csr, answer: &Answer, shift: Option<f64>) -> String {
     let solution = &answer.solution;
     let ratio = solution.true_residual / solution.rhs;
@@ -407,7 +408,7 @@ fn remedy(args: &SolveArgs, a: &Csr, answer: &Answer, shift: Option<f64>) -> Str
     }
 }
 
-/// Shows steps, residual and rate on a terminal.
+/// Display of steps, residual and rate on a terminal.
 struct Watch {
     progress: Progress<'static>,
     steps: u64,
@@ -415,7 +416,7 @@ struct Watch {
     begun: Instant,
 }
 
-/// Between two looks at the line.
+/// Minimum interval between updates of the display.
 const REFRESH: Duration = Duration::from_millis(200);
 
 impl Watch {

@@ -15,10 +15,10 @@ use crate::progress::Progress;
 use crate::results::{is_stdout, write_json, write_page};
 use crate::vectors;
 
-/// Stores a matrix in every requested way.
+/// Stores a matrix in every requested format, and measures its products.
 ///
 /// # Errors
-/// A file that is no matrix, options without meaning together, an output that cannot be written.
+/// A file that is no matrix, invalid combinations of options, an output that cannot be written.
 pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     let matrix = files::read_real(&args.matrix)?.without_zeros();
     let x = vectors::one("--x-for", &args.x_for, matrix.columns())?;
@@ -104,7 +104,7 @@ mod tests {
     use clap::CommandFactory;
     use zellige_sparse::adaptive::FormatSet;
 
-    /// The help names every set that there is.
+    /// The help names every format set.
     #[test]
     fn the_help_names_every_set() {
         let mut command = crate::args::Cli::command();

@@ -1,5 +1,5 @@
-//! Trace files that a run writes: the ending of the name says the format. And `zellige trace`,
-//! which reads the native one.
+//! Trace files of a run, with the format in the name's ending, and `zellige trace`, which reads
+//! native traces.
 
 mod summary;
 
@@ -21,10 +21,10 @@ use crate::results::{is_stdout, write_json};
 
 pub use summary::Summary;
 
-/// More than any run leaves: hundreds of millions of tasks.
+/// Maximum size of a trace in bytes: enough for hundreds of millions of tasks.
 const MOST_BYTES: u64 = 16 << 30;
 
-/// Sums a native trace up, writes it in another form, or compares it with another one.
+/// Summarises a native trace, converts it, or compares it with another one.
 ///
 /// # Errors
 /// A file that is no native trace; an output that cannot be written.
@@ -38,7 +38,7 @@ pub fn run(verb: &TraceVerb) -> anyhow::Result<()> {
     }
 }
 
-/// What the run did, as text and as JSON.
+/// Prints the summary of a run as text, and writes it as JSON.
 fn summarise(args: &TraceSummaryArgs) -> anyhow::Result<()> {
     let report = read(&args.file)?.report();
     write_json(args.json.as_ref(), &[Summary::from(&report)])?;
@@ -48,7 +48,7 @@ fn summarise(args: &TraceSummaryArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The same run in another form.
+/// Converts a trace to another format.
 fn convert(args: &TraceFormArgs, format: Format) -> anyhow::Result<()> {
     let from: &Path = &args.file;
     let output = match &args.output {
@@ -71,20 +71,20 @@ fn convert(args: &TraceFormArgs, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads a trace in the native form.
+/// Reads a native trace.
 fn read(file: &Path) -> anyhow::Result<Trace> {
     let name = file.display();
     let bytes = zellige_files::read_bytes(file, MOST_BYTES).with_context(|| format!("cannot read {name}"))?;
     Ok(Trace::read_native(&bytes).map_err(|problem| CommandError::option(name, problem))?)
 }
 
-/// Two runs beside each other.
+/// Compares two runs.
 fn compare(args: &TraceCompareArgs) -> anyhow::Result<()> {
     let (a, b) = (read(&args.a)?.report(), read(&args.b)?.report());
     out::print(&comparison(&a, &b, out::colours(&std::io::stdout())))
 }
 
-/// A table of the whole, and one of the codelets, those whose time differs most first.
+/// Returns a table of the whole runs, and one of the codelets, with the largest differences first.
 fn comparison(a: &Report, b: &Report, colours: bool) -> String {
     let milliseconds = |time: Duration| digits(1e3 * time.as_secs_f64());
     let ratio = |a: f64, b: f64| if a > 0.0 { format!("{:.3}", b / a) } else { "-".into() };
@@ -162,7 +162,7 @@ enum Format {
 }
 
 impl Format {
-    /// The usual ending of its files.
+    /// Returns the usual ending of files in this format.
     fn ending(self) -> &'static str {
         match self {
             Format::Native => "zt",
@@ -173,7 +173,7 @@ impl Format {
     }
 }
 
-/// A trace that will be written.
+/// A trace file to write.
 #[derive(Clone, Debug)]
 pub struct TraceFile {
     output: Output,
@@ -201,12 +201,13 @@ impl FromStr for TraceFile {
 }
 
 impl TraceFile {
-    /// Where it goes.
+    /// Returns the output of the trace.
     pub fn output(&self) -> &Output {
         &self.output
     }
 
-    /// The address that a page at `report` gives to a trace page; `None` for other formats.
+    /// Returns the address of a trace page as seen from a page at `report`; `None` for other
+    /// formats.
     pub fn page_for(&self, report: &Path) -> Option<String> {
         let page: &Path = &self.output;
         let address = if page.parent() == report.parent() { Path::new(page.file_name()?) } else { page };

@@ -7,8 +7,8 @@ use zellige_sparse::files::{Vectors, read_vectors};
 use crate::args::VectorSource;
 use crate::exit::CommandError;
 
-/// All columns of a source; those that are made have so many elements, complex ones where `complex`
-/// says so.
+/// Returns all columns of a source. Generated columns have `elements` entries, which are complex if
+/// `complex` is set.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -27,7 +27,7 @@ pub fn all(from: &VectorSource, elements: usize, complex: bool) -> anyhow::Resul
     Ok(Vectors { columns, complex })
 }
 
-/// The one column of an option's source.
+/// Returns the single column of an option's source.
 ///
 /// # Errors
 /// A file that cannot be read, and [`CommandError::Option`] for one with several columns.

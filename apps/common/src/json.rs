@@ -1,4 +1,4 @@
-//! The JSON that every verb writes: one envelope around its results.
+//! JSON of the results of all verbs, in one envelope.
 //!
 //! ```
 //! use zellige_app::json::{Envelope, Host, Program, Provenance};
@@ -20,43 +20,43 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON of all verbs. It is raised when a key is removed or renamed; keys may be
-/// added without.
+/// added without a new version.
 pub const SCHEMA: u32 = 2;
 
-/// What produced results, where, when and with which arguments.
+/// Provenance of results: program, machine, date and arguments.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Provenance {
     /// Version of the keys of this file: [`SCHEMA`].
     pub schema: u32,
-    /// The program.
+    /// Program that wrote the results.
     pub zellige: Program,
-    /// The machine.
+    /// Machine of the run.
     pub host: Host,
-    /// When the program started, in UTC: `2026-03-01T12:34:56Z`.
+    /// Start time of the program in UTC: `2026-03-01T12:34:56Z`.
     pub date: String,
-    /// The words of the command line after `zellige`, those of a configuration file included.
+    /// Words of the command line after `zellige`, including those of a configuration file.
     pub args: Vec<String>,
 }
 
 /// A build of the program.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Program {
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// The commit it was built from; null for a build outside a repository.
+    /// Commit of the build; null for a build outside a repository.
     pub commit: Option<String>,
-    /// The optional features it was built with.
+    /// Optional features of the build.
     pub features: Vec<String>,
 }
 
 /// A machine.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Host {
-    /// Its network name.
+    /// Network name.
     pub name: String,
-    /// Model name of its processor; null where the system does not tell.
+    /// Model name of the processor; null if the system does not report it.
     pub processor: Option<String>,
-    /// Cores that the process may use.
+    /// Number of cores that the process may use.
     pub cores: usize,
 }
 
@@ -64,28 +64,28 @@ pub struct Host {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(bound(serialize = "T: Serialize"))]
 pub struct Envelope<'a, T: 'a> {
-    /// What produced the results.
+    /// Provenance of the results.
     #[serde(flatten)]
     pub run: &'a Provenance,
     /// One entry for each rule, right-hand side, row of a table, ...; most verbs write one.
     pub results: &'a [T],
 }
 
-/// What a program reads of a file of results.
+/// Results as read from a file.
 #[derive(Debug, Deserialize)]
 pub struct Results<T> {
-    /// As in [`Envelope::results`].
+    /// Results, as in [`Envelope::results`].
     pub results: Vec<T>,
 }
 
-/// A number that is not finite is null in JSON.
+/// Adds null to the type of numbers, since non-finite numbers are null in JSON.
 fn or_null(schema: &mut Schema) {
     if schema.get("type").is_some_and(|kind| kind == "number") {
         schema.insert("type".into(), serde_json::json!(["number", "null"]));
     }
 }
 
-/// The JSON schema (draft 2020-12) of a file with such results.
+/// Returns the JSON schema (draft 2020-12) of a file with such results.
 pub fn schema<T: JsonSchema>() -> Schema {
     let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(RecursiveTransform(or_null));
     settings.into_generator().into_root_schema_for::<Envelope<'_, T>>()

@@ -1,5 +1,5 @@
-//! What applications share: the JSON of results ([`json`]), HTML reports ([`page`], [`svg`],
-//! [`residuals`]), tables of text ([`table`]), numbers in words ([`text`]).
+//! Components that applications share: the JSON of results ([`json`]), HTML reports ([`page`],
+//! [`svg`], [`residuals`]), text tables ([`table`]), and formatting of numbers ([`text`]).
 //!
 //! ```
 //! use zellige_app::page::{Page, figure};

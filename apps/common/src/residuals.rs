@@ -1,23 +1,24 @@
-//! How a solver's residuals fell, as a picture.
+//! Chart of a solver's residual history.
 
 use crate::svg::{Chart, Scale, positive, range, short};
 
-/// Most points of a line: more than the picture has pixels would only make it large.
+/// Maximum number of points of a line: more than the picture has pixels would only enlarge the
+/// file.
 const POINTS: usize = 800;
 
-/// Lines that have a colour of their own.
+/// Number of lines with different colours.
 const LINES: usize = 5;
 
-/// The residuals of one run (2-norms).
+/// Residuals of one run (2-norms).
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What the method itself kept, after each step: a line.
+    /// Residual of the method's recurrence after each step, drawn as a line.
     pub steps: &'a [f64],
-    /// Steps made, and the residual recomputed then: points.
+    /// Numbers of steps with the recomputed residuals, drawn as points.
     pub checks: &'a [(usize, f64)],
 }
 
-/// The residuals of several runs by step, which `step` names: "step", "iteration".
+/// Draws the residuals of several runs by step; `step` is the name of a step: "step", "iteration".
 pub fn residuals(runs: &[Run<'_>], step: &str) -> String {
     let mut chart = Chart::new(900.0, 420.0, [24.0, 14.0, 42.0, 64.0], &format!("residuals by {step}"));
     let of_run = |run: &Run<'_>| {

@@ -1,8 +1,8 @@
-//! Pictures as text: axes, marks, and the escaping that keeps a name from becoming markup.
+//! SVG pictures as text: axes, marks, and the escaping of text.
 
 use std::fmt::Write;
 
-/// Text made harmless for HTML.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -19,7 +19,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// A number with about three digits.
+/// Formats a number with about three digits.
 pub fn short(x: f64) -> String {
     if x == 0.0 {
         "0".into()
@@ -33,12 +33,12 @@ pub fn short(x: f64) -> String {
     }
 }
 
-/// True for what a logarithmic scale can show.
+/// Returns true for values that a logarithmic scale can show.
 pub fn positive(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-/// The least and the largest of some numbers; a decade where there are none.
+/// Returns the smallest and the largest of some numbers; a decade if there are none.
 pub fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values
         .fold(None, |range, value| {
@@ -48,7 +48,7 @@ pub fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
         .unwrap_or((0.1, 1.0))
 }
 
-/// Linear or logarithmic way from values to pixels.
+/// Linear or logarithmic map from values to pixels.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     from: f64,
@@ -65,21 +65,21 @@ impl Scale {
         Scale { from, to, low, high, log: false }
     }
 
-    /// Maps at least the decades that hold `from..to` to the pixels `low..high`.
+    /// Maps the decades that contain `from..to`, at least one, to the pixels `low..high`.
     pub fn log(from: f64, to: f64, low: f64, high: f64) -> Self {
         let from = if positive(from) { from.log10().floor() } else { -1.0 };
         let to = if positive(to) { to.log10().ceil() } else { from + 1.0 };
         Scale { from, to: to.max(from + 1.0), low, high, log: true }
     }
 
-    /// The pixel of a value; values outside lie on the edge.
+    /// Returns the pixel of a value; values outside of the range are at its ends.
     pub fn at(&self, x: f64) -> f64 {
         let x = if self.log { x.max(1e-300).log10() } else { x };
         let share = ((x - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
         self.low + share * (self.high - self.low)
     }
 
-    /// Values for ticks, and their labels.
+    /// Returns values for ticks, with their labels.
     pub fn ticks(&self, about: usize) -> Vec<(f64, String)> {
         if self.log {
             let step = ((self.to - self.from) / about as f64).ceil().max(1.0);
@@ -114,27 +114,28 @@ fn superscript(x: i32) -> String {
     x.to_string().chars().map(digit).collect()
 }
 
-/// The frame of a chart: its size, its plotting area, and what has been drawn.
+/// A chart under construction: its size, its plotting area, and its markup.
 #[derive(Debug)]
 pub struct Chart {
-    /// Of the picture (pixels), as all that follow.
+    /// Width of the picture (pixels).
     pub width: f64,
-    /// Of the picture.
+    /// Height of the picture (pixels).
     pub height: f64,
-    /// Where the plotting area begins.
+    /// Left end of the plotting area (pixels).
     pub left: f64,
-    /// Where it begins.
+    /// Top end of the plotting area (pixels).
     pub top: f64,
-    /// Where it ends.
+    /// Right end of the plotting area (pixels).
     pub right: f64,
-    /// Where it ends.
+    /// Bottom end of the plotting area (pixels).
     pub bottom: f64,
     body: String,
     label: String,
 }
 
 impl Chart {
-    /// An empty chart whose picture is described by `label`; margins are top, right, bottom, left.
+    /// Returns an empty chart; `label` describes the picture, and margins are top, right, bottom,
+    /// left.
     pub fn new(width: f64, height: f64, margins: [f64; 4], label: &str) -> Self {
         let [top, right, bottom, left] = margins;
         Chart {
@@ -156,7 +157,7 @@ impl Chart {
         self.body.push('\n');
     }
 
-    /// Text at a place; `anchor` is start, middle or end.
+    /// Adds text at a position; `anchor` is start, middle or end.
     pub fn text(&mut self, x: f64, y: f64, anchor: &str, class: &str, text: &str) {
         let text = escape(text);
         self.put(format_args!(
@@ -164,7 +165,7 @@ impl Chart {
         ));
     }
 
-    /// Vertical axis with grid lines and a title above.
+    /// Adds a vertical axis with grid lines and a title above.
     pub fn y_axis(&mut self, scale: &Scale, title: &str) {
         for (value, label) in scale.ticks(6) {
             let y = scale.at(value);
@@ -175,7 +176,7 @@ impl Chart {
         self.text(self.left, self.top - 8.0, "start", "axis", title);
     }
 
-    /// Horizontal axis with a title below.
+    /// Adds a horizontal axis with a title below.
     pub fn x_axis(&mut self, scale: &Scale, title: &str, grid: bool) {
         let (left, right, top, bottom) = (self.left, self.right, self.top, self.bottom);
         self.put(format_args!(r#"<path d="M{left:.1} {bottom:.1}H{right:.1}" class="base"/>"#));
@@ -189,7 +190,7 @@ impl Chart {
         self.text((left + right) / 2.0, bottom + 34.0, "middle", "axis", title);
     }
 
-    /// A line through points.
+    /// Adds a line through points.
     pub fn line(&mut self, points: &[(f64, f64)], class: &str) {
         let mut path = String::new();
         for (k, (x, y)) in points.iter().enumerate() {
@@ -198,7 +199,7 @@ impl Chart {
         self.put(format_args!(r#"<path d="{path}" class="line {class}"/>"#));
     }
 
-    /// The whole picture.
+    /// Returns the complete picture.
     pub fn finish(self) -> String {
         format!(
             r#"<svg viewBox="0 0 {0:.0} {1:.0}" style="max-width:{0:.0}px" role="img" aria-label="{2}">{3}</svg>"#,

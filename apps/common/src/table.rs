@@ -1,13 +1,13 @@
-//! Aligned columns of text.
+//! Text tables with aligned columns.
 
 use std::fmt::Write;
 
-/// On which side a column is flush.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Words.
+    /// Left-aligned, for words.
     Left,
-    /// Numbers.
+    /// Right-aligned, for numbers.
     Right,
 }
 
@@ -19,19 +19,20 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these columns.
+    /// Returns an empty table with these columns.
     pub fn new(columns: &[(&str, Side)]) -> Table {
         Table { columns: columns.iter().map(|(name, side)| ((*name).into(), *side)).collect(), rows: vec![] }
     }
 
-    /// Adds a row; cells beyond the last column are left out, missing ones are empty.
+    /// Adds a row. Cells beyond the last column are dropped, missing ones are empty.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row: Vec<String> = cells.into_iter().take(self.columns.len()).collect();
         row.resize(self.columns.len(), String::new());
         self.rows.push(row);
     }
 
-    /// The text, a line per row, without blanks at line ends. A bold heading only with `colour`.
+    /// Returns the text, one line per row, without trailing blanks. The heading is bold with
+    /// `colour`.
     pub fn render(&self, colour: bool) -> String {
         let width = |c: usize| {
             let cells = self.rows.iter().map(|row| row[c].chars().count());

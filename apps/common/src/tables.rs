@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::svg::escape;
 
-/// Rows of a table that a page shows; the JSON has all.
+/// Maximum number of rows of a table on a page; the JSON has all.
 const MOST_ROWS: usize = 200;
-/// Numbers of a list that a page shows.
+/// Maximum number of list entries on a page.
 const MOST_NUMBERS: usize = 8;
 
-/// Appends the results: scalars as a table of names and values, lists of objects as a table each,
-/// under the name of their key.
+/// Appends the results: scalars as a table of names and values, lists of objects as one table each,
+/// with the name of the key as its title.
 pub fn write(out: &mut String, results: &Value) {
     match results {
         Value::Array(all) if all.len() == 1 => write(out, &all[0]),
@@ -26,7 +26,7 @@ fn section(out: &mut String, title: &str, markup: &str) {
     let _ = writeln!(out, "<section><h2>{}</h2>{markup}</section>", escape(title));
 }
 
-/// A section for the scalars of an object, and one for each list of objects in it.
+/// Appends a section for the scalars of an object, and one for each list of objects in it.
 fn sections(out: &mut String, title: &str, object: &Map<String, Value>) {
     let (nested, plain): (Vec<_>, Vec<_>) = object.iter().partition(|(_, value)| is_nested(value));
     if !plain.is_empty() {
@@ -45,7 +45,7 @@ fn sections(out: &mut String, title: &str, object: &Map<String, Value>) {
     }
 }
 
-/// Objects and lists of objects have a section of their own.
+/// Returns whether a value has a separate section: objects and lists of objects do.
 fn is_nested(value: &Value) -> bool {
     match value {
         Value::Object(object) => !object.is_empty(),
@@ -54,7 +54,7 @@ fn is_nested(value: &Value) -> bool {
     }
 }
 
-/// A table with a row for each object, and the columns of all.
+/// Returns a table with a row for each object, and the columns of all objects.
 fn list(all: &[Value]) -> String {
     let mut columns: Vec<&String> = Vec::new();
     for name in all.iter().filter_map(Value::as_object).flat_map(Map::keys) {
@@ -96,7 +96,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Six significant digits of a fraction, all of a whole number.
+/// Formats six significant digits of a fraction, or all digits of a whole number.
 fn digits(x: f64, is_fraction: bool) -> String {
     match is_fraction {
         false => format!("{x:.0}"),
@@ -108,7 +108,7 @@ fn digits(x: f64, is_fraction: bool) -> String {
     }
 }
 
-/// A key as words.
+/// Converts a key to words.
 fn words(key: &str) -> String {
     key.replace('_', " ")
 }

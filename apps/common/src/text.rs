@@ -1,6 +1,6 @@
-//! Numbers and names in words.
+//! Formatting of numbers, and lists of names.
 
-/// Three significant digits, or as many as the integer part has; `-` for what is not a number.
+/// Formats three significant digits, or all of the integer part; `-` for a non-finite number.
 pub fn digits(x: f64) -> String {
     match x.abs() {
         a if !a.is_finite() => "-".into(),
@@ -12,7 +12,7 @@ pub fn digits(x: f64) -> String {
     }
 }
 
-/// Bytes in the unit that suits them.
+/// Formats a number of bytes in a suitable unit.
 pub fn bytes(count: u64) -> String {
     let (mut value, mut unit) = (count as f64, "B");
     for next in ["KiB", "MiB", "GiB", "TiB"] {
@@ -24,7 +24,7 @@ pub fn bytes(count: u64) -> String {
     if unit == "B" { format!("{count} B") } else { format!("{} {unit}", digits(value)) }
 }
 
-/// Each name once, in the order in which they come.
+/// Returns each name once, in the order of first occurrence.
 pub fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut all = Vec::new();
     for name in names {

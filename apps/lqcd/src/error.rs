@@ -1,18 +1,18 @@
-//! The one error type of the crate.
+//! Error type of the crate.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What went wrong, where, and what to do about it.
+/// An error with its place, its cause and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A parameter without meaning.
+    /// An invalid parameter.
     #[error("{name}: {problem}")]
     Parameter {
         /// Name of the parameter.
         name: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// Problem with the value, and the accepted values.
         problem: String,
     },
     /// A file cannot be read or written.
@@ -20,9 +20,9 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What could not be done.
+        /// Operation that failed.
         problem: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A file does not hold what its format promises.
@@ -30,9 +30,9 @@ pub enum Error {
     Format {
         /// The file.
         path: PathBuf,
-        /// Where in it; none for what concerns the whole.
+        /// Offset of the error in bytes; `None` if it concerns the whole file.
         offset: Option<u64>,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
     /// A linear system could not be solved.

@@ -3,26 +3,26 @@
 use crate::geometry::{DIRECTIONS, Geometry};
 use crate::su3::{Matrix, ONE, mul, mul_adjoint, reunitarise};
 
-/// A matrix for each site and direction: a gauge field, or one that was made of it.
+/// A matrix for each site and direction: a gauge field, or one derived from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gauge {
     geometry: Geometry,
-    /// `[direction][site]`: those of one direction, parity and time slice lie beside each other.
+    /// Links as `[direction][site]`: those of one direction, parity and time slice are contiguous.
     links: Vec<Matrix>,
 }
 
 impl Gauge {
-    /// The same matrix everywhere.
+    /// Returns a field with the same matrix everywhere.
     pub fn constant(geometry: Geometry, link: Matrix) -> Gauge {
         Gauge { geometry, links: vec![link; DIRECTIONS * geometry.sites()] }
     }
 
-    /// Unit matrices: the field without any force.
+    /// Returns a field of unit matrices, which has no force.
     pub fn cold(geometry: Geometry) -> Gauge {
         Gauge::constant(geometry, ONE)
     }
 
-    /// What a function says for each site and direction.
+    /// Returns a field with the values of a function of site and direction.
     pub fn from_fn(geometry: Geometry, mut link: impl FnMut(u32, usize) -> Matrix) -> Gauge {
         let mut links = Vec::with_capacity(DIRECTIONS * geometry.sites());
         for direction in 0..DIRECTIONS {
@@ -31,41 +31,42 @@ impl Gauge {
         Gauge { geometry, links }
     }
 
-    /// The lattice.
+    /// Returns the lattice.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The link of a site.
+    /// Returns the link of a site and direction.
     pub fn link(&self, site: u32, direction: usize) -> &Matrix {
         &self.links[direction * self.geometry.sites() + site as usize]
     }
 
-    /// The link of a site, to be changed.
+    /// Returns the link of a site and direction, mutable.
     pub fn link_mut(&mut self, site: u32, direction: usize) -> &mut Matrix {
         &mut self.links[direction * self.geometry.sites() + site as usize]
     }
 
-    /// All links of a direction, in the order of sites.
+    /// Returns all links of a direction, in the order of sites.
     pub fn of_direction(&self, direction: usize) -> &[Matrix] {
         let sites = self.geometry.sites();
         &self.links[direction * sites..(direction + 1) * sites]
     }
 
-    /// All links: `[direction][site]`.
+    /// Returns all links: `[direction][site]`.
     pub fn links(&self) -> &[Matrix] {
         &self.links
     }
 
-    /// Makes links that are in SU(3) to the accuracy of a file exactly so.
+    /// Projects links that are in SU(3) to the accuracy of a file exactly to SU(3).
     pub fn reunitarise(&mut self) {
         self.links.iter_mut().for_each(|link| *link = reunitarise(link));
     }
 
-    /// The field in another gauge: `g(x) U_mu(x) g(x + mu)^H` for a matrix in SU(3) at each site.
+    /// Returns the gauge-transformed field: `g(x) U_mu(x) g(x + mu)^H` for a matrix in SU(3) at
+    /// each site.
     ///
     /// # Panics
-    /// Unless there is one for each site.
+    /// The number of matrices differs from that of sites.
     #[must_use]
     pub fn transformed(&self, g: &[Matrix]) -> Gauge {
         assert_eq!(g.len(), self.geometry.sites(), "a matrix for each site");

@@ -1,11 +1,11 @@
-//! Gauge fields without quarks (quenched), by heatbath and over-relaxation.
+//! Generation of quenched gauge fields by heatbath and over-relaxation.
 //!
 //! The Wilson action is `beta sum (1 - Re tr P / 3)` over plaquettes. Links are updated by
 //! subgroups SU(2) in turn (Cabibbo and Marinari 1982): by the heatbath of Kennedy and Pendleton
-//! (1985), or by a reflection that leaves the action. Links of one parity and direction do not
-//! depend on one another: a task updates those of a slab. Random numbers are counted: those of a
-//! link in a sweep follow from the seed, its number and that of the sweep alone, so that the field
-//! is the same for any number of workers.
+//! (1985), or by a reflection that preserves the action. Links of one parity and direction are
+//! independent, and a task updates those of a slab. Random numbers are counter-based: those of a
+//! link in a sweep depend only on the seed, the number of the link and that of the sweep. The field
+//! is therefore the same for any number of workers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::geometry::{COLOURS, DIRECTIONS, Geometry, Neighbours, Parity, T};
 use crate::observables::plaquettes;
 use crate::su3::{C64, Matrix, ZERO, add, adjoint, adjoint_mul, from_numbers, mul, mul_adjoint, reunitarise};
 
-/// What a field begins as.
+/// Initial field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Start {
     /// Unit matrices.
@@ -42,18 +42,18 @@ impl std::str::FromStr for Start {
     }
 }
 
-/// How a field is made.
+/// Parameters of the generation of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quenched {
-    /// The coupling: 6 divided by the square of the bare charge.
+    /// Gauge coupling: 6 divided by the square of the bare charge.
     pub beta: f64,
-    /// Trajectories: each is a sweep of the heatbath and some of over-relaxation.
+    /// Number of trajectories: each is a heatbath sweep and some over-relaxation sweeps.
     pub trajectories: usize,
-    /// Sweeps of over-relaxation in each.
+    /// Number of over-relaxation sweeps in each trajectory.
     pub overrelaxation: usize,
-    /// What random numbers follow from.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// What it begins as.
+    /// Initial field.
     pub start: Start,
 }
 
@@ -63,19 +63,19 @@ impl Default for Quenched {
     }
 }
 
-/// A field, and how it came to be.
+/// A generated field with its history.
 #[derive(Clone, Debug)]
 pub struct Generated {
     /// The links.
     pub gauge: Gauge,
-    /// The mean plaquette after each trajectory.
+    /// Mean plaquette after each trajectory.
     pub history: Vec<f64>,
 }
 
-/// Makes a field. Stops early, with fewer trajectories, where the observer says so.
+/// Generates a field. It stops early, with fewer trajectories, if the observer cancels.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a coupling without meaning; those of tasks.
+/// [`Error::Parameter`] for an invalid coupling; the errors of tasks.
 pub fn generate(
     rt: &Runtime,
     geometry: Geometry,
@@ -113,35 +113,35 @@ pub fn generate(
     Ok(Generated { gauge, history })
 }
 
-/// Where random numbers come from.
+/// Source of random numbers.
 #[derive(Clone, Copy)]
 struct Random {
     seed: [u8; 32],
 }
 
 impl Random {
-    /// Those of a link in a sweep.
+    /// Returns the random numbers of a link in a sweep.
     fn of(&self, geometry: Geometry, site: u32, mu: usize, sweep: u64) -> ChaCha8Rng {
         let mut random = ChaCha8Rng::from_seed(self.seed);
         random.set_stream((mu * geometry.sites() + site as usize) as u64);
-        // Far more words than a link takes: some twenty for each subgroup.
+        // This is far more than the number of words for a link, about twenty for each subgroup.
         random.set_word_pos(u128::from(sweep) << 20);
         random
     }
 }
 
-/// How links are updated.
+/// Kind of update of the links.
 #[derive(Clone, Copy)]
 enum Update {
     Heatbath { beta: f64, random: Random, sweep: u64 },
     Overrelaxation,
 }
 
-/// The links of a field, as tasks update them.
+/// Links of a field, as operands of tasks.
 struct Field {
     geometry: Geometry,
     next: Arc<Neighbours>,
-    /// `[slab][parity][direction]`.
+    /// Links as `[slab][parity][direction]`.
     links: Vec<[[Handle<Vec<Matrix>>; DIRECTIONS]; 2]>,
 }
 
@@ -220,31 +220,31 @@ impl Field {
     }
 }
 
-/// The update of the links of a slab, parity and direction.
+/// Task that updates the links of a slab, parity and direction.
 struct SlabTask {
     geometry: Geometry,
     next: Arc<Neighbours>,
-    /// The first of its sites.
+    /// First site of the slab.
     first: u32,
-    /// Their parity and direction.
+    /// Parity and direction of the links.
     own: (usize, usize),
     needed: Vec<usize>,
     how: Update,
 }
 
 impl SlabTask {
-    /// A link that it is given.
+    /// Returns a link from the operands.
     fn link<'l>(&self, others: &[&'l [Matrix]], site: u32, nu: usize) -> &'l Matrix {
         let (half, slice, slab) = (self.geometry.half(), self.geometry.slice(), self.geometry.slab());
         let (parity, within) = (site as usize / half, site as usize % half);
         let at = self.needed.binary_search(&(within / slice / slab)).expect("a slab that is needed");
-        // Seven of eight fields of a slab are given, in their order.
+        // A slab has seven of its eight fields as operands, in order.
         let (own, field) = (self.own.0 * DIRECTIONS + self.own.1, parity * DIRECTIONS + nu);
         let place = at * (2 * DIRECTIONS - 1) + field - usize::from(field > own);
         &others[place][within % (slab * slice)]
     }
 
-    /// The sum of what closes plaquettes with a link.
+    /// Returns the sum of the staples of a link.
     fn staples(&self, others: &[&[Matrix]], x: u32) -> Matrix {
         let mu = self.own.1;
         let link = |site, nu| self.link(others, site, nu);
@@ -268,7 +268,7 @@ impl SlabTask {
                 Update::Heatbath { beta, random, sweep } => {
                     let mut random = random.of(self.geometry, site, self.own.1, *sweep);
                     turn(link, &staples, |k| Su2::heatbath(2.0 * beta / 3.0 * k, &mut random));
-                    // Rounding errors would grow from sweep to sweep.
+                    // This prevents the accumulation of rounding errors over sweeps.
                     *link = reunitarise(link);
                 }
                 Update::Overrelaxation => turn(link, &staples, |_| None),
@@ -277,8 +277,8 @@ impl SlabTask {
     }
 }
 
-/// Turns a link in each subgroup; `draw` says, for `k`, what the product with the normalised
-/// staples becomes: its adjoint where it says nothing.
+/// Updates a link in each subgroup. `draw` returns, for `k`, the new product with the normalised
+/// staples; `None` stands for its adjoint.
 fn turn(link: &mut Matrix, staples: &Matrix, mut draw: impl FnMut(f64) -> Option<Su2>) {
     let mut product = mul(link, staples);
     for (i, j) in [(0, 1), (0, 2), (1, 2)] {
@@ -297,7 +297,7 @@ fn turn(link: &mut Matrix, staples: &Matrix, mut draw: impl FnMut(f64) -> Option
     }
 }
 
-/// The matrix `[[p, q], [-q*, p*]]`.
+/// An SU(2) matrix `[[p, q], [-q*, p*]]`.
 #[derive(Clone, Copy)]
 struct Su2 {
     p: C64,
@@ -321,7 +321,7 @@ impl Su2 {
         }
     }
 
-    /// A matrix with the weight `exp(alpha a0)`, where `2 a0` is its trace.
+    /// Draws a matrix with the weight `exp(alpha a0)`, with `2 a0` its trace.
     fn heatbath(alpha: f64, random: &mut ChaCha8Rng) -> Option<Su2> {
         let a0 = match alpha > 1.5 {
             true => kennedy_pendleton(alpha, random),
@@ -334,7 +334,7 @@ impl Su2 {
     }
 }
 
-/// A number with the density `sqrt(1 - a^2) exp(alpha a)` in [-1, 1].
+/// Draws a number with the density `sqrt(1 - a^2) exp(alpha a)` in [-1, 1].
 fn kennedy_pendleton(alpha: f64, random: &mut ChaCha8Rng) -> f64 {
     loop {
         let [x, y] = [(); 2].map(|()| -(1.0 - random.random::<f64>()).ln() / alpha);
@@ -347,7 +347,7 @@ fn kennedy_pendleton(alpha: f64, random: &mut ChaCha8Rng) -> f64 {
     }
 }
 
-/// The same where the density is nearly flat.
+/// Draws a number with the same density by rejection, for a nearly flat density.
 fn by_rejection(alpha: f64, random: &mut ChaCha8Rng) -> f64 {
     loop {
         let a = random.random_range(-1.0..1.0f64);
@@ -368,7 +368,7 @@ mod tests {
         generate(&rt, Geometry::new(extents)?, options, &Silent)
     }
 
-    /// Moments of the density, against sums over a fine grid.
+    /// The moments of the density are compared with sums over a fine grid.
     #[test]
     fn both_ways_draw_from_the_same_density() {
         let mut random = ChaCha8Rng::seed_from_u64(3);

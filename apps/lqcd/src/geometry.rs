@@ -8,18 +8,18 @@ use crate::error::Error;
 
 /// Number of directions: x, y, z, t.
 pub const DIRECTIONS: usize = 4;
-/// The direction of time.
+/// Index of the time direction.
 pub const T: usize = 3;
 
-/// Colours of a quark.
+/// Number of colours of a quark.
 pub const COLOURS: usize = 3;
 
-/// Bytes that a slab has to bring to a task: a task should take much longer than starting it.
+/// Minimum bytes of a slab, so that a task takes much longer than its overhead.
 const LEAST_BYTES: usize = 3 << 18;
 /// Bytes of the operator for each site of one parity: 16 links in float64.
 const BYTES_PER_SITE: usize = 16 * COLOURS * COLOURS * 16;
 
-/// Whether `x + y + z + t` of a site is even or odd.
+/// Parity of a site: whether `x + y + z + t` is even or odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parity {
     /// Even.
@@ -29,26 +29,26 @@ pub enum Parity {
 }
 
 impl Parity {
-    /// Both, in the order of sites.
+    /// Both parities, in the order of sites.
     pub const BOTH: [Parity; 2] = [Parity::Even, Parity::Odd];
 
-    /// The other one.
+    /// Returns the opposite parity.
     #[must_use]
     pub fn other(self) -> Parity {
         if self == Parity::Even { Parity::Odd } else { Parity::Even }
     }
 
-    /// That of a sum of coordinates.
+    /// Returns the parity of a sum of coordinates.
     pub fn of(sum: usize) -> Parity {
         Parity::BOTH[sum % 2]
     }
 }
 
-/// A lattice of even extents that are at least 4.
+/// A lattice with even extents of at least 4.
 ///
 /// Sites of even parity come first. Within a parity `t` varies most slowly, then `z`, `y`, and `x`
-/// fastest: each time slice is a contiguous range for each parity, and a site and its neighbour in
-/// time have the same place in their slices.
+/// fastest. Each time slice is a contiguous range for each parity, and a site and its neighbour in
+/// time have the same index in their slices.
 ///
 /// ```
 /// use zellige_lqcd::Geometry;
@@ -64,10 +64,11 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A lattice with these extents in x, y, z and t.
+    /// Makes a lattice with these extents in x, y, z and t.
     ///
     /// # Errors
-    /// [`Error::Parameter`] unless all are even and at least 4, and sites have 32-bit numbers.
+    /// [`Error::Parameter`] unless all extents are even and at least 4, and sites have 32-bit
+    /// numbers.
     pub fn new(extents: [usize; DIRECTIONS]) -> Result<Geometry, Error> {
         let named = || extents.map(|extent| extent.to_string()).join(" x ");
         if extents.iter().any(|&extent| extent < 4 || extent % 2 != 0) {
@@ -76,45 +77,45 @@ impl Geometry {
         }
         let sites = extents.iter().try_fold(1, |sites: usize, &extent| sites.checked_mul(extent));
         match sites {
-            // Twelve numbers for each site of a parity are counted in 32 bits, too.
+            // Twelve numbers for each site of a parity also have 32-bit indices.
             Some(sites) if sites <= 1 << 29 => Ok(Geometry { extents }),
             _ => Err(Error::parameter("lattice", format!("{} sites: 2^29 at most", named()))),
         }
     }
 
-    /// Extents in x, y, z and t.
+    /// Returns the extents in x, y, z and t.
     pub fn extents(&self) -> [usize; DIRECTIONS] {
         self.extents
     }
 
-    /// How many sites there are.
+    /// Returns the number of sites.
     pub fn sites(&self) -> usize {
         self.extents.iter().product()
     }
 
-    /// How many sites a parity has.
+    /// Returns the number of sites of a parity.
     pub fn half(&self) -> usize {
         self.sites() / 2
     }
 
-    /// How many sites of a parity a line in x has.
+    /// Returns the number of sites of a parity in a line along x.
     pub fn line(&self) -> usize {
         self.extents[0] / 2
     }
 
-    /// How many sites of a parity a time slice has.
+    /// Returns the number of sites of a parity in a time slice.
     pub fn slice(&self) -> usize {
         self.half() / self.extents[T]
     }
 
-    /// The site with these coordinates.
+    /// Returns the site with these coordinates.
     pub fn site(&self, [x, y, z, t]: [usize; DIRECTIONS]) -> u32 {
         let [nx, ny, nz, _] = self.extents;
         let odd = (x + y + z + t) % 2;
         (odd * self.half() + (((t * nz + z) * ny + y) * nx + x) / 2) as u32
     }
 
-    /// The coordinates of a site.
+    /// Returns the coordinates of a site.
     pub fn coordinates(&self, site: u32) -> [usize; DIRECTIONS] {
         let [nx, ny, nz, _] = self.extents;
         let (odd, within) = (site as usize / self.half(), site as usize % self.half());
@@ -124,12 +125,12 @@ impl Geometry {
         [x, y, z, t]
     }
 
-    /// The parity of a site.
+    /// Returns the parity of a site.
     pub fn parity(&self, site: u32) -> Parity {
         Parity::BOTH[site as usize / self.half()]
     }
 
-    /// The sites of a parity.
+    /// Returns the sites of a parity.
     pub fn sites_of(&self, parity: Parity) -> Range<u32> {
         let half = self.half() as u32;
         match parity {
@@ -138,7 +139,7 @@ impl Geometry {
         }
     }
 
-    /// The site that is so many hops away in a direction, around the lattice where it ends.
+    /// Returns the site that is `hops` hops away in a direction, with periodic boundaries.
     pub fn neighbour(&self, site: u32, direction: usize, hops: isize) -> u32 {
         let mut at = self.coordinates(site);
         let extent = self.extents[direction] as isize;
@@ -146,20 +147,20 @@ impl Geometry {
         self.site(at)
     }
 
-    /// How many time slices a slab has, but for the last.
+    /// Returns the number of time slices of a slab, except the last one.
     pub fn slab(&self) -> usize {
         LEAST_BYTES.div_ceil(self.slice() * BYTES_PER_SITE).min(self.extents[T])
     }
 
-    /// The time slices of each slab: what one task works on. They depend on the lattice alone, so
-    /// that sums have the same bits on any number of workers.
+    /// Returns the time slices of each slab, the unit of work of a task. They depend on the lattice
+    /// alone, so that sums have the same bits on any number of workers.
     pub fn slabs(&self) -> impl ExactSizeIterator<Item = Range<usize>> + use<> {
         let (slab, nt) = (self.slab(), self.extents[T]);
         (0..nt.div_ceil(slab)).map(move |i| i * slab..((i + 1) * slab).min(nt))
     }
 
-    /// The space of quark fields on the sites of one parity, a part for each slab. Unknown `3 s +
-    /// c` is colour `c` of the parity's site `s`.
+    /// Returns the space of quark fields on the sites of one parity, with a part for each slab.
+    /// Unknown `3 s + c` is colour `c` of the parity's site `s`.
     pub fn space(&self) -> Space {
         let starts: Vec<usize> = self.slabs().map(|slab| slab.start * self.slice() * COLOURS).collect();
         let space = Space::cut_at(&starts, self.half() * COLOURS).and_then(|space| space.grouped(COLOURS));
@@ -167,18 +168,18 @@ impl Geometry {
     }
 }
 
-/// The next site in each direction, forwards and backwards, for all sites: looking one up is
-/// cheaper than counting.
+/// Table of the next site in each direction, forwards and backwards. A lookup is faster than the
+/// computation.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
     sites: usize,
-    /// `[direction][site]`.
+    /// Next sites as `[direction][site]`.
     forward: Vec<u32>,
     backward: Vec<u32>,
 }
 
 impl Neighbours {
-    /// Those of a lattice.
+    /// Builds the table of a lattice.
     pub fn new(geometry: Geometry) -> Neighbours {
         let sites = geometry.sites();
         let towards = |hops| {
@@ -188,12 +189,12 @@ impl Neighbours {
         Neighbours { sites, forward: towards(1), backward: towards(-1) }
     }
 
-    /// One hop forwards.
+    /// Returns the next site forwards.
     pub fn forward(&self, site: u32, direction: usize) -> u32 {
         self.forward[direction * self.sites + site as usize]
     }
 
-    /// One hop backwards.
+    /// Returns the next site backwards.
     pub fn backward(&self, site: u32, direction: usize) -> u32 {
         self.backward[direction * self.sites + site as usize]
     }
@@ -219,7 +220,7 @@ mod tests {
                 assert_eq!(lattice.neighbour(third, direction, -3), site);
                 assert_eq!(lattice.neighbour(lattice.neighbour(next, direction, 1), direction, 1), third);
             }
-            // In time only the slice changes.
+            // A hop in time changes only the slice.
             let (half, slice) = (lattice.half(), lattice.slice());
             let later = lattice.neighbour(site, T, 1) as usize % half;
             assert_eq!(later % slice, site as usize % half % slice);

@@ -1,4 +1,4 @@
-//! Lattice QCD with staggered quarks: gauge fields and what is measured on them.
+//! Lattice QCD with staggered quarks: gauge fields and measurements on them.
 //!
 //! | module | what it is for |
 //! | --- | --- |

@@ -13,20 +13,21 @@ use crate::precision::{Compute, Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::C64;
 
-/// `4 m^2 - D D` on the sites of one parity: hermitian and positive definite, with no eigenvalue
-/// below `4 m^2`. It is `M^H M` of `M = 2 m + D`, which does not mix parities.
+/// The operator `4 m^2 - D D` on the sites of one parity: hermitian and positive definite, with no
+/// eigenvalue below `4 m^2`. It is `M^H M` for `M = 2 m + D`, which does not mix parities.
 #[derive(Debug)]
 pub struct Normal {
     mass: f64,
-    /// To the other parity, and back.
+    /// Operators to the other parity, and back.
     there: Dslash,
     back: Dslash,
-    /// What is between them, for each format of vectors.
+    /// Intermediate vectors, for each vector format.
     between: [Workspace<MultiVector<C64>>; SiteFormat::ALL.len()],
 }
 
 impl Normal {
-    /// For a mass, on the sites of a parity, with links and products as the precision says.
+    /// Builds the operator for a mass, on the sites of a parity. `precision` defines the storage of
+    /// the links and the arithmetic of the products.
     pub fn new(
         target: &impl Submit,
         smeared: &Smeared,
@@ -39,22 +40,22 @@ impl Normal {
         Normal { mass, there: to(parity.other()), back: to(parity), between: Default::default() }
     }
 
-    /// The mass term, `4 m^2`.
+    /// Returns the mass term, `4 m^2`.
     pub fn mass_term(mass: f64) -> f64 {
         4.0 * mass * mass
     }
 
-    /// The mass.
+    /// Returns the mass.
     pub fn mass(&self) -> f64 {
         self.mass
     }
 
-    /// The operator to the other parity.
+    /// Returns the operator to the other parity.
     pub fn there(&self) -> &Dslash {
         &self.there
     }
 
-    /// The operator from the other parity.
+    /// Returns the operator from the other parity.
     pub fn back(&self) -> &Dslash {
         &self.back
     }
@@ -70,7 +71,7 @@ impl Operator<C64> for Normal {
     }
 
     fn memory(&self) -> u64 {
-        // A complex number is two words.
+        // A complex number has two words.
         self.bytes() + self.domain().bytes(2)
     }
 
@@ -133,7 +134,7 @@ mod tests {
         Ok(y.column(rt, 0)?)
     }
 
-    /// A lattice of several slabs, of which the last is shorter.
+    /// Returns a lattice of several slabs, with a shorter last one.
     fn lattice() -> Geometry {
         Geometry::new([4, 6, 8, 14]).expect("a lattice")
     }
@@ -158,7 +159,7 @@ mod tests {
         Ok(())
     }
 
-    /// Site by site from the formula, without tables, slabs or folded links.
+    /// The reference is the formula evaluated site by site, without tables, slabs or folded links.
     #[test]
     fn d_is_what_the_formula_says() -> Result<(), Error> {
         let (rt, geometry) = (Runtime::builder().workers(2).build()?, lattice());
@@ -234,7 +235,7 @@ mod tests {
             assert!((dot(&y, &ax) - dot(&ay, &x)).norm() < 1e-9 * dot(&y, &ax).norm());
             let energy = dot(&x, &ax);
             assert!(energy.re >= 0.36 * dot(&x, &x).re && energy.im.abs() < 1e-9 * energy.re);
-            // Both columns at once.
+            // Both columns in one block.
             let both = MultiVector::from_columns(&rt, a.domain(), &[&x, &y]);
             let made = MultiVector::zeros(&rt, a.domain(), 2);
             let numbers = NumbersHandle::new(&rt, 2, 0);

@@ -1,26 +1,26 @@
-//! What is measured on gauge fields.
+//! Observables of gauge fields.
 
 use crate::gauge::Gauge;
 use crate::geometry::{DIRECTIONS, Neighbours, T};
 use crate::su3::{C64, mul, real_trace_adjoint, trace};
 
-/// Mean of `Re tr / 3` of the smallest loops; 1 for a field without any force.
+/// Mean of `Re tr / 3` of plaquettes; 1 for a field without any force.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plaquettes {
-    /// Of those between two directions of space.
+    /// Mean over plaquettes between two space directions.
     pub ss: f64,
-    /// Of those between a direction of space and time.
+    /// Mean over plaquettes between a space direction and time.
     pub st: f64,
 }
 
 impl Plaquettes {
-    /// The mean of all.
+    /// Returns the mean of all plaquettes.
     pub fn mean(self) -> f64 {
         0.5 * (self.ss + self.st)
     }
 }
 
-/// The plaquettes of a field.
+/// Computes the plaquettes of a field.
 pub fn plaquettes(u: &Gauge) -> Plaquettes {
     let (geometry, next) = (u.geometry(), Neighbours::new(u.geometry()));
     let (mut ss, mut st) = (0.0, 0.0);
@@ -35,18 +35,18 @@ pub fn plaquettes(u: &Gauge) -> Plaquettes {
             *if nu == T { &mut st } else { &mut ss } += sum;
         }
     }
-    // Three planes of each kind, three colours.
+    // There are three planes of each kind, and three colours.
     let count = (9 * geometry.sites()) as f64;
     Plaquettes { ss: ss / count, st: st / count }
 }
 
-/// Mean of `Re tr / 3` of all links: it depends on the gauge, and tells one file from another.
+/// Returns the mean of `Re tr / 3` of all links. It is gauge-dependent, and distinguishes files.
 pub fn link_trace(u: &Gauge) -> f64 {
     let sum: f64 = u.links().iter().map(|link| trace(link).re).sum();
     sum / (3 * u.links().len()) as f64
 }
 
-/// Mean over space of `tr / 3` of the product of links around the lattice in time.
+/// Returns the mean over space of `tr / 3` of the product of links around the lattice in time.
 pub fn polyakov_loop(u: &Gauge) -> C64 {
     let [nx, ny, nz, nt] = u.geometry().extents();
     let mut sum = C64::default();

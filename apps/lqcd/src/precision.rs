@@ -1,4 +1,4 @@
-//! How links and quark fields are stored, and what is computed with.
+//! Storage formats of links and quark fields, and the arithmetic of products.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use zellige_krylov::Storage;
 use crate::geometry::COLOURS;
 use crate::su3::C64;
 
-/// What products are made in.
+/// Number format of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compute {
     /// Float32.
@@ -23,13 +23,13 @@ pub enum Compute {
 }
 
 impl Compute {
-    /// Its name.
+    /// Returns the name of the format.
     pub const fn name(self) -> &'static str {
         if self as u8 == Compute::Single as u8 { "fp32" } else { "fp64" }
     }
 }
 
-/// Formats of links and quark fields, and what is computed with: `fixed16/int20/fp32`, or a name.
+/// Formats of links, quark fields and products: `fixed16/int20/fp32`, or a name.
 ///
 /// | name | links | quarks | products |
 /// | --- | --- | --- | --- |
@@ -40,24 +40,24 @@ impl Compute {
 /// | `int30` | `fixed32` | `int30` | `fp64` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Precision {
-    /// How links are stored.
+    /// Storage format of links.
     pub gauge: MatrixFormat,
-    /// How quark fields are stored.
+    /// Storage format of quark fields.
     pub fermion: SiteFormat,
-    /// What is computed with.
+    /// Number format of products.
     pub compute: Compute,
 }
 
 impl Precision {
-    /// Float64.
+    /// Float64 for links, quark fields and products.
     pub const DOUBLE: Precision = Precision::new(MatrixNumber::Fp64, SiteFormat::Fp64, Compute::Double);
-    /// Float32.
+    /// Float32 for links, quark fields and products.
     pub const SINGLE: Precision = Precision::new(MatrixNumber::Fp32, SiteFormat::Fp32, Compute::Single);
-    /// 16-bit integers.
+    /// Integers of 16 bits for links and quark fields.
     pub const HALF: Precision = Precision::new(MatrixNumber::Fixed16, SiteFormat::Half, Compute::Single);
-    /// 20-bit integers and links of 16 bits.
+    /// Quark fields of 20-bit integers and links of 16 bits.
     pub const INT20: Precision = Precision::new(MatrixNumber::Fixed16, SiteFormat::Int20, Compute::Single);
-    /// 30-bit integers and links of 32 bits.
+    /// Quark fields of 30-bit integers and links of 32 bits.
     pub const INT30: Precision = Precision::new(MatrixNumber::Fixed32, SiteFormat::Int30, Compute::Double);
 
     const NAMED: [(&'static str, Precision); 5] = [
@@ -68,7 +68,7 @@ impl Precision {
         ("int30", Precision::INT30),
     ];
 
-    /// Whether GPUs have kernels for it: for links with all their numbers.
+    /// Returns whether GPUs have kernels for it, which need uncompressed links.
     pub fn has_gpu_kernels(&self) -> bool {
         self.gauge == MatrixFormat::full(self.gauge.number)
     }
@@ -109,8 +109,8 @@ impl FromStr for Precision {
     }
 }
 
-/// Quark fields of some columns as records, one for each site and column: `[site][column]`. In
-/// float64 they are [`Plain`](zellige_krylov::Plain).
+/// Storage of quark fields as records, one for each site and column: `[site][column]`. In float64
+/// they are [`Plain`](zellige_krylov::Plain).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sites {
     format: SiteFormat,
@@ -118,20 +118,20 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Fields of so many columns in a format.
+    /// Makes the storage for `columns` columns in a format.
     pub fn new(format: SiteFormat, columns: usize) -> Sites {
         Sites { format, columns }
     }
 
-    /// The format of a storage that is one of these, or plain.
+    /// Returns the format of a storage that is of this type, or plain.
     pub(crate) fn format_of(storage: &dyn Storage<C64>) -> Option<SiteFormat> {
         if storage.is_plain() { Some(SiteFormat::Fp64) } else { storage.name().parse().ok() }
     }
 
-    /// Sites that are decoded at a time.
+    /// Number of sites that are decoded at a time.
     const AT_ONCE: usize = 64;
 
-    /// Goes through some numbers: ranges of sites, and the numbers that are theirs.
+    /// Iterates over blocks of sites, with the range of their numbers.
     fn each(&self, first: usize, count: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<> {
         let width = COLOURS * self.columns;
         let (begin, end) = (first / width, (first + count) / width);
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// From any row that begins a group, and for several columns.
+    /// Numbers are restored for any start row of a group, and for several columns.
     #[test]
     fn numbers_come_back() {
         for format in SiteFormat::ALL {

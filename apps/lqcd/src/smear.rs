@@ -1,9 +1,9 @@
 //! Smeared links of improved staggered actions.
 //!
 //! A smeared link is a sum of paths between two neighbouring sites. `S_nu(Y)` is the sum of the two
-//! staples around `Y` in direction `nu`; paths of three, five and seven links are `S_nu(U)`,
+//! staples around `Y` in direction `nu`. Paths of three, five and seven links are `S_nu(U)`,
 //! `S_nu(S_rho(U))` and `S_nu(S_rho(S_sigma(U)))` over different directions. The Lepage path goes
-//! two steps aside. Neither phases nor boundary conditions are in these links.
+//! two steps aside. These links contain neither phases nor boundary conditions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,19 +17,19 @@ use crate::geometry::{DIRECTIONS, Neighbours};
 use crate::su3::{Matrix, add, adjoint_mul, mul, mul_adjoint, scale};
 use crate::unitarise::unitarise;
 
-/// An action: how quarks move between sites.
+/// An action of quarks: the links in their hopping terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
-    /// One link, as it is.
+    /// The unsmeared link.
     Naive,
     /// Asqtad, with the tadpole factor `u0`.
     Asqtad {
-        /// The mean link.
+        /// Mean link.
         u0: f64,
     },
     /// Highly improved: smeared, projected to U(3), smeared again.
     Hisq {
-        /// The correction of the three-link term for heavy quarks.
+        /// Correction of the three-link term for heavy quarks.
         epsilon: f64,
     },
 }
@@ -73,7 +73,7 @@ impl FromStr for Action {
     }
 }
 
-/// What paths of each kind are multiplied by.
+/// Coefficients of paths of each kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Paths {
     one: f64,
@@ -86,23 +86,23 @@ struct Paths {
 const FAT7: Paths =
     Paths { one: 1.0 / 8.0, three: 1.0 / 16.0, five: 1.0 / 64.0, seven: 1.0 / 384.0, lepage: 0.0 };
 
-/// The links of an action.
+/// Links of an action.
 #[derive(Clone, Debug)]
 pub struct Smeared {
-    /// Of one hop.
+    /// One-hop links.
     pub fat: Gauge,
-    /// Of three hops in one direction; none in the naive action.
+    /// Three-hop links in one direction; `None` in the naive action.
     pub long: Option<Gauge>,
-    /// The field between the two levels of HISQ.
+    /// Field between the two levels of HISQ.
     pub unitarised: Option<Gauge>,
-    /// Links that were projected to U(3) by singular values.
+    /// Number of links that were projected to U(3) by singular values.
     pub by_svd: usize,
 }
 
-/// The links of an action.
+/// Computes the links of an action.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a link that has no nearest unitary matrix; those of tasks.
+/// [`Error::Parameter`] for a link without a nearest unitary matrix; the errors of tasks.
 pub fn smear(rt: &Runtime, u: &Gauge, action: Action) -> Result<Smeared, Error> {
     match action {
         Action::Naive => Ok(Smeared { fat: u.clone(), long: None, unitarised: None, by_svd: 0 }),
@@ -130,7 +130,7 @@ pub fn smear(rt: &Runtime, u: &Gauge, action: Action) -> Result<Smeared, Error> 
     }
 }
 
-/// Each link's nearest unitary matrix, and how many were made from singular values.
+/// Returns each link's nearest unitary matrix, and the number of those from singular values.
 fn projected(v: &Gauge) -> Result<(Gauge, usize), Error> {
     let (mut by_svd, mut failed) = (0, None);
     let w = Gauge::from_fn(v.geometry(), |site, mu| match unitarise(v.link(site, mu)) {
@@ -154,7 +154,7 @@ fn projected(v: &Gauge) -> Result<(Gauge, usize), Error> {
     }
 }
 
-/// Three links in a row, times a factor.
+/// Returns products of three consecutive links, times a factor.
 fn long_links(u: &Gauge, factor: f64) -> Gauge {
     let next = Neighbours::new(u.geometry());
     Gauge::from_fn(u.geometry(), |site, mu| {
@@ -164,7 +164,7 @@ fn long_links(u: &Gauge, factor: f64) -> Gauge {
     })
 }
 
-/// Sums of paths, a task for each direction.
+/// Computes the sums of paths, with a task for each direction.
 fn fat_links(rt: &Runtime, u: &Arc<Gauge>, paths: Paths) -> Result<Gauge, Error> {
     let next = Arc::new(Neighbours::new(u.geometry()));
     let mut made = Vec::new();
@@ -193,20 +193,20 @@ impl Staples<'_> {
         0..self.u.geometry().sites() as u32
     }
 
-    /// `U_nu(x) Y(x + nu) U_nu(x + mu)^H`
+    /// Returns `U_nu(x) Y(x + nu) U_nu(x + mu)^H`.
     fn up(&self, nu: usize, y: &[Matrix], x: u32) -> Matrix {
         let (above, beside) = (self.next.forward(x, nu), self.next.forward(x, self.mu));
         mul_adjoint(&mul(self.u.link(x, nu), &y[above as usize]), self.u.link(beside, nu))
     }
 
-    /// `U_nu(x - nu)^H Y(x - nu) U_nu(x - nu + mu)`
+    /// Returns `U_nu(x - nu)^H Y(x - nu) U_nu(x - nu + mu)`.
     fn down(&self, nu: usize, y: &[Matrix], x: u32) -> Matrix {
         let below = self.next.backward(x, nu);
         let beside = self.next.forward(below, self.mu);
         mul(&adjoint_mul(self.u.link(below, nu), &y[below as usize]), self.u.link(beside, nu))
     }
 
-    /// `S_nu(Y)`.
+    /// Returns `S_nu(Y)`.
     fn both(&self, nu: usize, y: &[Matrix]) -> Vec<Matrix> {
         self.sites().map(|x| add(&self.up(nu, y, x), &self.down(nu, y, x))).collect()
     }
@@ -215,7 +215,8 @@ impl Staples<'_> {
         let u = self.u.of_direction(self.mu);
         let aside: Vec<usize> = (0..DIRECTIONS).filter(|&nu| nu != self.mu).collect();
         let once: Vec<Vec<Matrix>> = aside.iter().map(|&sigma| self.both(sigma, u)).collect();
-        // Staples are linear: those of longer paths are made around the sum of what is inside them.
+        // Staples are linear, so those of longer paths are computed around the sum of the inner
+        // ones.
         let sum = |a: f64, x: &[Matrix], b: f64, y: &[Matrix]| -> Vec<Matrix> {
             x.iter().zip(y).map(|(x, y)| add(&scale(a, x), &scale(b, y))).collect()
         };
@@ -252,7 +253,7 @@ mod tests {
     use crate::su3::tests::distance;
     use crate::testing::{random_gauge, random_matrices};
 
-    /// Coefficients of all paths add up to 1 at the first level of HISQ, and to 9/8 with a long
+    /// The coefficients of all paths add up to 1 at the first level of HISQ, and to 9/8 with a long
     /// link of -1/24.
     #[test]
     fn without_a_force_links_are_sums_of_coefficients() -> Result<(), Error> {

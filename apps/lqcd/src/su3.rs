@@ -1,19 +1,19 @@
-//! Matrices and vectors of colour.
+//! Matrices and vectors in colour space.
 
 use num_complex::Complex;
 
 use crate::geometry::COLOURS;
 
-/// A complex number.
+/// A complex number in float64.
 pub type C64 = Complex<f64>;
 
-/// A 3 x 3 matrix of colours: `[row][column]`.
+/// A 3 x 3 colour matrix: `[row][column]`.
 pub type Matrix = [[C64; COLOURS]; COLOURS];
 
-/// A vector of colours.
+/// A colour vector.
 pub type Vector = [C64; COLOURS];
 
-/// Zero.
+/// The zero matrix.
 pub const ZERO: Matrix = [[C64::new(0.0, 0.0); COLOURS]; COLOURS];
 
 /// The unit matrix.
@@ -25,80 +25,80 @@ pub const ONE: Matrix = {
     one
 };
 
-/// The matrix with these elements.
+/// Returns the matrix with these entries.
 fn from_fn(element: impl Fn(usize, usize) -> C64) -> Matrix {
     std::array::from_fn(|i| std::array::from_fn(|j| element(i, j)))
 }
 
-/// `a b`.
+/// Computes `a b`.
 pub fn mul(a: &Matrix, b: &Matrix) -> Matrix {
     from_fn(|i, j| a[i][0] * b[0][j] + a[i][1] * b[1][j] + a[i][2] * b[2][j])
 }
 
-/// `a b^H`.
+/// Computes `a b^H`.
 pub fn mul_adjoint(a: &Matrix, b: &Matrix) -> Matrix {
     from_fn(|i, j| a[i][0] * b[j][0].conj() + a[i][1] * b[j][1].conj() + a[i][2] * b[j][2].conj())
 }
 
-/// `a^H b`.
+/// Computes `a^H b`.
 pub fn adjoint_mul(a: &Matrix, b: &Matrix) -> Matrix {
     from_fn(|i, j| a[0][i].conj() * b[0][j] + a[1][i].conj() * b[1][j] + a[2][i].conj() * b[2][j])
 }
 
-/// `a^H`.
+/// Computes `a^H`.
 pub fn adjoint(a: &Matrix) -> Matrix {
     from_fn(|i, j| a[j][i].conj())
 }
 
-/// `a + b`.
+/// Computes `a + b`.
 pub fn add(a: &Matrix, b: &Matrix) -> Matrix {
     from_fn(|i, j| a[i][j] + b[i][j])
 }
 
-/// `factor a`.
+/// Computes `factor a`.
 pub fn scale(factor: f64, a: &Matrix) -> Matrix {
     from_fn(|i, j| a[i][j] * factor)
 }
 
-/// `a v`.
+/// Computes `a v`.
 pub fn apply(a: &Matrix, v: &Vector) -> Vector {
     std::array::from_fn(|i| a[i][0] * v[0] + a[i][1] * v[1] + a[i][2] * v[2])
 }
 
-/// The trace.
+/// Returns the trace.
 pub fn trace(a: &Matrix) -> C64 {
     a[0][0] + a[1][1] + a[2][2]
 }
 
-/// The real part of the trace of `a b^H`.
+/// Returns the real part of the trace of `a b^H`.
 pub fn real_trace_adjoint(a: &Matrix, b: &Matrix) -> f64 {
     let row =
         |i: usize| -> f64 { (0..COLOURS).map(|j| a[i][j].re * b[i][j].re + a[i][j].im * b[i][j].im).sum() };
     row(0) + row(1) + row(2)
 }
 
-/// The determinant.
+/// Returns the determinant.
 pub fn determinant(a: &Matrix) -> C64 {
     let minor = |i: usize, j: usize| a[1][i] * a[2][j] - a[1][j] * a[2][i];
     a[0][0] * minor(1, 2) - a[0][1] * minor(0, 2) + a[0][2] * minor(0, 1)
 }
 
-/// The sum of the squares of all elements.
+/// Returns the sum of the squares of all entries.
 pub fn norm_sqr(a: &Matrix) -> f64 {
     a.iter().flatten().map(C64::norm_sqr).sum()
 }
 
-/// The inverse; elements are not finite where there is none.
+/// Returns the inverse; entries are non-finite if there is none.
 pub fn inverse(a: &Matrix) -> Matrix {
     let determinant = determinant(a);
-    // Indices that go around spare the signs of cofactors.
+    // Cyclic indices avoid the signs of cofactors.
     from_fn(|i, j| {
         let (r, s, c, d) = ((j + 1) % 3, (j + 2) % 3, (i + 1) % 3, (i + 2) % 3);
         (a[r][c] * a[s][d] - a[r][d] * a[s][c]) / determinant
     })
 }
 
-/// The third row of a matrix in SU(3) with these two rows.
+/// Returns the third row of a matrix in SU(3) with these two rows.
 pub fn third_row(a: &Vector, b: &Vector) -> Vector {
     std::array::from_fn(|i| {
         let (j, k) = ((i + 1) % 3, (i + 2) % 3);
@@ -106,7 +106,8 @@ pub fn third_row(a: &Vector, b: &Vector) -> Vector {
     })
 }
 
-/// The matrix in SU(3) that has the direction of its first row, and the plane of its first two.
+/// Returns the matrix in SU(3) with the direction of the first row, and the plane of the first two
+/// rows.
 pub fn reunitarise(a: &Matrix) -> Matrix {
     let unit = |v: &Vector| {
         let norm = v.iter().map(C64::norm_sqr).sum::<f64>().sqrt();
@@ -118,22 +119,22 @@ pub fn reunitarise(a: &Matrix) -> Matrix {
     [first, second, third_row(&first, &second)]
 }
 
-/// How far from SU(3) it is: the largest element of `a a^H - 1`, and of `det a - 1`. Not a number
-/// where an element is none.
+/// Returns the deviation from SU(3): the largest entry of `a a^H - 1`, and of `det a - 1`. It is
+/// NaN if an entry is NaN.
 pub fn deviation(a: &Matrix) -> f64 {
     let product = mul_adjoint(a, a);
     let mut worst = (determinant(a) - 1.0).norm();
     for i in 0..COLOURS {
         for j in 0..COLOURS {
             let off = (product[i][j] - ONE[i][j]).norm();
-            // NaN stays.
+            // A NaN propagates.
             worst = if off <= worst { worst } else { off + worst * 0.0 };
         }
     }
     worst
 }
 
-/// A matrix in SU(3) made of 18 numbers that are not all zero.
+/// Makes a matrix in SU(3) from 18 numbers that are not all zero.
 pub fn from_numbers(mut next: impl FnMut() -> f64) -> Matrix {
     let mut a = ZERO;
     for element in a.iter_mut().flatten() {
@@ -148,7 +149,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use zellige_test_scale::cases;
 
-    /// Any matrix with elements in [-1, 1].
+    /// Generates any matrix with entries in [-1, 1].
     pub(crate) fn any() -> impl Strategy<Value = Matrix> {
         proptest::collection::vec(-1.0..1.0, 18).prop_map(|numbers| {
             let mut numbers = numbers.into_iter();
@@ -159,7 +160,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// How far apart two matrices are.
+    /// Returns the distance of two matrices.
     pub(crate) fn distance(a: &Matrix, b: &Matrix) -> f64 {
         norm_sqr(&add(a, &scale(-1.0, b))).sqrt()
     }

@@ -7,13 +7,13 @@ use crate::gauge::Gauge;
 use crate::geometry::Geometry;
 use crate::su3::{Matrix, from_numbers};
 
-/// So many matrices in SU(3).
+/// Returns `count` random matrices in SU(3).
 pub(crate) fn random_matrices(count: usize, seed: u64) -> Vec<Matrix> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     (0..count).map(|_| from_numbers(|| random.random_range(-1.0..1.0))).collect()
 }
 
-/// A gauge field of random matrices.
+/// Returns a gauge field of random matrices.
 pub(crate) fn random_gauge(geometry: Geometry, seed: u64) -> Gauge {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     Gauge::from_fn(geometry, |_, _| from_numbers(|| random.random_range(-1.0..1.0)))

@@ -4,28 +4,28 @@ use crate::su3::{
     C64, Matrix, ONE, add, adjoint, determinant, inverse, mul_adjoint, norm_sqr, scale, third_row,
 };
 
-/// Below this share of the determinant that equal singular values would have, singular values are
-/// computed: they are too different for an iteration that inverts.
+/// Threshold for singular values, relative to the determinant with equal singular values. Below it
+/// they are too different for an iteration with inverses.
 const SMALL: f64 = 1e-5;
-/// Steps of the iteration; it converges quadratically.
+/// Maximum number of steps of the iteration, which converges quadratically.
 const MOST_STEPS: usize = 30;
-/// A singular value below this share of the largest one is zero.
+/// Singular values below this fraction of the largest one count as zero.
 const RANK: f64 = 1e-13;
 
-/// The unitary factor of a polar decomposition.
+/// Unitary factor of a polar decomposition.
 #[derive(Clone, Copy, Debug)]
 pub struct Unitary {
-    /// `W = V (V^H V)^(-1/2)`.
+    /// Unitary factor `W = V (V^H V)^(-1/2)`.
     pub matrix: Matrix,
-    /// Whether it was made from singular values.
+    /// Whether it was computed from singular values.
     pub by_svd: bool,
 }
 
-/// The matrix in U(3) that is nearest to `v`; none where `v` has rank 1 or less, or elements that
-/// are not finite.
+/// Returns the matrix in U(3) that is nearest to `v`; `None` if `v` has rank 1 or less, or
+/// non-finite entries.
 ///
-/// Newton's iteration `W <- (W + W^-H) / 2`; for matrices that are nearly singular, singular
-/// values.
+/// It uses Newton's iteration `W <- (W + W^-H) / 2`, and singular values for matrices that are
+/// nearly singular.
 pub fn unitarise(v: &Matrix) -> Option<Unitary> {
     let size = (norm_sqr(v) / 3.0).sqrt();
     if !size.is_finite() || size == 0.0 {
@@ -51,10 +51,10 @@ pub fn unitarise(v: &Matrix) -> Option<Unitary> {
     by_svd(v).map(|matrix| Unitary { matrix, by_svd: true })
 }
 
-/// `P Q^H` of `V = P S Q^H`, by rotations that make columns orthogonal (one-sided Jacobi), which
-/// keeps small singular values accurate.
+/// Computes `P Q^H` of `V = P S Q^H`, by rotations that make columns orthogonal (one-sided Jacobi).
+/// The method keeps small singular values accurate.
 fn by_svd(v: &Matrix) -> Option<Matrix> {
-    // Rows are easier to rotate: those of V^H are columns of V.
+    // Rows are easier to rotate; those of V^H are columns of V.
     let (mut a, mut q) = (adjoint(v), ONE);
     let dot = |x: &[C64; 3], y: &[C64; 3]| x.iter().zip(y).map(|(x, y)| x * y.conj()).sum::<C64>();
     for _ in 0..MOST_STEPS {
@@ -80,7 +80,7 @@ fn by_svd(v: &Matrix) -> Option<Matrix> {
             break;
         }
     }
-    // Rows of `a` are s_i p_i^H, rows of `q` are q_i^H: W = sum p_i q_i^H.
+    // The rows of `a` are s_i p_i^H, and those of `q` are q_i^H: W = sum p_i q_i^H.
     let sizes = a.map(|row| dot(&row, &row).re.sqrt());
     let mut order = [0, 1, 2];
     order.sort_by(|&i, &j| sizes[j].total_cmp(&sizes[i]));
@@ -116,7 +116,7 @@ mod tests {
             prop_assume!(determinant(&v).norm() > 1e-3);
             let w = unitarise(&v).expect("a matrix of full rank").matrix;
             prop_assert!(distance(&mul_adjoint(&w, &w), &ONE) < 1e-13);
-            // W^H V is hermitian, and positive.
+            // The product W^H V is hermitian and positive.
             let h = adjoint_mul(&w, &v);
             prop_assert!(distance(&h, &adjoint(&h)) < 1e-12);
             let other = by_svd(&v).expect("a matrix of full rank");
@@ -135,7 +135,7 @@ mod tests {
             let w = unitarise(&v).expect("rank 2 or 3");
             assert!(w.by_svd && distance(&mul_adjoint(&w.matrix, &w.matrix), &ONE) < 1e-13);
             let off = distance(&w.matrix, &mul(&p, &q));
-            // Without a third singular value any phase of the third vector is as near.
+            // Without a third singular value, all phases of the third vector are equally near.
             assert!(off < 1e-16 / last.max(1e-16) * 10.0 + 1e-13 || last == 0.0, "{last}: {off:e}");
         }
         let mut v = ZERO;

@@ -6,10 +6,10 @@ use zellige_dense::{self as dense, GemmPrecision, NotPositiveDefinite, Rule};
 
 use crate::{error, on_runtime};
 
-/// Rows of a tile where nobody says how many.
+/// Default number of rows of a tile.
 const TILE: usize = 256;
 
-/// A matrix and its factor.
+/// A matrix and its Cholesky factor.
 #[pyclass(frozen)]
 pub struct Cholesky {
     #[pyo3(get)]
@@ -17,14 +17,14 @@ pub struct Cholesky {
     factor: dense::Cholesky<'static>,
 }
 
-/// The columns of an array, one after the other.
+/// Returns the columns of an array, concatenated.
 fn columns(array: &PyReadonlyArray2<'_, f64>) -> Vec<f64> {
     let array = array.as_array();
     array.columns().into_iter().flat_map(|column| column.to_vec()).collect()
 }
 
-/// Where positive definiteness was lost, with advice that can be followed: no product comes before
-/// the first tile.
+/// Describes the position at which positive definiteness was lost, with suitable advice. No product
+/// precedes the first tile.
 fn lost(lost: &NotPositiveDefinite, rule: &Rule) -> String {
     let is_of = |precision| *rule == Rule::uniform(precision);
     if lost.tile > 0 && !is_of(GemmPrecision::Sp) && !is_of(GemmPrecision::Dp) {
@@ -65,13 +65,13 @@ impl Cholesky {
         Ok(Cholesky { tile, factor })
     }
 
-    /// The share of tile products in each precision.
+    /// Returns the share of tile products in each precision.
     #[getter]
     fn shares(&self) -> Vec<(&'static str, f64)> {
         self.factor.shares().iter().map(|(precision, share)| (precision.name(), *share)).collect()
     }
 
-    /// As accurate as the factor.
+    /// Solves with the accuracy of the factor.
     fn solve<'py>(
         &self,
         py: Python<'py>,
@@ -82,7 +82,8 @@ impl Cholesky {
         self.array(py, count, x)
     }
 
-    /// Refined in float64: `x`, the largest relative residual of a column, and the steps.
+    /// Solves with refinement in float64. Returns `x`, the largest relative residual of a column,
+    /// and the number of steps.
     fn refine<'py>(
         &self,
         py: Python<'py>,
@@ -96,7 +97,7 @@ impl Cholesky {
 }
 
 impl Cholesky {
-    /// Solutions, column by column, as columns.
+    /// Returns an array whose columns are the solutions, from concatenated columns.
     fn array<'py>(&self, py: Python<'py>, count: usize, x: Vec<f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let n = self.factor.n();
         let by_rows = (0..n * count).map(|at| x[at / count + at % count * n]).collect();

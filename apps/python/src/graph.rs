@@ -1,4 +1,4 @@
-//! Task graphs of Python callables on Python objects, numpy arrays above all.
+//! Task graphs of Python callables on Python objects, in particular numpy arrays.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use zellige_runtime::{self as runtime, Bindings, Data, Meta, Submit, reads, upda
 
 use crate::interrupt::detached;
 
-/// What a handle holds: any object.
+/// Value of a handle: any Python object.
 pub struct Value {
     object: Py<PyAny>,
     bytes: usize,
@@ -41,12 +41,12 @@ impl Data for Value {
     }
 }
 
-/// The memory of an array, for as long as a task may use it: every view that a body makes names it
-/// as its base.
+/// Memory of an array, lent to a task while it runs. Every view that a body makes has it as its
+/// base.
 #[pyclass(frozen)]
 struct Lent {
     interface: Py<PyDict>,
-    /// Keeps the memory.
+    /// Reference that keeps the memory alive.
     _array: Py<PyAny>,
 }
 
@@ -58,11 +58,11 @@ impl Lent {
     }
 }
 
-/// Whether nothing that a function does can change a value: numbers, texts, and tuples of them. It
-/// could only bind its own name to another one.
+/// Returns whether no function can change a value: numbers, texts, and tuples of them. A function
+/// could only bind its own name to another object.
 fn is_fixed(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if let Ok(tuple) = value.cast::<PyTuple>() {
-        // One of arrays has something that can be changed.
+        // A tuple with an array contains something that can change.
         for each in tuple {
             if !is_fixed(&each)? {
                 return Ok(false);
@@ -88,13 +88,13 @@ fn is_fixed(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(value.is_instance(&numpy.getattr("generic")?)? && !value.is_instance(&numpy.getattr("void")?)?)
 }
 
-/// What a body gets of one operand, and what tells whether it has kept it.
+/// Argument of a body for one operand, with the lent memory, to detect that the body has kept it.
 struct Argument<'py> {
     object: Bound<'py, PyAny>,
     lent: Option<Bound<'py, Lent>>,
 }
 
-/// An array is lent, read-only to who reads it; anything else is given as it is.
+/// Lends an array, read-only for reading; any other object is passed as it is.
 fn lend<'py>(py: Python<'py>, value: &Value, writable: bool) -> PyResult<Argument<'py>> {
     let object = value.object.bind(py);
     let numpy = py.import("numpy")?;
@@ -120,12 +120,12 @@ fn lend<'py>(py: Python<'py>, value: &Value, writable: bool) -> PyResult<Argumen
     Ok(Argument { object: numpy.call_method1("asarray", (&lent,))?, lent: Some(lent) })
 }
 
-/// The name of a value's type.
+/// Returns the name of a value's type.
 fn kind(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.get_type().name()?.to_string())
 }
 
-/// How an operand is passed to the body.
+/// Form in which an operand is passed to the body.
 #[derive(Clone, Copy)]
 enum Shape {
     One,
@@ -139,7 +139,7 @@ enum Mode {
     Write,
 }
 
-/// The next values of a list of operands: one, or a Python list of several.
+/// Returns the next argument of a body: one value, or a Python list of several.
 fn next<'py>(
     py: Python<'py>,
     shape: Shape,
@@ -160,11 +160,11 @@ fn next<'py>(
     }
 }
 
-/// Checks that nobody but this function has the memory that was lent.
+/// Checks that only this function still refers to the lent memory.
 fn given_back(py: Python<'_>, lent: Vec<Bound<'_, Lent>>) -> PyResult<()> {
     let count = py.import("sys")?.getattr("getrefcount")?;
     for lent in lent {
-        // This function's and the call's own.
+        // The references are that of this function and that of the call.
         if count.call1((&lent,))?.extract::<usize>()? > 2 {
             return Err(PyValueError::new_err(
                 "the function has kept an array of its operands (or a view of one): it may only be used until it returns; keep a copy",
@@ -174,9 +174,9 @@ fn given_back(py: Python<'_>, lent: Vec<Bound<'_, Lent>>) -> PyResult<()> {
     Ok(())
 }
 
-/// Refuses what a function returns that only updates: it would be lost, and who returns something
-/// means it to be kept. One of its arguments, as numpy's functions with `out=` return it, has been
-/// changed in place.
+/// Refuses the return value of a function that only updates, because it would be lost. An argument
+/// of the function is permitted, since numpy's functions with `out=` return it; it was changed in
+/// place.
 fn nothing_returned(result: &Bound<'_, PyAny>, updates: &[Bound<'_, PyAny>]) -> PyResult<()> {
     if result.is_none() || updates.iter().any(|argument| argument.is(result)) {
         return Ok(());
@@ -188,7 +188,7 @@ fn nothing_returned(result: &Bound<'_, PyAny>, updates: &[Bound<'_, PyAny>]) -> 
     )))
 }
 
-/// As many values as there are to write.
+/// Returns the values of a result, which must be as many as there are to write.
 fn exactly<'py>(result: &Bound<'py, PyAny>, count: usize, what: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let values = result.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     match values.len() == count {
@@ -200,8 +200,8 @@ fn exactly<'py>(result: &Bound<'py, PyAny>, count: usize, what: &str) -> PyResul
     }
 }
 
-/// Calls the function with views of what it reads and updates; what it returns is written, and
-/// nothing else than what is written may be returned.
+/// Calls the function with views of the operands that it reads and updates. Its return values are
+/// written; it must return nothing else.
 fn call<'v>(
     function: &Py<PyAny>,
     operands: &[(Mode, Shape)],
@@ -250,7 +250,8 @@ fn call<'v>(
     })
 }
 
-/// A runtime's error as an exception; where a Python function failed, its exception is the cause.
+/// Converts a runtime's error to an exception. If a Python function failed, its exception is the
+/// cause.
 fn raised(error: runtime::Error) -> PyErr {
     let raised = crate::error(&error);
     if let runtime::Error::Failed(failure) | runtime::Error::Poisoned { failure, .. } = &error
@@ -261,12 +262,12 @@ fn raised(error: runtime::Error) -> PyErr {
     raised
 }
 
-/// Owns workers, tasks and the order of their execution.
+/// Owner of workers, tasks and the order of their execution.
 #[pyclass(frozen)]
 pub struct Runtime(Arc<runtime::Runtime>);
 
 impl Drop for Runtime {
-    /// Workers that still run tasks need the interpreter's lock to end.
+    /// Releases the interpreter's lock, which workers need to end their tasks.
     fn drop(&mut self) {
         let last = Arc::clone(&self.0);
         Python::attach(|py| py.detach(|| drop(last.wait_all())));
@@ -333,7 +334,7 @@ impl Runtime {
         py.detach(record).map(Graph).map_err(raised)
     }
 
-    /// `bind`: names of recorded handles, and the ones to use in their place.
+    /// Replays a graph; `bind` has names of recorded handles, with the handles that replace them.
     fn replay(&self, py: Python<'_>, graph: &Graph, bind: Vec<(String, Py<Handle>)>) -> PyResult<Task> {
         let recorded = Bindings::recorded(&graph.0);
         let bindings = bind.iter().try_fold(recorded, |all, (name, handle)| all.and(name, &handle.get().0));
@@ -388,15 +389,15 @@ impl Runtime {
     }
 }
 
-/// One handle, or a list of them.
+/// One handle, or a list of handles.
 #[derive(FromPyObject)]
 enum Operand {
     One(Py<Handle>),
     List(Vec<Py<Handle>>),
 }
 
-/// A task that has not been submitted: the function, pairs of a mode (0 read, 1 update, 2 write)
-/// and a handle or a list of handles, the task's name, its priority.
+/// A task before its submission: the function, pairs of a mode (0 read, 1 update, 2 write) and a
+/// handle or a list of handles, the task's name, its priority.
 #[derive(FromPyObject)]
 struct Call(Py<PyAny>, Vec<(u8, Operand)>, String, i32);
 
@@ -426,7 +427,7 @@ impl Call {
     }
 }
 
-/// Tasks that were recorded.
+/// A recorded graph of tasks.
 #[pyclass(frozen)]
 pub struct Graph(runtime::Graph);
 
@@ -437,7 +438,7 @@ impl Graph {
     }
 }
 
-/// The runtime's name for one Python object.
+/// Handle of one Python object.
 #[pyclass(frozen)]
 pub struct Handle(runtime::Handle<Value>);
 

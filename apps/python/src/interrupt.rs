@@ -1,16 +1,17 @@
-//! Waiting without the interpreter's lock, and without missing Ctrl-C.
+//! Waiting without the interpreter's lock that still reacts to Ctrl-C.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// How often a wait looks for signals.
+/// Interval between checks for signals.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Runs `work` with the interpreter's lock released. On the interpreter's main thread, the only one
-/// that signals reach, it runs on a thread of its own, and Ctrl-C calls `cancel` until `work` ends,
-/// and is raised then. On other threads, workers of a runtime among them, it runs where it is.
+/// that receives signals, it runs on a separate thread. Ctrl-C then calls `cancel` until `work`
+/// ends, and is raised afterwards. On other threads, including workers of a runtime, it runs on the
+/// calling thread.
 pub fn detached<R: Send>(
     py: Python<'_>,
     cancel: impl Fn() + Send + Sync,
@@ -24,7 +25,7 @@ pub fn detached<R: Send>(
         std::thread::scope(|scope| {
             let (done, wait) = sync_channel(1);
             let worker = scope.spawn(move || {
-                // The other end is gone only where this thread panics.
+                // The receiver is gone only if its thread panics.
                 let _ = done.send(work());
             });
             let mut interrupted = None;
@@ -35,13 +36,13 @@ pub fn detached<R: Send>(
                         if interrupted.is_none() {
                             interrupted = Python::attach(|py| py.check_signals()).err();
                         }
-                        // Again and again: `work` may submit more.
+                        // The cancellation is repeated, because `work` may submit more tasks.
                         if interrupted.is_some() {
                             cancel();
                         }
                     }
                     Err(RecvTimeoutError::Disconnected) => {
-                        // Joined here, its panic is not one of the scope's.
+                        // Joining here keeps the panic from reaching the scope.
                         drop(worker.join());
                         return Err(crate::error(
                             "the calculation panicked; its message is on standard error",

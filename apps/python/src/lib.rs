@@ -1,4 +1,4 @@
-//! The compiled part of the Python package `zellige`; `python/zellige` has the part that users see.
+//! Compiled part of the Python package `zellige`; the public part is in `python/zellige`.
 
 mod dense;
 mod graph;
@@ -21,14 +21,14 @@ create_exception!(
     "What zellige could not do, in the words of the command and the libraries."
 );
 
-/// An error of one of the libraries.
+/// Converts an error of a library to an exception.
 fn error(error: impl std::fmt::Display) -> PyErr {
     Error::new_err(error.to_string())
 }
 
-/// Does `work` on the runtime of everything but Python's own task graphs: one worker per core, as
-/// long as the process lives. One call at a time, so that failed tasks of one are not taken for
-/// those of another. Ctrl-C calls `cancel`, and cancels its tasks.
+/// Runs `work` on the runtime of everything except Python's own task graphs: one worker per core,
+/// for the lifetime of the process. Calls are serialised, so that failed tasks of one are not
+/// attributed to another. Ctrl-C calls `cancel`, and cancels the tasks of the runtime.
 fn on_runtime<R: Send, E: std::fmt::Display + Send>(
     py: Python<'_>,
     cancel: impl Fn() + Send + Sync,
@@ -43,7 +43,7 @@ fn on_runtime<R: Send, E: std::fmt::Display + Send>(
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let result = work(rt);
         if result.is_err() {
-            // It has been told; the next call shall not hear of it.
+            // The error was already reported, so it is cleared before the next call.
             drop(rt.wait_all());
         }
         result

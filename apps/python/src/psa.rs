@@ -1,4 +1,4 @@
-//! Pulse shapes: where in a crystal events happened.
+//! Pulse-shape analysis: positions of events in a crystal.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use zellige_runtime::{Runtime, Submit, write};
 
 use crate::{error, on_runtime};
 
-/// What answers may be flagged with.
+/// Flags of answers.
 const FLAGS: [Flags; 7] = [
     Flags::CERTIFIED,
     Flags::FELL_BACK,
@@ -27,11 +27,10 @@ const FLAGS: [Flags; 7] = [
     Flags::SATURATED,
 ];
 
-/// Events of a crystal that are searched for at a time, so that they need not all be in memory
-/// twice.
+/// Maximum number of a crystal's events in flight, so that they need not all be in memory twice.
 const ON_THE_WAY: usize = 4096;
 
-/// How a segment is searched, as the options of `zellige psa run` say it.
+/// Search method for a segment, in the terms of the options of `zellige psa run`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Options {
@@ -63,7 +62,7 @@ impl Options {
     }
 }
 
-/// What is done with the events of a crystal, likewise.
+/// Treatment of the events of a crystal, in the terms of the options of `zellige psa run`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct EventOptions {
@@ -98,7 +97,8 @@ fn shape(what: &'static str, problem: String) -> PyErr {
     error(Error::Shape { what, problem })
 }
 
-/// Refuses numbers that are not finite; `each` numbers belong to one of what they are counted in.
+/// Refuses non-finite numbers. In the message, the index of a number is divided by `each` and has
+/// the name `unit`.
 fn finite(name: &'static str, numbers: &[f32], unit: &str, each: usize) -> PyResult<()> {
     match numbers.iter().position(|x| !x.is_finite()) {
         Some(at) => {
@@ -108,7 +108,7 @@ fn finite(name: &'static str, numbers: &[f32], unit: &str, each: usize) -> PyRes
     }
 }
 
-/// The positions (mm) of the points of a basis, one for each.
+/// Returns the positions (mm) of the points of a basis.
 fn positions(points: usize, array: &PyReadonlyArray2<'_, f32>) -> PyResult<Vec<[f32; 3]>> {
     if array.shape() != [points, 3] {
         let problem = format!("an array of shape {:?}; {points} points have ({points}, 3)", array.shape());
@@ -119,7 +119,7 @@ fn positions(points: usize, array: &PyReadonlyArray2<'_, f32>) -> PyResult<Vec<[
     Ok(numbers.as_chunks().0.to_vec())
 }
 
-/// Answers as arrays, one for each of their fields; `second` is -1 where there is no other point.
+/// Returns answers as arrays, one for each field; `second` is -1 if there is no other point.
 fn arrays<'py>(py: Python<'py>, found: &[Found]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let of = |value: fn(&Found) -> f64| PyArray1::from_iter(py, found.iter().map(value));
@@ -138,11 +138,11 @@ fn arrays<'py>(py: Python<'py>, found: &[Found]) -> PyResult<Bound<'py, PyDict>>
     Ok(dict)
 }
 
-/// The points of one segment, ready to be searched.
+/// Points of one segment, prepared for searches.
 #[pyclass(frozen)]
 pub struct Search {
     prepared: Arc<Prepared>,
-    /// Channels and samples.
+    /// Number of channels and of samples.
     shape: [usize; 2],
 }
 
@@ -197,7 +197,7 @@ impl Search {
     }
 }
 
-/// Answers for batches of events, each a task.
+/// Returns answers for batches of events, with a task for each batch.
 fn search(rt: &Runtime, prepared: &Arc<Prepared>, batches: Vec<Events>) -> Result<Vec<Found>, Error> {
     let submit = |events: Events| {
         let (prepared, answers) = (Arc::clone(prepared), rt.register_empty::<Vec<Found>>());
@@ -215,7 +215,7 @@ fn search(rt: &Runtime, prepared: &Arc<Prepared>, batches: Vec<Events>) -> Resul
     Ok(all)
 }
 
-/// The points of a crystal, by segments.
+/// Points of a crystal, by segments.
 #[pyclass(frozen)]
 pub struct Crystal {
     basis: Basis,
@@ -250,8 +250,8 @@ impl Crystal {
         let sampling = Sampling { samples, step: 1.0, before: 0 };
         let basis = Basis::new(sampling, positions, segments, values).map_err(error)?;
         let crystal = Crystal { basis, plan, rules };
-        // Bad rules and bases are refused here, not with the first events; this plan takes no time
-        // to prepare.
+        // Invalid rules and bases are refused here, not with the first events. The preparation of
+        // this plan takes no time.
         on_runtime(py, || (), |rt| crystal.flow(rt, &Plan::DEFAULT).map(drop))?;
         Ok(crystal)
     }

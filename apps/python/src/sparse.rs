@@ -10,7 +10,7 @@ use zellige_sparse::system::{Options, System};
 
 use crate::{error, on_runtime};
 
-/// How each right-hand side is solved for.
+/// Converts the options of a solve.
 fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
     let mut options = Options::default();
     let (mut tolerance, mut steps, mut seconds) = (1e-10, 10_000, None);
@@ -36,8 +36,8 @@ fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
     Ok(options)
 }
 
-/// Solves for every column of `b`: the answers as columns, and a dictionary for each of what it
-/// took.
+/// Solves for every column of `b`. The answers are columns of `x`; each result is a dictionary of
+/// statistics.
 #[pyfunction]
 pub fn solve<'py>(
     py: Python<'py>,

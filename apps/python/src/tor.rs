@@ -14,7 +14,7 @@ use zellige_tor::pipeline::{Error, Observer, Options, TileChoice, build, covaria
 
 use crate::{error, on_runtime};
 
-/// Says nothing, and ends where it was told to.
+/// Observer without output, which cancels on request.
 struct Quiet<'a>(&'a AtomicBool);
 
 impl Observer for Quiet<'_> {
@@ -24,7 +24,7 @@ impl Observer for Quiet<'_> {
         let text = text.to_owned();
         Python::attach(|py| {
             let warn = py.import("warnings").and_then(|warnings| warnings.call_method1("warn", (text,)));
-            // Warnings that are errors here have nobody to go to.
+            // A warning that is turned into an exception cannot be raised here, so it is dropped.
             drop(warn);
         });
     }
@@ -33,7 +33,7 @@ impl Observer for Quiet<'_> {
     }
 }
 
-/// Does `work` on the parameters in files, and ends it on Ctrl-C.
+/// Runs `work` on the parameters in files, and cancels it on Ctrl-C.
 fn on_parameters<R: Send>(
     py: Python<'_>,
     (system, atmosphere): (PathBuf, Option<PathBuf>),
@@ -46,13 +46,13 @@ fn on_parameters<R: Send>(
     on_runtime(py, cancel, |rt| work(rt, &input, &observer))
 }
 
-/// Columns of so many numbers, one after the other, as an array of two dimensions.
+/// Converts concatenated columns of `rows` numbers to an array of two dimensions.
 fn array(py: Python<'_>, rows: usize, columns: Vec<f64>) -> PyResult<Bound<'_, PyArray2<f64>>> {
     let width = columns.len() / rows.max(1);
     PyArray1::from_vec(py, columns).reshape([width, rows])?.transpose()
 }
 
-/// A reconstructor's results as JSON, its matrix and image (with the size of a pixel in arcsec) for
+/// Results of a reconstructor as JSON, with its matrix and image (and the pixel size in arcsec) for
 /// each target.
 type Reconstructed<'py> = (String, Vec<Bound<'py, PyArray2<f64>>>, Vec<(Bound<'py, PyArray2<f64>>, f64)>);
 
@@ -84,7 +84,7 @@ pub fn reconstruct<'py>(
     Ok((json, matrices, images))
 }
 
-/// `Cmm`, `Ctm` of each target, `Ctt`.
+/// Covariance matrices: `Cmm`, `Ctm` of each target, `Ctt`.
 type Matrices<'py> = (Bound<'py, PyArray2<f64>>, Vec<Bound<'py, PyArray2<f64>>>, Bound<'py, PyArray2<f64>>);
 
 #[pyfunction]

@@ -1,5 +1,5 @@
-//! Sparse systems in files: what `zellige solve` and `zellige matrix info` do. The solvers
-//! themselves are [`zellige_sparse`].
+//! Sparse systems in files: the library of `zellige solve` and `zellige matrix info`. The solvers
+//! are in [`zellige_sparse`].
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,18 +1,19 @@
-//! How ill-conditioned `Cmm` is, and whether float32 resolves it:
+//! Condition number of `Cmm`, and whether float32 resolves it:
 //! `cargo run --release -p zellige-tor --example condition -- [SYSTEM] [ATM] [STEPS]`
 //!
-//! Power iteration on `Cmm` for the largest eigenvalue, inverse iteration with its float64 Cholesky
-//! factor for the smallest: Rayleigh quotients, so that the true condition number is at least the
-//! printed one. Dense on one thread: `24 n^2` bytes, `n^3 / 3` flops.
+//! It uses power iteration on `Cmm` for the largest eigenvalue, and inverse iteration with its
+//! float64 Cholesky factor for the smallest. Both are Rayleigh quotients, so that the exact
+//! condition number is at least the printed one. It is dense on one thread: `24 n^2` bytes, `n^3 /
+//! 3` flops.
 
 use std::path::Path;
 use zellige_tor::params::{Mode, read};
 use zellige_tor::reference::Factor;
 use zellige_tor::{Covariance, Error, Kind, Matrix};
 
-/// `x^T f(x) / x^T x` after `steps` steps of `x <- f(x)`.
+/// Returns `x^T f(x) / x^T x` after `steps` steps of `x <- f(x)`.
 fn rayleigh(n: usize, steps: usize, f: impl Fn(&Matrix) -> Result<Matrix, Error>) -> Result<f64, Error> {
-    // A part in every direction, and none preferred.
+    // The vector has a component in every direction, and none is preferred.
     let mut x = Matrix::from_fn(n, 1, |i, _| ((i * 7919 + 17) % 101) as f64 - 49.5);
     let mut quotient = 0.0;
     for _ in 0..steps {

@@ -1,8 +1,8 @@
-//! How fast one thread generates covariances: `cargo run --release -p zellige-tor --example
+//! Rate of the covariance generator on one thread: `cargo run --release -p zellige-tor --example
 //! covariance_rate [system.toml]`.
 //!
-//! Prints entries per second for the three kinds of block (same altitude: offset table; laser with
-//! natural star: direct) and for the whole lower triangle, tile by tile.
+//! It prints entries per second for the three kinds of block (same altitude: offset table; laser
+//! with natural star: direct) and for the whole lower triangle, tile by tile.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! The whole pipeline in a few lines: `cargo run --release -p zellige-tor --example reconstruct --
 //! SYSTEM [ATM|-] [TILE|auto] [RULE]...`
 //!
-//! Prints the results as JSON and writes `report.html` where the variable `REPORT` says.
+//! It prints the results as JSON, and writes `report.html` to the path in the variable `REPORT`.
 
 use std::path::Path;
 use zellige_runtime::{Runtime, Subnormals};

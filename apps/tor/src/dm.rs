@@ -1,13 +1,13 @@
 //! The deformable mirror: actuators, influence functions, interaction matrix and command matrix
 //! `Dx`.
 //!
-//! Model (MOAO's generator): a square grid of `nssp + 1` actuators across the pupil, those kept
-//! whose distance from the centre, in pupil radii, satisfies `obstruction - 1/nssp < r < 1 +
-//! 1.4/nssp`, or those of a map; Gaussian influence `1 um * exp(-rho^2 / (2 x0^2))` per volt with
-//! `x0 = sqrt(-2 / ln coupling) / nssp`, so that a neighbour moves by `coupling` of the peak (0.2
-//! unless said).
+//! The model is that of MOAO's generator: a square grid of `nssp + 1` actuators across the pupil.
+//! Those whose distance from the centre, in pupil radii, satisfies `obstruction - 1/nssp < r < 1 +
+//! 1.4/nssp` are kept, or those of a map. The influence is the Gaussian `1 um * exp(-rho^2 / (2
+//! x0^2))` per volt with `x0 = sqrt(-2 / ln coupling) / nssp`. A neighbour thus moves by `coupling`
+//! of the peak (0.2 by default).
 //!
-//! [`InfluenceFunctions`] stand in the place of that model for a mirror that was measured.
+//! [`InfluenceFunctions`] replace this model for a mirror with measured functions.
 
 use crate::geometry::{Geometry, SubApertures};
 use crate::matrix::gemm;
@@ -19,11 +19,11 @@ use zellige_files::array::{Array, is_array};
 
 /// Stroke of one volt in m.
 pub const STROKE: f64 = 1e-6;
-/// Share of the peak that a neighbouring actuator sees, unless the system says another.
+/// Default fraction of the peak at a neighbouring actuator.
 pub const COUPLING: f64 = 0.2;
 
-/// Influence functions on a square grid of pixels that covers the pupil: what the wavefront is for
-/// one volt on each actuator.
+/// Influence functions on a square grid of pixels that covers the pupil: the wavefront for one volt
+/// on each actuator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InfluenceFunctions {
     actuators: usize,
@@ -32,12 +32,13 @@ pub struct InfluenceFunctions {
 }
 
 impl InfluenceFunctions {
-    /// Of `values` in m per volt by actuator, row (y ascending) and column (x ascending); the outer
-    /// edges of the `across` x `across` pixels are those of the pupil's square.
+    /// Makes influence functions from `values` in m per volt, by actuator, row (y ascending) and
+    /// column (x ascending). The outer edges of the `across` x `across` pixels are those of the
+    /// pupil's square.
     ///
     /// # Errors
-    /// In words: no actuator, fewer than 4 pixels across, another number of values, a value that is
-    /// not finite or above 1 m.
+    /// A message: no actuator, fewer than 4 pixels across, a wrong number of values, a value that
+    /// is not finite or above 1 m.
     pub fn new(actuators: usize, across: usize, values: Vec<f64>) -> Result<Self, String> {
         if actuators == 0 || !(4..=1 << 14).contains(&across) {
             return Err(format!(
@@ -60,8 +61,8 @@ impl InfluenceFunctions {
         Ok(InfluenceFunctions { actuators, across, values })
     }
 
-    /// From an array of three dimensions, (actuators, y, x): FITS, npy, `FILE.npz/NAME` or
-    /// `FILE.h5/NAME`; in m per volt, in FITS also in um or nm where `BUNIT` says so.
+    /// Reads an array of three dimensions, (actuators, y, x): FITS, npy, `FILE.npz/NAME` or
+    /// `FILE.h5/NAME`. Values are in m per volt, in FITS also in um or nm according to `BUNIT`.
     ///
     /// # Errors
     /// The file cannot be read, has another shape or unit, or values that
@@ -102,18 +103,18 @@ impl InfluenceFunctions {
         InfluenceFunctions::new(actuators, rows, values).map_err(|problem| Error::content(path, problem))
     }
 
-    /// Number of actuators.
+    /// Returns the number of actuators.
     pub fn actuators(&self) -> usize {
         self.actuators
     }
 
-    /// Bytes of the values.
+    /// Returns the size of the values in bytes.
     pub fn bytes(&self) -> u64 {
         8 * self.values.len() as u64
     }
 
-    /// The wavefront in m per volt at a point in pupil radii, between pixels by bilinear
-    /// interpolation, beyond the outer ones theirs.
+    /// Returns the wavefront in m per volt at a point in pupil radii. Between pixels it is
+    /// interpolated bilinearly; beyond the outer pixels it has their values.
     ///
     /// # Panics
     /// There is no such actuator.
@@ -132,13 +133,12 @@ impl InfluenceFunctions {
     }
 }
 
-/// Actuators of a mirror that follows the truth sensor's grid, or of one with functions of its own.
+/// Actuators of a mirror on the truth sensor's grid, or of a mirror with sampled functions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mirror {
-    /// Actuators across, `nssp + 1` unless a map says otherwise; 0 of a mirror with functions of
-    /// its own.
+    /// Actuators across, `nssp + 1` unless a map differs; 0 for sampled functions.
     pub across: usize,
-    /// Column and row of each actuator on the grid; row by row as sub-apertures are.
+    /// Column and row of each actuator on the grid, row by row like sub-apertures.
     pub cells: Vec<[u16; 2]>,
     /// Width of the influence function in pupil radii.
     pub width: f64,
@@ -147,7 +147,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// The mirror of a system.
+    /// Builds the mirror of a system.
     pub fn new(system: &System) -> Self {
         let nssp = system.nssp as f64;
         let (coupling, map) = match &system.mirror {
@@ -177,34 +177,34 @@ impl Mirror {
         mirror
     }
 
-    /// The influence functions of a mirror that has its own.
+    /// Returns the sampled influence functions, if the mirror has them.
     pub fn sampled(&self) -> Option<&InfluenceFunctions> {
         self.sampled.as_deref()
     }
 
-    /// Number of actuators.
+    /// Returns the number of actuators.
     pub fn len(&self) -> usize {
         self.sampled.as_ref().map_or(self.cells.len(), |functions| functions.actuators())
     }
 
-    /// Whether there is no actuator (never for a valid system).
+    /// Returns whether there is no actuator (never for a valid system).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Coordinate of grid line `k` in pupil radii: from -1 to 1 where there are `nssp + 1`.
+    /// Returns the coordinate of grid line `k` in pupil radii: from -1 to 1 for `nssp + 1` lines.
     pub fn coordinate(&self, k: usize) -> f64 {
         2.0 * k as f64 / self.nssp - (self.across as f64 - 1.0) / self.nssp
     }
 
-    /// One factor of the separable influence function (shape only, 1 at the actuator) at distance
-    /// `d` in pupil radii.
+    /// Returns one factor of the separable influence function (shape only, 1 at the actuator) at
+    /// distance `d` in pupil radii.
     pub fn profile(&self, d: f64) -> f64 {
         (-d * d / (2.0 * self.width * self.width)).exp()
     }
 
-    /// Interaction matrix in arcsec per volt, `m x actuators`: what the truth sensor sees of each
-    /// actuator.
+    /// Returns the interaction matrix in arcsec per volt, `m x actuators`: the slopes of the truth
+    /// sensor for each actuator.
     pub fn interaction(&self, system: &System, truth: &SubApertures) -> Matrix {
         let radius = system.diameter / 2.0;
         let half = truth.pitch / 2.0;
@@ -240,26 +240,26 @@ impl Mirror {
     }
 }
 
-/// Command matrix and what went into it.
+/// Command matrix and its singular values.
 #[derive(Debug, Clone)]
 pub struct CommandMatrix {
     /// `Dx`, actuators x m, volts per arcsec.
     pub dx: Matrix,
-    /// Singular values of the interaction matrix, largest first; the smallest are only as accurate
+    /// Singular values of the interaction matrix, largest first. The smallest are only as accurate
     /// as the square root of the rounding error, because they come from the normal matrix. None of
     /// those is used.
     pub singular_values: Vec<f64>,
-    /// Modes kept.
+    /// Number of modes kept.
     pub kept: usize,
-    /// Modes filtered.
+    /// Number of modes filtered.
     pub filtered: usize,
 }
 
-/// Pseudo-inverse of an interaction matrix (`m x actuators`) that keeps the singular values `>=
-/// largest * cutoff`.
+/// Computes the pseudo-inverse of an interaction matrix (`m x actuators`) that keeps the singular
+/// values `>= largest * cutoff`.
 ///
-/// It is `V S^-2 V^T A^T` from the eigen-decomposition of `A^T A`: with the usual cutoff of `1 /
-/// sqrt(30)` the kept part has a condition number of 5.5, so that squaring it costs nothing.
+/// It is `V S^-2 V^T A^T` from the eigendecomposition of `A^T A`. With the usual cutoff of `1 /
+/// sqrt(30)` the kept part has a condition number of 5.5, so that squaring it loses no accuracy.
 ///
 /// # Errors
 /// The matrix is empty or not finite, `cutoff` is not in (1e-6, 1], or the eigenvalues do not
@@ -295,7 +295,7 @@ pub fn pseudo_inverse(interaction: &Matrix, cutoff: f64) -> Result<CommandMatrix
     Ok(CommandMatrix { dx, singular_values, filtered: actuators - kept.len(), kept: kept.len() })
 }
 
-/// `Dx` of a system with the mirror of this module and the usual cutoff `1 / sqrt(30)`.
+/// Computes `Dx` of a system with the mirror of this module and the usual cutoff `1 / sqrt(30)`.
 ///
 /// # Errors
 /// See [`pseudo_inverse`].
@@ -307,7 +307,7 @@ pub fn command_matrix(system: &System, geometry: &Geometry) -> Result<CommandMat
 /// Reads a user's `Dx` (actuators x m) from the first image of a FITS file.
 ///
 /// # Errors
-/// The file cannot be read or the matrix has not `m` columns.
+/// The file cannot be read, or the matrix does not have `m` columns.
 pub fn read_command_matrix(path: &std::path::Path, m: usize) -> Result<Matrix, Error> {
     let dx = crate::files::fits::read_matrix(path, None)?;
     if dx.cols() != m {
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn filtered_modes_are_absent() {
-        // Singular values 3 and 0.1: only the first survives a cutoff of 0.5.
+        // Of the singular values 3 and 0.1, only the first survives a cutoff of 0.5.
         let a = Matrix::from_vec(2, 2, vec![3.0, 0.0, 0.0, 0.1]).unwrap();
         let p = pseudo_inverse(&a, 0.5).unwrap();
         assert_eq!((p.kept, p.filtered), (1, 1));

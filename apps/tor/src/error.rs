@@ -1,24 +1,24 @@
-//! The one error type of the crate.
+//! Error type of the crate.
 
 use std::path::{Path, PathBuf};
 use zellige_files::ReadError;
 
-/// What went wrong, where, and what to do about it.
+/// An error with its place, its cause and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A parameter is missing, malformed or without physical meaning.
     #[error("{}{}: {key}: {problem}; {remedy}", file.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
     Parameter {
-        /// File that holds the parameter (`<memory>` for text that came from elsewhere).
+        /// File that holds the parameter (`<memory>` for other text).
         file: PathBuf,
-        /// Line, counted from 1, where it is known.
+        /// Line, counted from 1, if it is known.
         line: Option<usize>,
         /// Name of the parameter.
         key: String,
-        /// What is wrong with it.
+        /// Problem with the parameter.
         problem: String,
-        /// What would make it right.
+        /// Remedy.
         remedy: String,
     },
     /// A file could not be read or written, or does not hold what its format promises.
@@ -28,16 +28,16 @@ pub enum Error {
         path: PathBuf,
         /// Cause and remedy.
         problem: String,
-        /// The operating system's word, where it had one.
+        /// Error of the operating system, if there was one.
         #[source]
         source: Option<std::io::Error>,
     },
-    /// Two things that must have matching sizes do not.
+    /// Two sizes that must match differ.
     #[error("{what}: {problem}")]
     Shape {
-        /// The thing with the wrong size.
+        /// Object with the wrong size.
         what: String,
-        /// Found and wanted sizes.
+        /// Found and expected sizes.
         problem: String,
     },
     /// A matrix that must be positive definite is not.
@@ -51,12 +51,12 @@ pub enum Error {
         /// Order of the first leading block with a non-positive pivot.
         order: usize,
     },
-    /// A numerical method failed to converge or met a value that is not finite.
+    /// A numerical method failed to converge or met a non-finite value.
     #[error("{what}: {problem}")]
     Numeric {
-        /// The computation.
+        /// Name of the computation.
         what: String,
-        /// What happened and what to check.
+        /// Cause, and values to check.
         problem: String,
     },
 }
@@ -71,22 +71,22 @@ impl From<ReadError> for Error {
 }
 
 impl Error {
-    /// An error about a file, with the operating system's cause.
+    /// Returns an error about a file, with the operating system's cause.
     pub fn io(path: &Path, doing: &str, source: std::io::Error) -> Self {
         Error::File { path: path.to_owned(), problem: format!("{doing}: {source}"), source: Some(source) }
     }
 
-    /// An error about the content of a file.
+    /// Returns an error about the content of a file.
     pub fn content(path: &Path, problem: impl Into<String>) -> Self {
         Error::File { path: path.to_owned(), problem: problem.into(), source: None }
     }
 
-    /// A size error.
+    /// Returns a size error.
     pub fn shape(what: impl Into<String>, problem: impl Into<String>) -> Self {
         Error::Shape { what: what.into(), problem: problem.into() }
     }
 
-    /// A numerical error.
+    /// Returns a numerical error.
     pub fn numeric(what: impl Into<String>, problem: impl Into<String>) -> Self {
         Error::Numeric { what: what.into(), problem: problem.into() }
     }

@@ -1,12 +1,12 @@
-//! What a reconstructor is worth.
+//! Evaluation of a reconstructor.
 //!
 //! `Cee = Ctt - R Ctm^T - Ctm R^T + R Cmm R^T` is the covariance of the error of the reconstructed
-//! slopes for ANY `R`, however it was made: the right judge of a reduced-precision one. (The short
-//! form `Ctt - R Ctm^T` holds for the exact `R` only.) Entries of `R` itself are no measure: they
-//! move a lot before the image does.
+//! slopes for ANY `R`, however it was made. It is therefore the right measure for a
+//! reduced-precision one. (The short form `Ctt - R Ctm^T` holds for the exact `R` only.) The
+//! entries of `R` itself are no measure: they change a lot before the image does.
 //!
 //! The work is cut into panels of columns of `R`. With `J` such a panel, `Cee = Ctt + sum_J [ (R
-//! Cmm[:, J] - Ctm[:, J]) R[:, J]^T - R[:, J] Ctm[:, J]^T ]`: every term is independent and needs
+//! Cmm[:, J] - Ctm[:, J]) R[:, J]^T - R[:, J] Ctm[:, J]^T ]`. Every term is independent and needs
 //! one panel of `Cmm` only; the sum is taken in the order of the panels.
 
 use crate::covariance::{Covariance, Kind};
@@ -37,8 +37,8 @@ fn check(cov: &Covariance, r: &Matrix, cols: &Range<usize>) -> Result<(), Error>
     Ok(())
 }
 
-/// `R Cmm[:, cols] - Ctm[:, cols]`: the residual of the normal equations (`m x cols.len()`, 0 for
-/// the exact `R`), which iterative refinement needs too.
+/// Computes `R Cmm[:, cols] - Ctm[:, cols]`, the residual of the normal equations (`m x
+/// cols.len()`, 0 for the exact `R`). Iterative refinement needs it, too.
 ///
 /// # Errors
 /// `r` is not `m x n`, the range or the target does not exist.
@@ -69,7 +69,7 @@ pub fn residual(cov: &Covariance, target: usize, r: &Matrix, cols: Range<usize>)
     Ok(out)
 }
 
-/// The term of `Cee` that belongs to the columns `cols` of `R` (`m x m`, not symmetric by itself).
+/// Computes the term of `Cee` for the columns `cols` of `R` (`m x m`, not symmetric by itself).
 ///
 /// # Errors
 /// See [`residual`].
@@ -89,7 +89,7 @@ pub fn cee_panel(cov: &Covariance, target: usize, r: &Matrix, cols: Range<usize>
     Ok(out)
 }
 
-/// `Ctt` plus the panel terms in the order given, made exactly symmetric.
+/// Computes `Ctt` plus the panel terms in the given order, made exactly symmetric.
 ///
 /// # Errors
 /// A term is not `m x m`.
@@ -107,13 +107,13 @@ pub fn cee_sum(cov: &Covariance, terms: impl IntoIterator<Item = Matrix>) -> Res
     Ok(cee)
 }
 
-/// `Cee` of a reconstructor (`m x m`, arcsec^2), panel after panel on this thread.
+/// Computes `Cee` of a reconstructor (`m x m`, arcsec^2), panel after panel on this thread.
 ///
 /// # Errors
 /// See [`residual`].
 pub fn cee(cov: &Covariance, target: usize, r: &Matrix) -> Result<Matrix, Error> {
     let mut failure = None;
-    // Lazily: one term in memory at a time.
+    // The iterator is lazy: one term is in memory at a time.
     let terms = panels(cov.measurements(), 2048)
         .into_iter()
         .map_while(|cols| cee_panel(cov, target, r, cols).map_err(|e| failure = Some(e)).ok());
@@ -124,10 +124,10 @@ pub fn cee(cov: &Covariance, target: usize, r: &Matrix) -> Result<Matrix, Error>
     }
 }
 
-/// `Cvv = Dx Cee Dx^T`: covariance of the residual on the actuators, volts^2.
+/// Computes `Cvv = Dx Cee Dx^T`, the covariance of the residual on the actuators in volts^2.
 ///
 /// # Errors
-/// `dx` has not `m` columns.
+/// `dx` does not have `m` columns.
 pub fn cvv(dx: &Matrix, cee: &Matrix) -> Result<Matrix, Error> {
     let left = dx.times(cee)?;
     let mut out = Matrix::zeros(dx.rows(), dx.rows());
@@ -136,8 +136,8 @@ pub fn cvv(dx: &Matrix, cee: &Matrix) -> Result<Matrix, Error> {
     Ok(out)
 }
 
-/// `trace(Cee) / trace(Ctt)`: share of the slope variance on the target that the reconstructor
-/// leaves (1: useless, 0: perfect).
+/// Returns `trace(Cee) / trace(Ctt)`, the fraction of the slope variance on the target that remains
+/// after the reconstruction (1: useless, 0: perfect).
 ///
 /// # Errors
 /// `cee` is not `m x m`.
@@ -155,27 +155,27 @@ pub fn relative_error(cov: &Covariance, cee: &Matrix) -> Result<f64, Error> {
     Ok(cee.trace() / total)
 }
 
-/// Everything that is said about a reconstructor for one target.
+/// Evaluation of a reconstructor for one target.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Verdict {
     /// Trace of `Cee` in arcsec^2.
     pub trace_cee: f64,
-    /// `trace(Cee) / trace(Ctt)`.
+    /// Ratio `trace(Cee) / trace(Ctt)`.
     pub relative_error: f64,
     /// Strehl ratio of the stationary image, comparable with MOAO's.
     pub strehl: f64,
-    /// Exact long-exposure Strehl ratio, where it was requested.
+    /// Exact long-exposure Strehl ratio, if it was requested.
     pub strehl_exact: Option<f64>,
     /// Wavefront error and Marechal approximation.
     pub residual: crate::image::Residual,
 }
 
-/// Judges `cee` \[arcsec^2\] through the command matrix `dx` of the default mirror: the image, and
-/// the verdict. The exact Strehl ratio costs about `300 nssp^5` flops on this thread; cut it into
-/// tasks with [`crate::image::ExactStrehl`] for large pupils.
+/// Judges `cee` \[arcsec^2\] through the command matrix `dx` of the default mirror: returns the
+/// image and the verdict. The exact Strehl ratio costs about `300 nssp^5` flops on this thread. For
+/// large pupils, split it into tasks with [`crate::image::ExactStrehl`].
 ///
 /// # Errors
-/// Sizes that do not fit, or values that are not finite.
+/// Sizes that do not match, or non-finite values.
 pub fn judge(
     system: &crate::System,
     cov: &Covariance,

@@ -1,9 +1,8 @@
-//! Where the sub-apertures are, in which order they measure, and where they look through the
-//! turbulence.
+//! Sub-apertures, the order of the measurements, and projections on turbulent layers.
 //!
-//! Order of the measurements: sensor by sensor (laser stars first), in each sensor all x slopes,
-//! then all y slopes; sub-apertures row by row, y outer and ascending, x inner and ascending. The
-//! truth sensor is not among them.
+//! Measurements are ordered by sensor (laser stars first), in each sensor all x slopes, then all y
+//! slopes. Sub-apertures are ordered row by row, y outer and ascending, x inner and ascending. The
+//! truth sensor is not included.
 
 use crate::params::{GuideStar, System, Valid};
 use crate::{ARCSEC_PER_RADIAN, Error};
@@ -11,9 +10,9 @@ use crate::{ARCSEC_PER_RADIAN, Error};
 /// The valid sub-apertures of one sensor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubApertures {
-    /// Sub-apertures across the pupil.
+    /// Number of sub-apertures across the pupil.
     pub nssp: usize,
-    /// Side of one in m.
+    /// Side of a sub-aperture in m.
     pub pitch: f64,
     /// Column (x) and row (y) of each valid one on the `nssp x nssp` grid, in measurement order.
     pub cells: Vec<[u16; 2]>,
@@ -21,10 +20,10 @@ pub struct SubApertures {
 }
 
 impl SubApertures {
-    /// Those of a system's sensor with `nssp` across.
+    /// Returns the valid sub-apertures of a system's sensor with `nssp` across.
     ///
     /// # Errors
-    /// None is valid, or the system's map has another size.
+    /// No sub-aperture is valid, or the system's map has another size.
     pub fn of(system: &System, nssp: usize) -> Result<Self, Error> {
         if nssp == 1 || system.valid == Valid::Centre {
             return SubApertures::new(system.diameter, system.obstruction, nssp);
@@ -52,18 +51,19 @@ impl SubApertures {
         Ok(out)
     }
 
-    /// Fraction of the area of a cell that lies in the annular pupil.
+    /// Returns the fraction of the area of a cell that lies in the annular pupil.
     fn lit(&self, ix: usize, iy: usize, obstruction: f64) -> f64 {
         let corners = [ix, ix + 1, iy, iy + 1].map(|k| self.coordinate(k as f64));
         let inside = |radius: f64| if radius > 0.0 { disc_in_rectangle(corners, radius) } else { 0.0 };
-        // A cell that lies in the pupil whole is lit whole, whatever rounding makes of its area.
+        // A cell inside the pupil counts as fully illuminated, despite rounding errors in its area.
         let fraction = (inside(self.half) - inside(obstruction * self.half)) / (self.pitch * self.pitch);
         if fraction > 1.0 - 1e-12 { 1.0 } else { fraction }
     }
 
-    /// Those whose centre lies in the pupil: `(obstruction D / 2)^2 <= x^2 + y^2 < (D / 2)^2`.
+    /// Returns the sub-apertures with their centre in the pupil: `(obstruction D / 2)^2 <= x^2 +
+    /// y^2 < (D / 2)^2`.
     ///
-    /// Two special cases are MOAO's: a single sub-aperture (tip-tilt sensor) is always valid, and
+    /// Two special cases follow MOAO: a single sub-aperture (tip-tilt sensor) is always valid, and
     /// `nssp = 7` with an obstruction in (0.285, 0.29) is treated as 0.285.
     ///
     /// # Errors
@@ -99,23 +99,23 @@ impl SubApertures {
         Ok(out)
     }
 
-    /// Number of valid sub-apertures.
+    /// Returns the number of valid sub-apertures.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether there is none (never, once built).
+    /// Returns whether there is none (never, once built).
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// Coordinate in m of grid position `k`: 0 is the pupil's edge, 0.5 the centre of the first
-    /// cell.
+    /// Returns the coordinate in m of grid position `k`: 0 is the pupil's edge, 0.5 the centre of
+    /// the first cell.
     pub fn coordinate(&self, k: f64) -> f64 {
         -self.half + self.pitch * k
     }
 
-    /// Centre of sub-aperture `i`, `[x, y]` in m.
+    /// Returns the centre of sub-aperture `i`, `[x, y]` in m.
     ///
     /// # Panics
     /// `i` is not a sub-aperture.
@@ -124,20 +124,20 @@ impl SubApertures {
     }
 }
 
-/// Area common to a disc around the origin and the rectangle `[x0, x1, y0, y1]`.
+/// Returns the area common to a disc around the origin and the rectangle `[x0, x1, y0, y1]`.
 fn disc_in_rectangle([x0, x1, y0, y1]: [f64; 4], radius: f64) -> f64 {
     corner(x1, y1, radius) - corner(x0, y1, radius) - corner(x1, y0, radius) + corner(x0, y0, radius)
 }
 
-/// Area common to the disc and the quadrant `u <= x`, `v <= y`, up to terms of one coordinate
-/// alone, which cancel in a rectangle: that of the disc and the rectangle between the origin and
-/// `(x, y)`, with the sign of `x y`.
+/// Returns the area common to the disc and the quadrant `u <= x`, `v <= y`, up to terms of one
+/// coordinate alone, which cancel in a rectangle. It is that of the disc and the rectangle between
+/// the origin and `(x, y)`, with the sign of `x y`.
 fn corner(x: f64, y: f64, radius: f64) -> f64 {
     let (a, b) = (x.abs().min(radius), y.abs().min(radius));
     let area = if a * a + b * b <= radius * radius {
         a * b
     } else {
-        // Below the circle from 0 to a, cut at b: the circle passes b at c.
+        // The area is that below the circle from 0 to a, cut at b; the circle crosses b at c.
         let c = (radius * radius - b * b).sqrt();
         let under = |t: f64| {
             0.5 * (t * (radius * radius - t * t).max(0.0).sqrt() + radius * radius * (t / radius).asin())
@@ -178,7 +178,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Lays out a system.
+    /// Computes the geometry of a system.
     ///
     /// # Errors
     /// A sensor has no valid sub-aperture.
@@ -190,32 +190,32 @@ impl Geometry {
         Ok(Geometry { sensors, truth: make(system.nssp)?, blocks })
     }
 
-    /// Number of measurements `n`.
+    /// Returns the number of measurements `n`.
     pub fn measurements(&self) -> usize {
         self.sensors.iter().map(|s| 2 * s.len()).sum()
     }
 
-    /// Number of truth-sensor slopes `m`.
+    /// Returns the number of truth-sensor slopes `m`.
     pub fn truth_slopes(&self) -> usize {
         2 * self.truth.len()
     }
 
-    /// Sub-apertures of each measuring sensor.
+    /// Returns the sub-apertures of each measuring sensor.
     pub fn sensors(&self) -> &[SubApertures] {
         &self.sensors
     }
 
-    /// Sub-apertures of the truth sensor.
+    /// Returns the sub-apertures of the truth sensor.
     pub fn truth(&self) -> &SubApertures {
         &self.truth
     }
 
-    /// The blocks of the measurements, in order: natural edges for tiles.
+    /// Returns the blocks of the measurements, in order: natural boundaries for tiles.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// The two blocks of the truth sensor (`wfs` is 0 for both).
+    /// Returns the two blocks of the truth sensor (`wfs` is 0 for both).
     pub fn truth_blocks(&self) -> [Block; 2] {
         let len = self.truth.len();
         [Block { wfs: 0, axis: Axis::X, start: 0, len }, Block { wfs: 0, axis: Axis::Y, start: len, len }]
@@ -234,24 +234,24 @@ fn blocks_of(sensors: &[SubApertures]) -> Vec<Block> {
     blocks
 }
 
-/// How a sensor sees one turbulent layer: `u = scale x' + offset`, with `x'` the pupil position
-/// rotated, magnified and shifted.
+/// Projection of a sensor's pupil on one turbulent layer: `u = scale x' + offset`, with `x'` the
+/// pupil position rotated, magnified and shifted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Projection {
     /// Cone factor `1 - h / altitude`: 1 for a natural star, 0 or less above a laser star.
     pub scale: f64,
     /// Offset of the centre in m: direction times altitude, plus the shifted pupil.
     pub offset: [f64; 2],
-    /// Magnified rotation, row by row.
+    /// Rotation matrix times magnification, row by row.
     pub turn: [[f64; 2]; 2],
 }
 
 impl Projection {
-    /// Projection of a star's sensor on a layer at `altitude` \[m\].
+    /// Returns the projection of a star's sensor on a layer at `altitude` \[m\].
     ///
-    /// Rotation and magnification act on points. Of a star without `slopes_turn` only centres are
-    /// projected with them: the size of its projected sub-apertures is `pitch * scale`, and their
-    /// edges stay parallel to the axes.
+    /// Rotation and magnification act on points. For a star without `slopes_turn` they apply to
+    /// centres only: the size of its projected sub-apertures is `pitch * scale`, and their edges
+    /// stay parallel to the axes.
     pub fn new(star: &GuideStar, altitude: f64) -> Self {
         let scale = 1.0 - altitude * star.inverse_altitude;
         let (sin, cos) = if star.rotation == 0.0 { (0.0, 1.0) } else { star.rotation.to_radians().sin_cos() };
@@ -262,12 +262,12 @@ impl Projection {
         Projection { scale, offset, turn: [[cos * m, -sin * m], [sin * m, cos * m]] }
     }
 
-    /// Whether the light of the star crosses the layer at all.
+    /// Returns whether the light of the star crosses the layer.
     pub fn visible(&self) -> bool {
         self.scale > 0.0
     }
 
-    /// Where the pupil point `[x, y]` \[m\] looks through the layer \[m\].
+    /// Returns the position in the layer \[m\] that corresponds to the pupil point `[x, y]` \[m\].
     pub fn point(&self, p: [f64; 2]) -> [f64; 2] {
         std::array::from_fn(|k| {
             (self.turn[k][0] * p[0] + self.turn[k][1] * p[1]) * self.scale + self.offset[k]
@@ -275,8 +275,8 @@ impl Projection {
     }
 }
 
-/// The truth sensor as a star: natural, perfectly registered, in the direction of a target
-/// \[arcsec\].
+/// Returns the truth sensor as a star: natural, perfectly registered, in the direction of a target
+/// [arcsec\].
 pub fn truth_star(nssp: usize, target: [f64; 2]) -> GuideStar {
     GuideStar {
         kind: crate::params::StarKind::Ngs,
@@ -322,7 +322,7 @@ mod tests {
                 .abs()
                 < 1e-14
         );
-        // Against counting points of a fine grid.
+        // The reference counts the points of a fine grid.
         for cell in [[0.3, 0.8, -0.9, -0.4], [-0.2, 0.6, 0.5, 1.3], [0.9, 1.4, 0.9, 1.4]] {
             let n = 2000;
             let at = |a: f64, b: f64, k: usize| a + (b - a) * (k as f64 + 0.5) / n as f64;

@@ -1,9 +1,9 @@
 //! Tomographic reconstructors for adaptive optics.
 //!
-//! A telescope looks at several guide stars with wavefront sensors. The reconstructor `R` turns
-//! what they measure into what a sensor looking at the target would have measured: `R = Ctm
-//! Cmm^-1`, where both matrices follow from the geometry and from the turbulence profile alone.
-//! This crate holds the mathematics and the files:
+//! A telescope looks at several guide stars with wavefront sensors. The reconstructor `R` converts
+//! their measurements into those of a sensor that looks at the target: `R = Ctm Cmm^-1`. Both
+//! matrices follow from the geometry and from the turbulence profile alone. This crate holds the
+//! mathematics and the files:
 //!
 //! | module | what it is for |
 //! | --- | --- |
@@ -44,6 +44,6 @@ pub use error::Error;
 pub use matrix::Matrix;
 pub use params::{Atmosphere, System, Warning};
 
-/// Arcseconds per radian, as adaptive-optics codes round it (the exact value is 206264.806...). It
-/// is part of the model: published matrices were made with it.
+/// Arcseconds per radian, as rounded in adaptive-optics codes (the exact value is 206264.806...).
+/// It is part of the model: published matrices were made with it.
 pub const ARCSEC_PER_RADIAN: f64 = 206265.0;

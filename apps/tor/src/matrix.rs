@@ -1,5 +1,4 @@
-//! A dense column-major matrix: the crate's currency, free of any linear-algebra package's types in
-//! the public interface.
+//! A dense column-major matrix, whose public interface has no types of a linear-algebra package.
 
 use crate::Error;
 use faer::{MatMut, MatRef};
@@ -15,12 +14,12 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// A matrix of zeros.
+    /// Returns a matrix of zeros.
     pub fn zeros(rows: usize, cols: usize) -> Self {
         Matrix { rows, cols, data: vec![0.0; rows * cols] }
     }
 
-    /// Adopts column-major data.
+    /// Wraps column-major data.
     ///
     /// # Errors
     /// The length is not `rows * cols`.
@@ -34,7 +33,7 @@ impl Matrix {
         Ok(Matrix { rows, cols, data })
     }
 
-    /// A matrix from a function of row and column.
+    /// Builds a matrix from a function of row and column.
     pub fn from_fn(rows: usize, cols: usize, mut f: impl FnMut(usize, usize) -> f64) -> Self {
         let mut data = Vec::with_capacity(rows * cols);
         for j in 0..cols {
@@ -45,7 +44,7 @@ impl Matrix {
         Matrix { rows, cols, data }
     }
 
-    /// Widens column-major `f32` data.
+    /// Converts column-major `f32` data.
     ///
     /// # Errors
     /// The length is not `rows * cols`.
@@ -53,32 +52,32 @@ impl Matrix {
         Matrix::from_vec(rows, cols, data.iter().map(|&x| f64::from(x)).collect())
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Column-major values.
+    /// Returns the column-major values.
     pub fn data(&self) -> &[f64] {
         &self.data
     }
 
-    /// Column-major values, to be changed.
+    /// Returns the column-major values, mutable.
     pub fn data_mut(&mut self) -> &mut [f64] {
         &mut self.data
     }
 
-    /// The values, column-major.
+    /// Consumes the matrix and returns its column-major values.
     pub fn into_vec(self) -> Vec<f64> {
         self.data
     }
 
-    /// Column `j`.
+    /// Returns column `j`.
     ///
     /// # Panics
     /// `j` is not a column.
@@ -86,7 +85,7 @@ impl Matrix {
         &self.data[j * self.rows..(j + 1) * self.rows]
     }
 
-    /// Column `j`, to be changed.
+    /// Returns column `j`, mutable.
     ///
     /// # Panics
     /// `j` is not a column.
@@ -94,27 +93,27 @@ impl Matrix {
         &mut self.data[j * self.rows..(j + 1) * self.rows]
     }
 
-    /// The transpose, copied.
+    /// Returns a transposed copy.
     pub fn transposed(&self) -> Matrix {
         Matrix::from_fn(self.cols, self.rows, |i, j| self[(j, i)])
     }
 
-    /// Sum of the diagonal.
+    /// Returns the sum of the diagonal.
     pub fn trace(&self) -> f64 {
         (0..self.rows.min(self.cols)).map(|i| self[(i, i)]).sum()
     }
 
-    /// Frobenius norm.
+    /// Returns the Frobenius norm.
     pub fn norm(&self) -> f64 {
         self.data.iter().map(|x| x * x).sum::<f64>().sqrt()
     }
 
-    /// Largest absolute value.
+    /// Returns the largest absolute value.
     pub fn max_abs(&self) -> f64 {
         self.data.iter().fold(0.0, |m, x| x.abs().max(m))
     }
 
-    /// `self * other`.
+    /// Computes `self * other`.
     ///
     /// # Errors
     /// The inner sizes differ.

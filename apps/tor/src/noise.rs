@@ -29,14 +29,14 @@ pub struct SlopeNoise {
     pub xx: f64,
     /// Variance of the y slope.
     pub yy: f64,
-    /// Covariance of the two.
+    /// Covariance of the x and y slopes.
     pub xy: f64,
 }
 
-/// Noise of every valid sub-aperture of one measuring sensor.
+/// Computes the noise of every valid sub-aperture of one measuring sensor.
 ///
 /// # Errors
-/// The photometry gives a value that is not finite.
+/// The photometry gives a non-finite value.
 ///
 /// # Panics
 /// `star` is not a star of the system.
@@ -57,8 +57,8 @@ pub fn of_sensor(
             StarKind::Lgs => {
                 let mut launcher = launcher(system.diameter, star);
                 if star.slopes_turn {
-                    // Slopes lie along the axes of the turned sensor: there the launcher stands
-                    // turned back.
+                    // Slopes are along the axes of the rotated sensor, so the position of the
+                    // launcher is rotated back.
                     let (sin, cos) = star.rotation.to_radians().sin_cos();
                     let [x, y] = launcher;
                     launcher = [cos * x + sin * y, cos * y - sin * x];
@@ -78,7 +78,7 @@ pub fn of_sensor(
     Ok(noise)
 }
 
-/// Position of the laser launcher in m.
+/// Returns the position of the laser launcher in m.
 pub fn launcher(diameter: f64, star: &GuideStar) -> [f64; 2] {
     star.launcher.unwrap_or_else(|| {
         let [x, y] = star.direction;
@@ -87,7 +87,7 @@ pub fn launcher(diameter: f64, star: &GuideStar) -> [f64; 2] {
     })
 }
 
-/// Square of the seeing in arcsec^2 at `wavelength`.
+/// Returns the square of the seeing in arcsec^2 at `wavelength`.
 fn seeing2(r0: f64, wavelength: f64) -> f64 {
     (0.5e-6 / r0 * (0.5e-6 / wavelength).powf(0.2) * ARCSEC_PER_RADIAN).powi(2)
 }

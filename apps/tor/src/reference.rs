@@ -1,4 +1,4 @@
-//! A dense float64 reconstructor on one thread: slow, simple, and the yardstick of the task-based
+//! A dense float64 reconstructor on one thread: slow, simple, and the reference for the task-based
 //! one.
 
 use crate::covariance::{Covariance, Kind};
@@ -6,7 +6,7 @@ use crate::{Error, Matrix};
 use faer::linalg::cholesky::llt::factor::LltError;
 use faer::linalg::solvers::Llt;
 
-/// The Cholesky factorisation of `Cmm` in float64; one factorisation serves every target.
+/// Cholesky factorisation of `Cmm` in float64; one factorisation serves every target.
 #[derive(Debug)]
 pub struct Factor {
     llt: Llt<f64>,
@@ -29,16 +29,16 @@ impl Factor {
         Ok(Factor { llt, order: cmm.rows() })
     }
 
-    /// `L` with `L L^T = Cmm`.
+    /// Returns `L` with `L L^T = Cmm`.
     pub fn lower(&self) -> Matrix {
         let l = self.llt.L();
         Matrix::from_fn(self.order, self.order, |i, j| if i >= j { l[(i, j)] } else { 0.0 })
     }
 
-    /// `Cmm^-1 B` of an `n x k` matrix `B`.
+    /// Computes `Cmm^-1 B` for an `n x k` matrix `B`.
     ///
     /// # Errors
-    /// `B` has not `n` rows.
+    /// `B` does not have `n` rows.
     pub fn solve(&self, b: &Matrix) -> Result<Matrix, Error> {
         if b.rows() != self.order {
             return Err(Error::shape(
@@ -51,7 +51,7 @@ impl Factor {
         Ok(x)
     }
 
-    /// `R = Ctm Cmm^-1` for one target, `m x n`.
+    /// Computes `R = Ctm Cmm^-1` for one target, `m x n`.
     ///
     /// # Errors
     /// The target does not exist.
@@ -60,7 +60,7 @@ impl Factor {
     }
 }
 
-/// `R = Ctm Cmm^-1` in float64 for one target, `m x n`.
+/// Computes `R = Ctm Cmm^-1` in float64 for one target, `m x n`.
 ///
 /// # Errors
 /// `Cmm` is not positive definite, or the target does not exist.

@@ -6,12 +6,12 @@
 //! pi^(-8/3) (24 Gamma(6/5) / 5)^(5/6)`, `k2 = Gamma(5/6) 2^(-1/6) = lim x^(5/6) K_{5/6}(x)`
 //!
 //! (R. Conan, thesis, Nice 2000; the same constants follow from the von Karman spectrum). `L0`
-//! enters through `x` only, so one table of `g` serves every layer.
+//! occurs in `x` only, so one table of `g` serves every layer.
 //!
 //! [`g_exact`] uses the ascending series of the two modified Bessel functions of the first kind
-//! below `x = 2`, where the constant term cancels analytically, and Temme's continued fraction (J.
-//! Comput. Phys. 19, 1975, 324) above. [`Table`] holds polynomials in `t = x^2` (no root, no power,
-//! no exponential per value).
+//! below `x = 2`, in which the constant term cancels analytically. Above it uses Temme's continued
+//! fraction (J. Comput. Phys. 19, 1975, 324). [`Table`] holds polynomials in `t = x^2`, which need
+//! no root, power or exponential per value.
 
 use std::f64::consts::PI;
 use std::sync::OnceLock;
@@ -21,27 +21,27 @@ const GAMMA_1_6: f64 = 5.566_316_001_780_235;
 const GAMMA_5_6: f64 = 1.128_787_029_908_126;
 const GAMMA_6_5: f64 = 0.918_168_742_399_760_6;
 
-/// `k1` of the structure function, 0.171661...
+/// Returns `k1` of the structure function, 0.171661...
 pub fn k1() -> f64 {
     let gamma_11_6 = NU * GAMMA_5_6;
     2.0 * gamma_11_6 * 2f64.powf(-NU) * PI.powf(-8.0 / 3.0) * (24.0 * GAMMA_6_5 / 5.0).powf(NU)
 }
 
-/// `k2` of the structure function, 1.005634...: the value of `g` at infinity.
+/// Returns `k2` of the structure function, 1.005634...: the value of `g` at infinity.
 pub fn k2() -> f64 {
     GAMMA_5_6 * 2f64.powf(-1.0 / 6.0)
 }
 
-/// `g(x) = k2 - x^(5/6) K_{5/6}(x)` for `x >= 0`, relative error about 1e-15 below `x = 2` and
-/// 1e-14 above.
+/// Computes `g(x) = k2 - x^(5/6) K_{5/6}(x)` for `x >= 0`, with a relative error of about 1e-15
+/// below `x = 2` and 1e-14 above.
 ///
 /// A negative or non-finite argument gives NaN or `k2`, never a panic.
 pub fn g_exact(x: f64) -> f64 {
     if x < 2.0 { g_series(x) } else { k2() - x.powf(NU) * bessel_k(x) }
 }
 
-/// `-sum_n A_n x^(5/3) q^n - sum_{n>0} B_n q^n` with `q = (x/2)^2`, `A_n = (-1)^n Gamma(-n - 5/6)
-/// 2^(-5/6) / (2 n!)`, `B_n = (-1)^n Gamma(-n + 5/6) 2^(5/6) / (2 n!)`.
+/// Computes `-sum_n A_n x^(5/3) q^n - sum_{n>0} B_n q^n` with `q = (x/2)^2`, `A_n = (-1)^n
+/// Gamma(-n - 5/6) 2^(-5/6) / (2 n!)`, `B_n = (-1)^n Gamma(-n + 5/6) 2^(5/6) / (2 n!)`.
 fn g_series(x: f64) -> f64 {
     let q = x * x / 4.0;
     // Gamma(z - 1) = Gamma(z) / (z - 1) turns the coefficients into a recurrence.
@@ -63,19 +63,20 @@ fn g_series(x: f64) -> f64 {
     -x.powf(2.0 * NU) * sum_a - sum_b
 }
 
-/// `A_0` and `B_0` of the series.
+/// Returns `A_0` and `B_0` of the series.
 fn series_start() -> [f64; 2] {
     [GAMMA_1_6 / -NU * 2f64.powf(-NU) / 2.0, GAMMA_5_6 * 2f64.powf(NU) / 2.0]
 }
 
-/// What stands for `g` where the table ends: its value at infinity, and where the series near 0
-/// begins.
+/// Returns the data for `g` outside of the table: its value at infinity, and the first coefficients
+/// of the series near 0.
 pub(crate) fn outside_the_table() -> [f64; 3] {
     let [a, b] = series_start();
     [k2(), a, b]
 }
 
-/// `K_{5/6}(x)` for `x >= 2` by Temme's continued fraction for `K_mu` and `K_{mu+1}`, `mu = -1/6`.
+/// Computes `K_{5/6}(x)` for `x >= 2` by Temme's continued fraction for `K_mu` and `K_{mu+1}`, `mu
+/// = -1/6`.
 fn bessel_k(x: f64) -> f64 {
     if x > 700.0 {
         return 0.0;
@@ -113,7 +114,7 @@ fn bessel_k(x: f64) -> f64 {
     k_mu * (mu + x + 0.5 - a1 * ratio) / x
 }
 
-/// Octaves of `t = x^2` that the table covers: `2^-40 <= t < 2^11`, i.e. `9.5e-7 <= x < 45`.
+/// Number of octaves of `t = x^2` in the table: `2^-40 <= t < 2^11`, i.e. `9.5e-7 <= x < 45`.
 const OCTAVES: usize = 51;
 const FIRST_EXPONENT: i32 = -40;
 const BITS: u32 = 5;
@@ -123,19 +124,19 @@ const MANTISSA: u32 = 52;
 
 /// Piecewise polynomials of degree 6 for `g` as a function of `t = x^2`, 32 pieces per octave.
 ///
-/// Error: on a piece `[t0, t0 (1 + 1/32)]`, with `s` the distance to its middle relative to `t0`,
-/// `|s| <= 1/64`, interpolation in the 7 Chebyshev points leaves at most `2 (1/128)^7 max |d^7 g /
-/// ds^7| / 7!`. Near zero `g ~ t^(5/6)`, whose seventh relative derivative is below `25 g`; at
-/// large `t` the term `x^(5/6) e^-x` has one below `(x/2)^7 x^(1/3) e^-x * 1.3 < 16`. Either way
-/// the interpolation error stays below 1e-15; with the rounding of both sides the tests find less
-/// than 1e-14 from [`g_exact`].
+/// Error bound: on a piece `[t0, t0 (1 + 1/32)]`, let `s` be the distance to its centre relative to
+/// `t0`, `|s| <= 1/64`. Interpolation in the 7 Chebyshev points leaves at most `2 (1/128)^7 max
+/// |d^7 g / ds^7| / 7!`. Near zero `g ~ t^(5/6)`, and its seventh relative derivative is below `25
+/// g`. At large `t`, that of the term `x^(5/6) e^-x` is below `(x/2)^7 x^(1/3) e^-x * 1.3 < 16`. In
+/// both cases the interpolation error stays below 1e-15. With the rounding of both sides, the tests
+/// find less than 1e-14 from [`g_exact`].
 #[derive(Debug)]
 pub struct Table {
     coefficients: Vec<[f64; COEFFICIENTS]>,
 }
 
 impl Table {
-    /// The table, computed once per process.
+    /// Returns the table, which is computed once per process.
     pub fn get() -> &'static Table {
         static TABLE: OnceLock<Table> = OnceLock::new();
         TABLE.get_or_init(Table::new)
@@ -156,12 +157,12 @@ impl Table {
         Table { coefficients }
     }
 
-    /// The coefficients of every piece.
+    /// Returns the coefficients of every piece.
     pub(crate) fn pieces(&self) -> &[[f64; COEFFICIENTS]] {
         &self.coefficients
     }
 
-    /// `g(sqrt(t))`, `t = x^2 >= 0`.
+    /// Computes `g(sqrt(t))`, `t = x^2 >= 0`.
     #[inline]
     pub fn g_of_square(&self, t: f64) -> f64 {
         let bits = t.to_bits();
@@ -172,7 +173,7 @@ impl Table {
                 let mask = (1u64 << (MANTISSA - BITS)) - 1;
                 let z = f64::from_bits((1023u64 << MANTISSA) | ((bits & mask) << BITS)) - 1.5;
                 let z2 = z * z;
-                // Estrin's order: short dependency chains, because neighbouring evaluations
+                // Estrin's order has short dependency chains, because neighbouring evaluations
                 // overlap.
                 (c[0] + c[1] * z) + z2 * ((c[2] + c[3] * z) + z2 * ((c[4] + c[5] * z) + z2 * c[6]))
             }
@@ -193,8 +194,8 @@ fn outside(t: f64) -> f64 {
     }
 }
 
-/// Monomial coefficients of the polynomial through `(nodes, values)`: Newton's divided differences,
-/// expanded.
+/// Computes the monomial coefficients of the polynomial through `(nodes, values)`: Newton's divided
+/// differences, expanded.
 fn interpolate(nodes: &[f64; COEFFICIENTS], values: [f64; COEFFICIENTS]) -> [f64; COEFFICIENTS] {
     let mut newton = values;
     for level in 1..COEFFICIENTS {
@@ -213,7 +214,7 @@ fn interpolate(nodes: &[f64; COEFFICIENTS], values: [f64; COEFFICIENTS]) -> [f64
     out
 }
 
-/// Phase structure function in rad^2 at 500 nm of one layer.
+/// Computes the phase structure function in rad^2 at 500 nm of one layer.
 ///
 /// `r` separation \[m\], `cn2` strength `r0^(-5/3)` \[m^(-5/3)\], `outer_scale` \[m\].
 pub fn structure_function(r: f64, cn2: f64, outer_scale: f64) -> f64 {
@@ -225,9 +226,9 @@ pub fn structure_function(r: f64, cn2: f64, outer_scale: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// `K_nu(x) = int_0^inf exp(-x cosh u) cosh(nu u) du`. The integrand dies double-exponentially,
-    /// so the trapezoidal rule converges faster than any power of the step: an independent road to
-    /// the same value.
+    /// Computes `K_nu(x) = int_0^inf exp(-x cosh u) cosh(nu u) du`. The integrand decreases double
+    /// exponentially, so that the trapezoidal rule converges faster than any power of the step. The
+    /// method is independent of the one under test.
     fn k_by_integral(x: f64) -> f64 {
         let h = 1.0 / 512.0;
         let mut sum = 0.5 * (-x).exp();
@@ -259,14 +260,14 @@ mod tests {
             assert!((got - want).abs() < 1e-13, "x = {x}: {got} against {want}");
             x *= 1.037;
         }
-        // Both roads meet at the switch.
+        // Both methods agree at the switch.
         assert!((g_series(2.0) - (k2() - 2f64.powf(NU) * bessel_k(2.0))).abs() < 1e-14);
     }
 
     #[test]
     fn kolmogorov_is_the_limit_of_a_large_outer_scale() {
-        // D(r) -> 6.88 (r/r0)^(5/3); 1.4 % below it at r = 1 cm, L0 = 10 km (published), and less
-        // and less far.
+        // D(r) -> 6.88 (r/r0)^(5/3): it is 1.4 % below this limit at r = 1 cm, L0 = 10 km
+        // (published), and converges.
         let ratio = |l0: f64| structure_function(0.01, 1.0, l0) / (6.88 * 0.01f64.powf(5.0 / 3.0));
         assert!((ratio(1e4) - 0.986).abs() < 1e-3, "{}", ratio(1e4));
         assert!((ratio(1e12) - 1.0).abs() < 1e-3, "{}", ratio(1e12));

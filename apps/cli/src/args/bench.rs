@@ -1,4 +1,4 @@
-//! The words after `zellige bench`.
+//! Options of `zellige bench`.
 
 use std::path::PathBuf;
 
@@ -49,24 +49,24 @@ Examples
 
 Exit codes: 0 measured, 1 a factor has other bits or something failed, 2 an option is wrong, 4 no GPU or not the libraries that it needs.";
 
-/// The words after `bench`.
+/// Verbs of `zellige bench`.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
-    /// CPU time of the process per empty task, in microseconds; medians.
+    /// Measure the CPU time of the process per empty task, in microseconds; medians.
     Tasks(BenchTasks),
-    /// Rate of a Cholesky factorisation, and that of one tile product.
+    /// Measure the rate of a Cholesky factorisation and that of one tile product.
     Cholesky(BenchCholesky),
-    /// What a Cholesky factorisation moves when emulated devices hold a fraction of its matrix, and
-    /// what it must move.
+    /// Measure the transfers of a Cholesky factorisation on emulated devices whose memory holds a
+    /// fraction of the matrix, and compare them with the least possible.
     #[command(after_long_help = MEMORY_NOTES)]
     Memory(BenchMemory),
-    /// Rates of a GPU: products in each precision, copies, factorisations compared with cuSOLVER's,
-    /// out of core, on logical GPUs.
+    /// Measure the rates of a GPU: products in each precision, copies, factorisations compared with
+    /// cuSOLVER's, out of core, on logical GPUs.
     #[command(after_long_help = GPU_NOTES)]
     Gpu(BenchGpu),
 }
 
-/// `bench tasks`.
+/// Options of `bench tasks`.
 #[derive(Debug, Args)]
 pub struct BenchTasks {
     /// Number of CPU worker threads; the submitting thread is not counted [default: one per core].
@@ -75,10 +75,10 @@ pub struct BenchTasks {
     /// Scheduling policy.
     #[arg(long, value_name = "P", default_value = "lws", value_parser = policy_names())]
     pub sched: String,
-    /// Tasks of a case.
+    /// Number of tasks in each case.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub tasks: u32,
-    /// Repetitions; the median counts.
+    /// Repetitions; the median is reported.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
     /// Write the results as JSON; `-` is standard output.
@@ -86,7 +86,7 @@ pub struct BenchTasks {
     pub json: Option<Output>,
 }
 
-/// `bench cholesky`.
+/// Options of `bench cholesky`.
 #[derive(Debug, Args)]
 pub struct BenchCholesky {
     /// Order of the matrix.
@@ -95,10 +95,12 @@ pub struct BenchCholesky {
     /// Tile size.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
-    /// Most products on one tile in one task (f32): fewer, longer tasks, the same bits.
+    /// Maximum number of products that one task applies to a tile (f32).
+    ///
+    /// More products give fewer, longer tasks and the same bits.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
     pub fuse_updates: u8,
-    /// Numbers of the tiles.
+    /// Number format of the tiles.
     #[arg(long, value_name = "f32|f64", default_value = "f32")]
     pub format: Number,
     /// Number of CPU worker threads; the submitting thread is not counted [default: one per core].
@@ -107,7 +109,7 @@ pub struct BenchCholesky {
     /// Scheduling policy.
     #[arg(long, value_name = "P", default_value = "lws", value_parser = policy_names())]
     pub sched: String,
-    /// Repetitions; medians count.
+    /// Repetitions; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
     /// Write the results as JSON; `-` is standard output.
@@ -115,7 +117,7 @@ pub struct BenchCholesky {
     pub json: Option<Output>,
 }
 
-/// `bench memory`.
+/// Options of `bench memory`.
 #[derive(Debug, Args)]
 pub struct BenchMemory {
     /// Order of the matrix.
@@ -130,25 +132,25 @@ pub struct BenchMemory {
     /// Scheduling policies: a list [default: all].
     #[arg(long, visible_alias = "policies", value_name = "P,...", value_delimiter = ',', value_parser = policy_names())]
     pub sched: Vec<String>,
-    /// Emulated devices; 0 is allowed with --host-memory.
+    /// Number of emulated devices; 0 is allowed with --host-memory.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub devices: u16,
-    /// Memory of all devices, in % of the tiles of the lower triangle.
+    /// Total memory of the devices, in % of the tiles of the lower triangle.
     #[arg(long, value_name = "P%", default_value = "30%", value_parser = percent)]
     pub memory_share: f64,
-    /// Host memory, in % of the same; the rest goes to a swap file.
+    /// Host memory, in % of the tiles of the lower triangle; the rest goes to a swap file.
     #[arg(long, value_name = "P%", value_parser = percent, required_if_eq("devices", "0"))]
     pub host_memory: Option<f64>,
-    /// Folder of the swap file [default: that for temporary files].
+    /// Folder of the swap file [default: the system's folder for temporary files].
     #[arg(long, value_name = "FOLDER", requires = "host_memory")]
     pub swap: Option<PathBuf>,
-    /// Bandwidth of each device's link to the host, each way (GB/s).
+    /// Bandwidth of each device's link to the host, in each direction (GB/s).
     #[arg(long, value_name = "GB/s", default_value_t = 10.0, value_parser = rate)]
     pub link: f64,
     /// Number of CPU worker threads; 0 for none [default: one per core].
     #[arg(long, value_name = "N")]
     pub workers: Option<u16>,
-    /// Print what each memory node held and transferred, for each policy.
+    /// Print the memory use and the transfers of each memory node, for each policy.
     #[arg(long)]
     pub stats: bool,
     /// Write the results as JSON; `-` is standard output.
@@ -156,43 +158,45 @@ pub struct BenchMemory {
     pub json: Option<Output>,
 }
 
-/// `bench gpu`.
+/// Options of `bench gpu`.
 #[derive(Debug, Args)]
 pub struct BenchGpu {
-    /// The GPU, by its number in `machine show`.
+    /// GPU to measure, by its number in `machine show`.
     #[arg(long, value_name = "cuda:N", default_value = "cuda:0", value_parser = one_gpu)]
     pub device: u32,
-    /// Measure these parts alone: a list [default: all].
+    /// Measure only these parts: a list [default: all].
     ///
-    /// products, copies, replays, routines (cuBLAS's and cuSOLVER's single routines over their
-    /// order, launches and ends), cusolver, cholesky (in tiles), memory, with-cpu, several, sparse,
+    /// products, copies, replays, routines (single routines of cuBLAS and cuSOLVER by matrix order,
+    /// launches and completions), cusolver, cholesky (tiled), memory, with-cpu, several, sparse,
     /// tor.
     #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
     pub only: Vec<Part>,
-    /// Let triangular solves substitute instead of multiplying with inverses of diagonal blocks.
+    /// Use substitution in triangular solves instead of products with inverses of diagonal blocks.
     #[arg(long)]
     pub by_substitution: bool,
-    /// Streams on which bodies run concurrently.
+    /// Number of streams on which task bodies run concurrently.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub streams: u16,
-    /// One more stream, of the highest priority, for bodies that are more urgent than all that is
-    /// under way.
+    /// Add a stream of the highest priority, for task bodies that are more urgent than all those in
+    /// flight.
     #[arg(long)]
     pub urgent_stream: bool,
-    /// Calls of bodies that the GPU is given before the first of them has ended; twice as many
-    /// behind others [default: 4, or 2 where values have less than 4 GiB].
+    /// Number of task bodies submitted to the GPU before the first has ended [default: 4, or 2].
+    ///
+    /// Twice as many are submitted stream-ordered after other bodies. The default is 2 if values
+    /// have less than 4 GiB of memory.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub depth: Option<u16>,
-    /// Microseconds for which a thread asks whether an operation has ended before it sleeps until
-    /// then [default: 50 on 8 CPUs or more, else 0].
+    /// Microseconds for which a thread polls an operation before it sleeps until its end [default:
+    /// 50 on 8 CPUs or more, else 0].
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub spins: Option<u32>,
-    /// Orders of single routines [default: 512,1024,2048,4096,8192].
+    /// Matrix orders of single routines [default: 512,1024,2048,4096,8192].
     ///
     /// With --quick 1024,2048.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(16..=32_768))]
     pub routines: Vec<u32>,
-    /// Orders of the matrices [default: 16384,32768,65536,100352].
+    /// Matrix orders [default: 16384,32768,65536,100352].
     ///
     /// With --quick 8192,16384.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500_000))]
@@ -202,10 +206,10 @@ pub struct BenchGpu {
     pub tile: u32,
     /// Precision rule of the factorisations; may be repeated.
     ///
-    /// Each rule is an option of its own, no list: rules contain commas.
+    /// Give each rule in an option of its own, since rules contain commas.
     #[arg(long, value_name = "RULE", default_values = ["fp32", "x3,panel=x3", "hp1:band=2", "hp1:operand=1e-2,else=x3"])]
     pub precision: Vec<Rule>,
-    /// Precision rule of the solves of reconstructors [default: that of the factorisation].
+    /// Precision rule of the solves of reconstructors [default: the factorisation's rule].
     #[arg(long, value_name = "RULE")]
     pub solve_precision: Option<Rule>,
     /// Order of the matrix for runs with little memory [default: 32768].
@@ -213,27 +217,27 @@ pub struct BenchGpu {
     /// With --quick 16384.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub out_of_core: Option<u32>,
-    /// Sub-apertures of whole reconstructors [default: 47,67,86].
+    /// Number of sub-apertures of complete reconstructors [default: 47,67,86].
     ///
     /// n = 30096, 60912, 100368; with --quick 41.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub tor: Vec<u16>,
-    /// Tile size of whole reconstructors: a number, or auto.
+    /// Tile size of complete reconstructors: a number, or auto.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tor_tile: Tile,
-    /// Most products on one tile in one task.
+    /// Maximum number of products that one task applies to a tile.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
     pub fuse_updates: u8,
-    /// Repetitions; medians count.
+    /// Repetitions; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
-    /// Seconds for all measurements.
+    /// Time budget for all measurements, in seconds.
     ///
-    /// No measurement is started that would not end in time, judged by smaller ones; large ones are
-    /// repeated less often. Lines say what was left out.
+    /// A measurement starts only if smaller ones predict that it ends in time. Large measurements
+    /// are repeated less often. The output lists the measurements that were left out.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     pub budget: u32,
-    /// Smaller matrices, unless others are given.
+    /// Use smaller matrices, unless their orders are given.
     #[arg(long)]
     pub quick: bool,
     /// Write the results as JSON; `-` is standard output.
@@ -243,7 +247,7 @@ pub struct BenchGpu {
     pub json: Option<Output>,
 }
 
-/// See [`BenchCholesky::format`].
+/// Number format of the tiles; see [`BenchCholesky::format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Number {
     /// Single precision.
@@ -252,7 +256,7 @@ pub enum Number {
     F64,
 }
 
-/// A share of something, from its percentage.
+/// Parses a percentage into a fraction.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
     let share = number.filter(|p| *p > 0.0 && *p <= 1000.0).map(|p| p / 100.0);

@@ -1,5 +1,5 @@
-//! What no option can check alone, before any work: names that collide, files that cannot be read
-//! or written, workers without cores.
+//! Checks that involve several options, before any work: names that collide, files that cannot be
+//! read or written, workers without cores.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::paths::{Input, Output, OutputFile, OutputFolder};
 use crate::exit::CommandError;
 use crate::trace::TraceFile;
 
-/// A name on the command line with its option.
+/// A path on the command line, with its option.
 struct Named {
     option: String,
     path: PathBuf,
@@ -27,11 +27,11 @@ enum Kind {
     Folder,
 }
 
-/// Checks what no option can check alone: outputs can be written, no two are one, none is an input;
-/// workers have cores.
+/// Checks the combination of all options: outputs can be written, no two outputs are the same file,
+/// no output is an input, and workers have cores.
 ///
 /// # Errors
-/// [`CommandError::Option`]; what the system says of outputs that cannot be written.
+/// [`CommandError::Option`]; the system's error for outputs that cannot be written.
 pub fn check(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
     let mut named = Vec::new();
     collect(command, matches, &mut named)?;
@@ -51,7 +51,7 @@ pub fn check(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the chosen verb has an option of this long name.
+/// Returns whether the chosen verb has an option of this long name.
 pub fn has_option(mut command: &Command, mut matches: &ArgMatches, long: &str) -> bool {
     while let Some((name, inner)) = matches.subcommand() {
         let Some(verb) = command.find_subcommand(name) else { break };
@@ -60,7 +60,7 @@ pub fn has_option(mut command: &Command, mut matches: &ArgMatches, long: &str) -
     command.get_arguments().any(|argument| argument.get_long() == Some(long))
 }
 
-/// The names that the options of the chosen verb have, and what could not be written of them.
+/// Collects the paths in the options of the chosen verb, and checks that outputs can be written.
 fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> anyhow::Result<()> {
     for argument in command.get_arguments() {
         let id = argument.get_id().as_str();
@@ -111,8 +111,8 @@ fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> a
     }
 }
 
-/// More workers than this for each core are a slip of the keyboard, unless it is said that they are
-/// not.
+/// Maximum number of workers for each core without --oversubscribe. More are taken for a typing
+/// error.
 const MOST_WORKERS_PER_CORE: usize = 4;
 
 fn check_workers(mut matches: &ArgMatches) -> Result<(), CommandError> {
@@ -134,7 +134,7 @@ fn check_workers(mut matches: &ArgMatches) -> Result<(), CommandError> {
     Err(CommandError::option("--workers", problem))
 }
 
-/// `FILE.npz/NAME` is an array in a file.
+/// Returns the file that an input names: the archive of `FILE.npz/NAME`, or the path itself.
 fn file_of(input: &Path) -> &Path {
     match input.parent() {
         Some(archive) if archive.is_file() => archive,
@@ -142,17 +142,17 @@ fn file_of(input: &Path) -> &Path {
     }
 }
 
-/// Says what the system says of a file that cannot be read.
+/// Checks that a file can be read, and otherwise returns the system's message.
 fn check_readable(file: &Path) -> Result<(), String> {
     let cannot = |error| format!("{} cannot be read: {error}", file.display());
-    // To open a pipe would be to read it.
+    // Opening a pipe would already consume its data.
     match file.metadata().map_err(cannot)?.is_file() {
         true => std::fs::File::open(file).map(drop).map_err(cannot),
         false => Ok(()),
     }
 }
 
-/// The values of an argument, where it has this type.
+/// Returns the values of an argument, if it has this type.
 fn values<'a, T: Clone + Send + Sync + 'static>(
     matches: &'a ArgMatches,
     id: &str,
@@ -160,8 +160,8 @@ fn values<'a, T: Clone + Send + Sync + 'static>(
     matches.try_get_many::<T>(id).ok().flatten().into_iter().flatten()
 }
 
-/// Whether writing would change what is read: the same file, a folder and a file in it that is
-/// there, or the same folder.
+/// Returns whether the output would overwrite the input: both are the same file or the same folder,
+/// or the output is an existing array file inside an input folder.
 fn overwrites(output: &Named, input: &Path) -> bool {
     let is_in = |folder: &Path| {
         let file = output.path.canonicalize();
@@ -171,14 +171,15 @@ fn overwrites(output: &Named, input: &Path) -> bool {
     same(&output.path, input) || (output.kind == Kind::Output && is_array(&output.path) && is_in(input))
 }
 
-/// Folders that are read hold arrays and parameters; reports may lie beside them.
+/// Returns whether a file may be part of an input folder: these hold arrays and parameters. A
+/// report in such a folder is no input.
 fn is_array(path: &Path) -> bool {
     path.extension()
         .is_some_and(|ending| ["npy", "npz", "toml", "h5", "hdf5", "hdf", "lh5"].iter().any(|e| ending == *e))
 }
 
-/// Whether two names are of one file or folder, by device and inode, or would be. Writing to one
-/// device twice loses nothing.
+/// Returns whether two names refer to the same file or folder, or would once they exist. Existing
+/// files are compared by device and inode. Two outputs to the same character device lose nothing.
 fn same(a: &Path, b: &Path) -> bool {
     let found = |path: &Path| path.metadata().ok();
     match (found(a), found(b)) {
@@ -191,7 +192,7 @@ fn same(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Where a file that is not there yet would be.
+/// Returns the absolute path of a file that does not exist yet.
 fn place(path: &Path) -> PathBuf {
     let path = Destination::new(path).map_or_else(|_| path.to_owned(), |to| to.path().to_owned());
     let folder = match path.parent() {

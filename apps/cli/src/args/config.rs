@@ -1,5 +1,5 @@
-//! `--config FILE`: options from a TOML file. Keys are the long names of options; those at the top
-//! are for every verb that has them, those in a table for its verb:
+//! `--config FILE`: options from a TOML file. Keys are the long names of options. Keys at the top
+//! level apply to every verb that has the option, keys in a table to the verb of that name:
 //!
 //! ```toml
 //! workers = 4
@@ -15,11 +15,11 @@ use toml::{Table, Value};
 
 use crate::exit::CommandError;
 
-/// No file of options is longer.
+/// Maximum size of a file of options, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The words of the command line with the options of the file that `--config` names. What the
-/// command line says itself counts before the file.
+/// Adds the options of the file that `--config` names to the words of the command line. Options on
+/// the command line take precedence over those of the file.
 ///
 /// # Errors
 /// [`CommandError::Option`] for a file that cannot be read, and for options that no verb has.
@@ -30,7 +30,7 @@ pub fn expand(command: &Command, words: Vec<OsString>) -> Result<Vec<OsString>, 
     let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     check(command, &table, "").map_err(wrong)?;
 
-    // Whether the line is complete is seen when the options of the file are there.
+    // The final parse, with the options of the file, finds out whether the line is complete.
     let parsed = command.clone().ignore_errors(true).try_get_matches_from(&words);
     let verb = parsed.map(|matches| verb(&matches)).unwrap_or_default();
     let mut options = Vec::new();
@@ -42,7 +42,7 @@ pub fn expand(command: &Command, words: Vec<OsString>) -> Result<Vec<OsString>, 
         within = within.and_then(|table| table.get(name)).and_then(Value::as_table);
         tables.extend(within);
     }
-    // An option in the table of a verb counts before the same at the top.
+    // An option in the table of a verb takes precedence over the same option at the top level.
     let mut known: Vec<&str> = Vec::new();
     for (name, value) in
         tables.iter().rev().flat_map(|table| table.iter()).filter(|(_, value)| !value.is_table())
@@ -63,7 +63,7 @@ pub fn expand(command: &Command, words: Vec<OsString>) -> Result<Vec<OsString>, 
     Ok(before.iter().cloned().chain(options).chain(after.iter().cloned()).collect())
 }
 
-/// The value of `--config` among the words.
+/// Returns the value of `--config` among the words.
 fn file(words: &[OsString]) -> Option<PathBuf> {
     let mut words = words.iter().take_while(|word| *word != "--");
     while let Some(word) = words.next() {
@@ -77,7 +77,7 @@ fn file(words: &[OsString]) -> Option<PathBuf> {
     None
 }
 
-/// The names of the verb and of the verbs within it.
+/// Returns the names of the chosen verb and of the verbs within it.
 fn verb(matches: &ArgMatches) -> Vec<String> {
     let mut names = Vec::new();
     let mut matches = matches;
@@ -88,7 +88,8 @@ fn verb(matches: &ArgMatches) -> Vec<String> {
     names
 }
 
-/// Every key is an option that the verb of its table has, or one within it; every table is a verb.
+/// Checks that every key is an option of its table's verb or of a verb within it, and that every
+/// table is a verb.
 fn check(command: &Command, table: &Table, place: &str) -> Result<(), String> {
     for (name, value) in table {
         let key = format!("{place}{name}");
@@ -109,13 +110,13 @@ fn check(command: &Command, table: &Table, place: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a verb, or one within it, has the option.
+/// Returns whether a verb, or one within it, has the option.
 fn has(command: &Command, name: &str) -> bool {
     command.get_arguments().any(|argument| argument.get_long() == Some(name))
         || command.get_subcommands().any(|inner| has(inner, name))
 }
 
-/// Whether the words have the option already.
+/// Returns whether the words contain the option already.
 fn is_said(words: &[OsString], name: &str, short: Option<char>) -> bool {
     let long = format!("--{name}");
     let is_it = |word: &OsStr| {
@@ -127,8 +128,8 @@ fn is_said(words: &[OsString], name: &str, short: Option<char>) -> bool {
     words.iter().any(|word| is_it(word))
 }
 
-/// The words of an option: one for each value of a list, the name alone for `true`, none for
-/// `false`.
+/// Returns the words of an option: one for each value of a list, the name alone for `true`, none
+/// for `false`.
 fn option(name: &str, value: &Value) -> Result<Vec<OsString>, String> {
     let word = |value: &dyn std::fmt::Display| OsString::from(format!("--{name}={value}"));
     Ok(match value {

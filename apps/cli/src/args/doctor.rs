@@ -1,4 +1,4 @@
-//! The words after `zellige doctor`, `zellige completions` and `zellige man`.
+//! Options of `zellige doctor`, `zellige completions` and `zellige man`.
 
 use clap::Args;
 use clap_complete::Shell;
@@ -11,7 +11,7 @@ Examples
   zellige completions zsh > \"${fpath[1]}/_zellige\"
   zellige completions fish > ~/.config/fish/completions/zellige.fish";
 
-/// `doctor`.
+/// Options of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Write the results as JSON; `-` is standard output.
@@ -19,14 +19,14 @@ pub struct DoctorArgs {
     pub json: Option<Output>,
 }
 
-/// `completions`.
+/// Options of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// Shell that reads the script.
     pub shell: Shell,
 }
 
-/// `man`.
+/// Options of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// Folder for the pages of all verbs, e.g. ~/.local/share/man/man1.

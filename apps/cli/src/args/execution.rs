@@ -1,4 +1,4 @@
-//! Who computes: the options of everything that runs tasks on devices of the user's choice.
+//! Options of every verb that runs tasks on devices of the user's choice.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::policy_names;
 
-/// How `--help` explains the options.
+/// Explanation of the device options in `--help`.
 pub(super) const DEVICES: &str = "\
 Devices (--device): where tasks run
   cpu                CPU cores
@@ -24,47 +24,48 @@ Devices (--device): where tasks run
                      the command is
   A requested device or library that is missing ends the command with exit code 4 and its name.";
 
-/// Who computes.
+/// Workers, devices and memory of a run.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Execution")]
 pub struct ExecutionArgs {
     /// Number of CPU worker threads [default: one per core].
     ///
-    /// By default one per core that this process may use. The submitting thread is not counted.
+    /// The default is one for each core that this process may use. The submitting thread is not
+    /// counted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
     /// Scheduling policy [default: lws; dmdas with GPUs].
     #[arg(long, value_name = "P", value_parser = policy_names(), hide_short_help = true)]
     pub sched: Option<String>,
-    /// Where tasks run: cpu, cuda, cuda:0,2, cuda+cpu.
+    /// Devices that run tasks: cpu, cuda, cuda:0,2, cuda+cpu.
     ///
     /// See "Devices" below.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub device: Device,
-    /// Memory of each GPU that tiles may take, e.g. 20GB, 512MiB or 30%.
+    /// Memory of each GPU for tiles, e.g. 20GB, 512MiB or 30%.
     ///
-    /// By default what is free, less 5 %.
+    /// The default is the free memory less 5 %.
     #[arg(long, value_name = "BYTES|P%", hide_short_help = true)]
     pub device_memory: Option<MemorySize>,
-    /// Split each GPU into so many devices, each with an equal part of the memory.
+    /// Split each GPU into this number of devices, each with an equal part of the memory.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=16), hide_short_help = true)]
     pub logical_gpus: Option<u16>,
-    /// Host memory that tiles may take, e.g. 8GB or 50%; the rest goes to a swap file.
+    /// Host memory for tiles, e.g. 8GB or 50%; the rest goes to a swap file.
     ///
-    /// By default there is no limit.
+    /// There is no limit by default.
     #[arg(long, value_name = "BYTES|P%", hide_short_help = true)]
     pub host_memory: Option<MemorySize>,
-    /// Folder of the swap file [default: that for temporary files].
+    /// Folder of the swap file [default: the system's folder for temporary files].
     ///
     /// A local disk is best.
     #[arg(long, value_name = "FOLDER", requires = "host_memory", hide_short_help = true)]
     pub swap: Option<PathBuf>,
-    /// Print on standard error what each memory node held and transferred.
+    /// Print the memory use and the transfers of each memory node on standard error.
     #[arg(long, hide_short_help = true)]
     pub stats: bool,
 }
 
-/// See [`ExecutionArgs::device`].
+/// Devices that run tasks; see [`ExecutionArgs::device`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
     /// CPU cores.
@@ -73,12 +74,12 @@ pub enum Device {
     Cuda(CudaDevices),
 }
 
-/// Which GPUs, and whether CPU workers help them.
+/// Selection of GPUs, and whether CPU workers share their tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CudaDevices {
-    /// As the driver numbers them; `None`: all.
+    /// Numbers that the driver gives them; `None`: all.
     pub numbers: Option<Vec<u32>>,
-    /// Whether CPU workers run what GPUs could.
+    /// Whether CPU workers also run tasks that GPUs can run.
     pub with_cpu: bool,
 }
 
@@ -126,17 +127,17 @@ impl fmt::Display for Device {
     }
 }
 
-/// How much of a memory; see [`ExecutionArgs::device_memory`].
+/// Amount of memory, absolute or relative; see [`ExecutionArgs::device_memory`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MemorySize {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// This share of all, above 0, at most 1.
+    /// Fraction of the total memory, above 0 and at most 1.
     Share(f64),
 }
 
 impl MemorySize {
-    /// Bytes, of a memory with so many.
+    /// Returns the amount in bytes, for a memory of `total` bytes.
     pub fn of(self, total: u64) -> u64 {
         match self {
             MemorySize::Bytes(bytes) => bytes,
@@ -145,7 +146,7 @@ impl MemorySize {
     }
 }
 
-/// More than any memory has.
+/// Upper limit of an amount in bytes, larger than any memory.
 const MOST_BYTES: f64 = 1e18;
 
 impl FromStr for MemorySize {
@@ -155,7 +156,7 @@ impl FromStr for MemorySize {
         let wanted =
             || "bytes as in 20GB, 512MiB or 3e9, or a percentage above 0 and at most 100%".to_string();
         let text = text.trim();
-        // What follows the last digit: the e of 3e9 is no unit.
+        // The unit follows the last digit: the e of 3e9 is part of the number.
         let unit = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |at| at + 1);
         let (number, unit) = text.split_at(unit);
         let number = number.trim().parse::<f64>().ok().filter(|x| *x > 0.0).ok_or_else(wanted)?;

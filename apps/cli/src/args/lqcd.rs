@@ -1,4 +1,4 @@
-//! The words after `zellige lqcd`.
+//! Options of `zellige lqcd`.
 
 use std::str::FromStr;
 
@@ -39,7 +39,7 @@ Its figures are computed; smeared links are not written, since invert and multis
 Example
   zellige lqcd smear small.lat --action hisq";
 
-/// What is said of formats where solvers have them.
+/// Section on formats in the help of the solvers.
 macro_rules! formats {
     () => {
         "\
@@ -114,33 +114,34 @@ Examples
   zellige lqcd dslash --size 32x32x32x64 --device cuda
   zellige lqcd dslash --size 32x32x32x64 --precision half,int20 --columns 8 --json -";
 
-/// `zellige lqcd`.
+/// Verbs of `zellige lqcd`.
 #[derive(Debug, Subcommand)]
 pub enum Lqcd {
-    /// Make a gauge field without quarks (quenched) and write it, as MILC or ILDG file.
+    /// Generate a quenched gauge field and write it as a MILC or ILDG file.
     #[command(after_long_help = GENERATE_EXAMPLES)]
     Generate(LqcdGenerate),
     /// Describe a gauge field: lattice, plaquettes, link trace, Polyakov loop.
     #[command(after_long_help = INFO_EXAMPLES)]
     Info(LqcdInfo),
-    /// Smear the links of a gauge field: traces and plaquettes of the links that quarks move on.
+    /// Smear the links of a gauge field, and print traces and plaquettes of the smeared links.
     #[command(after_long_help = SMEAR_EXAMPLES)]
     Smear(LqcdSmear),
-    /// Compute the propagator of a staggered quark from a point, and its correlator.
+    /// Compute the propagator of a staggered quark from a point source, and its correlator.
     #[command(after_long_help = format!("{INVERT_EXAMPLES}\n\n{DEVICES}"))]
     Invert(Box<LqcdInvert>),
     /// Solve for several shifts in one Krylov space.
     #[command(after_long_help = MULTISHIFT_EXAMPLES)]
     Multishift(Box<LqcdMultishift>),
-    /// Do what a figure or table of Clark et al. 2022 shows, on a gauge field.
+    /// Repeat the computation of a figure or table of Clark et al. 2022 on a gauge field.
     #[command(after_long_help = REPRODUCE_EXAMPLES)]
     Reproduce(Box<LqcdReproduce>),
-    /// How fast the staggered operator is in its formats, beside the rate of memory.
+    /// Measure the rate of the staggered operator in its formats, compared with the memory
+    /// bandwidth.
     #[command(after_long_help = format!("{DSLASH_EXAMPLES}\n\n{DEVICES}"))]
     Dslash(Box<LqcdDslash>),
 }
 
-/// Extents in x, y, z and t, as `8x8x8x16`.
+/// Lattice extents in x, y, z and t, as `8x8x8x16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extents(pub [usize; 4]);
 
@@ -157,28 +158,28 @@ impl FromStr for Extents {
     }
 }
 
-/// `zellige lqcd generate`.
+/// Options of `zellige lqcd generate`.
 #[derive(Debug, Args)]
 pub struct LqcdGenerate {
-    /// Extents in x, y, z and t, e.g. 8x8x8x16: even, from 4.
+    /// Lattice extents in x, y, z and t, e.g. 8x8x8x16: even numbers, 4 or more.
     #[arg(long, value_name = "XxYxZxT")]
     pub size: Extents,
-    /// The coupling: 6 / g^2.
+    /// Gauge coupling beta: 6 / g^2.
     #[arg(long, value_name = "BETA", default_value_t = 6.0)]
     pub beta: f64,
-    /// Trajectories: a sweep of the heatbath and some of over-relaxation each.
+    /// Number of trajectories: each is a heatbath sweep and several over-relaxation sweeps.
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub trajectories: u32,
-    /// Sweeps of over-relaxation in each trajectory.
+    /// Over-relaxation sweeps in each trajectory.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub overrelaxation: u32,
-    /// What the field begins as: cold (unit matrices) or hot (random matrices).
+    /// Initial field: cold (unit matrices) or hot (random matrices).
     #[arg(long, value_name = "START", default_value = "cold")]
     pub start: Start,
     /// Seed of the random numbers.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// The file to write: MILC (float32), or ILDG (float64) where it ends in .ildg or .lime.
+    /// File to write: MILC (float32), or ILDG (float64) if the name ends in .ildg or .lime.
     #[arg(long, short, value_name = "FILE")]
     pub output: OutputFile,
     /// Number of CPU worker threads [default: one per core].
@@ -188,10 +189,10 @@ pub struct LqcdGenerate {
     pub outputs: RunOutputs,
 }
 
-/// `zellige lqcd info`.
+/// Options of `zellige lqcd info`.
 #[derive(Debug, Args)]
 pub struct LqcdInfo {
-    /// The gauge field.
+    /// Gauge field to read.
     #[arg(value_name = "LATTICE")]
     pub lattice: Input,
     /// Write the result as JSON; `-` is standard output.
@@ -199,13 +200,13 @@ pub struct LqcdInfo {
     pub json: Option<Output>,
 }
 
-/// `zellige lqcd smear`.
+/// Options of `zellige lqcd smear`.
 #[derive(Debug, Args)]
 pub struct LqcdSmear {
-    /// The gauge field.
+    /// Gauge field to read.
     #[arg(value_name = "LATTICE")]
     pub lattice: Input,
-    /// naive, asqtad:U0, hisq or hisq:EPSILON.
+    /// Action: naive, asqtad:U0, hisq or hisq:EPSILON.
     #[arg(long, value_name = "ACTION", default_value_t = Action::HISQ)]
     pub action: Action,
     /// Number of CPU worker threads [default: one per core].
@@ -215,68 +216,68 @@ pub struct LqcdSmear {
     pub outputs: RunOutputs,
 }
 
-/// What is solved.
+/// Linear system of a solver verb: gauge field, action, mass, source and tolerance.
 #[derive(Debug, Args)]
 pub struct LqcdSystem {
-    /// The gauge field.
+    /// Gauge field to read.
     #[arg(value_name = "LATTICE")]
     pub lattice: Input,
-    /// naive, asqtad:U0, hisq or hisq:EPSILON, as for `zellige lqcd smear`.
+    /// Action: naive, asqtad:U0, hisq or hisq:EPSILON, as for `zellige lqcd smear`.
     #[arg(long, value_name = "ACTION", default_value_t = Action::HISQ)]
     pub action: Action,
-    /// The quark's mass in units of the lattice, above 0.
+    /// Quark mass in lattice units, above 0.
     #[arg(long, value_name = "MASS", default_value_t = 0.01)]
     pub mass: f64,
-    /// Where the source is: point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR for one colour.
+    /// Point source: point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR for one colour.
     #[arg(long, value_name = "SOURCE", default_value_t = Source::default())]
     pub source: Source,
     /// Boundary condition in time: periodic or antiperiodic.
     #[arg(long, value_name = "BC", default_value_t = Boundary::default())]
     pub bc: Boundary,
-    /// Residual relative to the source that is small enough.
+    /// Tolerance: norm of the residual relative to that of the source.
     #[arg(long, value_name = "TOL", default_value = "1e-10")]
     pub tol: f64,
-    /// Most iterations for each right-hand side.
+    /// Maximum number of iterations for each right-hand side.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub max_steps: usize,
 }
 
-/// How it is solved.
+/// Formats of the solver, and its updates of the residual.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Solver")]
 pub struct LqcdSolver {
-    /// Formats: double, single, half, int20, int30, double-int20, ...; --help has all.
+    /// Formats: double, single, half, int20, int30, double-int20, ...; --help lists all.
     #[arg(long, value_name = "FORMATS", default_value_t = Mixed::Double)]
     pub precision: Mixed,
-    /// Another format of the links in steps of less precision than double.
+    /// Format of the links in low-precision steps, if it differs.
     #[arg(long, value_name = "FORMAT")]
     pub gauge: Option<MatrixFormat>,
-    /// Replace the residual where it has become smaller by this since the last time.
+    /// Replace the residual when it has fallen by this factor since the last replacement.
     #[arg(long, value_name = "FACTOR", default_value_t = 0.1, hide_short_help = true)]
     pub delta: f64,
-    /// Replace it where an estimate of its error is large instead (van der Vorst and Ye).
+    /// Replace the residual when an estimate of its error is large instead (van der Vorst and Ye).
     #[arg(long, conflicts_with = "delta", hide_short_help = true)]
     pub estimate: bool,
-    /// Leave out what keeps steps of less precision stable, to see what it is good for.
+    /// Switch off refinements that keep low-precision steps stable, to see their effect.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', hide_short_help = true)]
     pub without: Vec<Refinement>,
 }
 
-/// What keeps steps of less precision stable.
+/// Refinements that keep low-precision steps stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Refinement {
-    /// The solution is accumulated in float64.
+    /// Accumulation of the solution in float64.
     WideSolution,
-    /// Directions are made orthogonal to a residual that was replaced.
+    /// Orthogonalisation of the directions to a replaced residual.
     Projection,
-    /// Shifts at the floor of what formats can resolve are removed from the steps that all share.
+    /// Removal of shifts from the shared steps once they reach the resolution of the formats.
     Removal,
     /// Directions by the formula of Polak and Ribiere.
     PolakRibiere,
 }
 
 impl LqcdSolver {
-    /// The same for the library.
+    /// Returns the solver that these options describe, with the given method.
     pub fn solver(&self, method: Method) -> Solver {
         let has = |what: Refinement| !self.without.contains(&what);
         Solver {
@@ -293,19 +294,20 @@ impl LqcdSolver {
     }
 }
 
-/// `zellige lqcd invert`.
+/// Options of `zellige lqcd invert`.
 #[derive(Debug, Args)]
 pub struct LqcdInvert {
     #[command(flatten)]
     pub system: LqcdSystem,
-    /// cg (conjugate gradients) or bicgstab (BiCGStab(4)).
+    /// Method: cg (conjugate gradients) or bicgstab (BiCGStab(4)).
     #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, help_heading = "Solver")]
     pub method: Method,
-    /// Heavy-quark residual that has to be reached, too: sqrt(mean |r(x)|^2 / |z(x)|^2) over the
+    /// Additional tolerance for the heavy-quark residual: sqrt(mean |r(x)|^2 / |z(x)|^2) over the
     /// sites.
     ///
     /// Propagators of heavy quarks fall by many orders of magnitude with the distance from the
-    /// source: a residual beside the source says nothing of them far away.
+    /// source. The plain residual is dominated by sites near the source and does not control
+    /// distant ones.
     #[arg(long, value_name = "TOL", help_heading = "Solver", hide_short_help = true)]
     pub heavy_quark_tol: Option<f64>,
     #[command(flatten)]
@@ -316,20 +318,21 @@ pub struct LqcdInvert {
     pub outputs: RunOutputs,
 }
 
-/// `zellige lqcd multishift`.
+/// Options of `zellige lqcd multishift`.
 #[derive(Debug, Args)]
 pub struct LqcdMultishift {
     #[command(flatten)]
     pub system: LqcdSystem,
-    /// Shifts sigma, 0 or more, that are added to 4 m^2 - D D.
+    /// Shifts sigma, 0 or more, added to 4 m^2 - D D.
     #[arg(long, value_name = "SIGMA,..", value_delimiter = ',', required = true)]
     pub shifts: Vec<f64>,
-    /// A tolerance for each shift, in place of --tol.
+    /// Tolerance of each shift, in place of --tol.
     #[arg(long, value_name = "TOL,..", value_delimiter = ',', conflicts_with = "tol")]
     pub tols: Vec<f64>,
     #[command(flatten)]
     pub solver: LqcdSolver,
-    /// Formats of the steps of each shift after those that all share [default: as --precision].
+    /// Formats of the separate steps for each shift after the shared steps [default: as
+    /// --precision].
     #[arg(long, value_name = "FORMATS", help_heading = "Solver")]
     pub refine: Option<Mixed>,
     /// Number of CPU worker threads [default: one per core].
@@ -339,10 +342,10 @@ pub struct LqcdMultishift {
     pub outputs: RunOutputs,
 }
 
-/// `zellige lqcd reproduce`.
+/// Options of `zellige lqcd reproduce`.
 #[derive(Debug, Args)]
 pub struct LqcdReproduce {
-    /// fig1, fig2, fig4, table2 or table3.
+    /// Figure or table to repeat: fig1, fig2, fig4, table2 or table3.
     #[arg(value_name = "WHAT")]
     pub what: Published,
     #[command(flatten)]
@@ -354,10 +357,10 @@ pub struct LqcdReproduce {
     pub outputs: RunOutputs,
 }
 
-/// `zellige lqcd dslash`.
+/// Options of `zellige lqcd dslash`.
 #[derive(Debug, Args)]
 pub struct LqcdDslash {
-    /// Extents in x, y, z and t, e.g. 32x32x32x64: even, from 4.
+    /// Lattice extents in x, y, z and t, e.g. 32x32x32x64: even numbers, 4 or more.
     #[arg(long, value_name = "XxYxZxT", default_value = "16")]
     pub size: Extents,
     /// Formats: double, single, half, int20, int30, or LINKS/QUARKS/PRODUCTS such as
@@ -369,13 +372,13 @@ pub struct LqcdDslash {
         default_value = "double,single,half,int20,int30"
     )]
     pub precision: Vec<Precision>,
-    /// Right-hand sides at once.
+    /// Number of right-hand sides in a block.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub columns: u16,
-    /// Hops of one link only, as in the naive action.
+    /// Use only one-link hops, as in the naive action.
     #[arg(long)]
     pub naive: bool,
-    /// Applications that are timed; on GPUs each of them is 20 that follow one another.
+    /// Number of timed applications; on GPUs each of them is 20 consecutive applications.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeat: u16,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The words after `zellige machine`.
+//! Options of `zellige machine`.
 
 use crate::args::Output;
 use clap::{ArgAction, Args, Subcommand};
@@ -12,29 +12,28 @@ With --platform FILE.toml this machine is written down for `zellige simulate --p
 The result replaces what is in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), models-HOST.json, but for GPUs that are not measured
 this time. A file of another processor or another version is never used.";
 
-/// The words after `machine`.
+/// Verbs of `zellige machine`.
 #[derive(Debug, Subcommand)]
 pub enum MachineVerb {
-    /// Cores, caches, memory, limits, vector instructions, and the performance models that are
-    /// known.
+    /// Show cores, caches, memory, limits, vector instructions and the known performance models.
     Show(MachineShow),
-    /// Measure the tile kernels in every precision, and keep the result for scheduling policies and
-    /// simulation.
+    /// Measure the tile kernels in every precision, and store the result for scheduling policies
+    /// and simulation.
     #[command(after_long_help = CALIBRATE_NOTES)]
     Calibrate(MachineCalibrate),
     /// Remove the performance models of this machine.
     Forget,
 }
 
-/// `machine calibrate`.
+/// Options of `machine calibrate`.
 #[derive(Debug, Args)]
 pub struct MachineCalibrate {
     /// Tile sizes: a list [default: 64 to 512].
     ///
-    /// By default 64, 96, 128, 192, 256, 384 and 512.
+    /// The default is 64, 96, 128, 192, 256, 384 and 512.
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub tile: Vec<u16>,
-    /// cuda: measure every GPU and its links, too.
+    /// cuda: also measure every GPU and its links.
     #[arg(long = "device", value_name = "cpu|cuda", default_value = "cpu", value_parser = all_gpus, action = ArgAction::Set)]
     pub cuda: bool,
     /// Tile sizes on GPUs: a list [default: 512, 1024, 2048].
@@ -42,13 +41,13 @@ pub struct MachineCalibrate {
     pub gpu_tile: Vec<u16>,
     /// Number of CPU worker threads [default: one per core].
     ///
-    /// More than one measures how they share caches and memory bandwidth.
+    /// With more than one, the rates include the sharing of caches and memory bandwidth.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
     /// Write this machine as a platform file for `simulate`; `-` is standard output.
     ///
-    /// Its GPUs with --device cuda, its CPU workers, links, and rates of each codelet by precision
-    /// and size.
+    /// The file has the CPU workers, links, and rates of each codelet by precision and size. With
+    /// --device cuda it also has the GPUs.
     #[arg(long, value_name = "FILE.toml|-", conflicts_with_all = ["json"])]
     pub platform: Option<Output>,
     /// Write the results as JSON; `-` is standard output.
@@ -56,7 +55,7 @@ pub struct MachineCalibrate {
     pub json: Option<Output>,
 }
 
-/// `machine show`.
+/// Options of `machine show`.
 #[derive(Debug, Args)]
 pub struct MachineShow {
     /// Write the results as JSON; `-` is standard output.

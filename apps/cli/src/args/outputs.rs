@@ -1,11 +1,11 @@
-//! Where results go: the options of every verb that runs tasks.
+//! Output options of every verb that runs tasks.
 
 use clap::Args;
 
 use super::paths::{Output, OutputFile};
 use crate::trace::TraceFile;
 
-/// What a verb writes about its run.
+/// Files that a verb writes about its run.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub struct RunOutputs {
@@ -15,11 +15,11 @@ pub struct RunOutputs {
     /// Write an HTML page with the results and a summary of the trace.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<OutputFile>,
-    /// Write what every worker did: .zt for zellige trace, .json for Perfetto, .paje for ViTE,
+    /// Write a trace of every worker: .zt for zellige trace, .json for Perfetto, .paje for ViTE,
     /// .html.
     ///
-    /// zellige trace makes all other forms of a .zt file. chrome://tracing opens .json, too, and
-    /// ViTE .trace.
+    /// zellige trace converts a .zt file to all other forms. chrome://tracing also opens .json, and
+    /// ViTE also opens .trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<TraceFile>,
 }

@@ -1,5 +1,5 @@
-//! Files that a command reads and writes. Their types say which they are, so that
-//! [`super::check()`] finds them in the options of any verb.
+//! Types of the files that a command reads and writes. [`super::check()`] finds them by type in the
+//! options of any verb.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -11,19 +11,19 @@ use zellige_files::Destination;
 
 use crate::out;
 
-/// A file or folder that is read; `-` is standard input where the option says so.
+/// Path of a file or folder to read; `-` is standard input if the option supports it.
 #[derive(Clone, Debug)]
 pub struct Input(PathBuf);
 
-/// A file that is written, or `-` for standard output.
+/// Path of a file to write, or `-` for standard output.
 #[derive(Clone, Debug)]
 pub struct Output(PathBuf);
 
-/// A file that is written in a format that needs one: no `-`, no device.
+/// Path of a file in a format that needs a regular file: no `-`, no device.
 #[derive(Clone, Debug)]
 pub struct OutputFile(PathBuf);
 
-/// A folder that files are written to.
+/// Path of a folder to write files to.
 #[derive(Clone, Debug)]
 pub struct OutputFolder(PathBuf);
 
@@ -49,17 +49,17 @@ macro_rules! paths {
 paths!(Input Output OutputFile OutputFolder);
 
 impl Output {
-    /// True for standard output.
+    /// Returns true for standard output.
     pub fn is_stdout(&self) -> bool {
         [Path::new("-"), Path::new("/dev/stdout")].contains(&&*self.0)
     }
 
-    /// True for a file that is replaced as a whole: it can be written several times.
+    /// Returns true for a file that is replaced as a whole, which can be written several times.
     pub fn is_file(&self) -> bool {
         !self.is_stdout() && Destination::new(self).is_ok_and(|to| to.is_regular())
     }
 
-    /// Writes the whole content through `body`: a file appears under its name when it is complete,
+    /// Writes the whole content through `body`. A file appears under its name when it is complete,
     /// or not at all.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Output {
     /// Writes a value as indented JSON with a line end.
     ///
     /// # Errors
-    /// As [`Output::write`].
+    /// The errors of [`Output::write`].
     pub fn write_json(&self, value: &impl serde::Serialize) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec_pretty(value).context("cannot write the result as JSON")?;
         text.push(b'\n');
@@ -95,7 +95,7 @@ impl OutputFile {
     }
 }
 
-/// A parser of names with one of these endings, which say the format.
+/// Returns a parser of names with one of these endings, each of which stands for a format.
 pub fn with_ending(endings: &'static [&'static str]) -> impl Fn(&str) -> Result<OutputFile, String> + Clone {
     move |name| match endings.iter().any(|ending| name.to_ascii_lowercase().ends_with(ending)) {
         true => Ok(OutputFile(name.into())),

@@ -1,4 +1,4 @@
-//! The words after `zellige selftest`.
+//! Options of `zellige selftest`.
 
 use crate::args::Output;
 use clap::{ArgAction, Args};
@@ -29,16 +29,16 @@ there are several GPUs a factorisation runs on all together. Then the graphs run
 
 Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong value, an error, a panic or a hang), 4 --device cuda and no GPU.";
 
-/// `selftest`.
+/// Options of `selftest`.
 #[derive(Debug, Args)]
 pub struct SelftestArgs {
-    /// Random task graphs to run; it stops after ten failures.
+    /// Number of random task graphs; the run stops after ten failures.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     pub fuzz: u64,
-    /// Seed of the first graph; graph i has this plus i.
+    /// Seed of the first graph; graph i has this seed plus i.
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
-    /// Graphs that run concurrently.
+    /// Number of graphs that run concurrently.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
     /// Seconds after which a graph counts as hung.
@@ -46,27 +46,27 @@ pub struct SelftestArgs {
     pub patience: u16,
     /// Let a device fail in some graphs.
     ///
-    /// Values must be right, or errors that name the device.
+    /// Then values must be correct, or errors must name the device.
     #[arg(long)]
     pub device_failures: bool,
-    /// Run the graphs on one thread each, in an order drawn from the seed.
+    /// Run each graph on a single thread, in an order drawn from the seed.
     ///
-    /// GPUs are emulated devices then.
+    /// In this mode GPUs are emulated devices.
     #[arg(long, conflicts_with = "cuda")]
     pub single_threaded: bool,
-    /// cuda: check every GPU, too.
+    /// cuda: also check every GPU.
     ///
-    /// CUDA_VISIBLE_DEVICES hides some.
+    /// CUDA_VISIBLE_DEVICES restricts the GPUs.
     #[arg(long = "device", value_name = "cpu|cuda", default_value = "cpu", value_parser = all_gpus, action = ArgAction::Set)]
     pub cuda: bool,
-    /// Fewer and smaller tiles: a minute instead of several.
+    /// Use fewer and smaller tiles: one minute instead of several.
     #[arg(long)]
     pub quick: bool,
-    /// Run the graphs alone.
+    /// Run only the graphs.
     #[arg(long)]
     pub only_graphs: bool,
-    /// Let a kernel on this GPU fault, and say what came of it: what --device cuda does in a
-    /// process of its own.
+    /// Let a kernel fault on this GPU, and print the outcome. --device cuda starts this in a
+    /// separate process.
     #[arg(long, hide = true, value_name = "GPU")]
     pub faulty_kernel: Option<u32>,
     /// Write the results as JSON; `-` is standard output.
@@ -86,7 +86,7 @@ mod tests {
         selftest: SelftestArgs,
     }
 
-    /// On a GPU, too: its memory is one graph's.
+    /// Checks the default of --jobs. On a GPU, too, one graph has the memory for itself.
     #[test]
     fn one_graph_runs_at_a_time() {
         for line in [&["zellige"][..], &["zellige", "--device", "cuda"]] {

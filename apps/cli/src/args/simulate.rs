@@ -1,4 +1,4 @@
-//! The words after `zellige simulate`.
+//! Options of `zellige simulate`.
 
 use clap::{Args, Subcommand};
 use zellige_dense::Rule;
@@ -32,37 +32,36 @@ Examples
     zellige simulate platforms v100x4 > mine.toml
     zellige simulate cholesky --n 65536 --tile 1024 --platform mine.toml";
 
-/// The words after `simulate`.
+/// Verbs of `zellige simulate`.
 #[derive(Debug, Subcommand)]
 pub enum Simulate {
-    /// A tomographic reconstructor: factorisation and both solves.
+    /// Simulate a tomographic reconstructor: factorisation and both solves.
     #[command(after_long_help = SIMULATE_EXAMPLES)]
     Tor(SimulateTor),
-    /// A Cholesky factorisation alone.
+    /// Simulate a Cholesky factorisation alone.
     #[command(after_long_help = SIMULATE_CHOLESKY_EXAMPLES)]
     Cholesky(SimulateCholesky),
-    /// The platforms that are shipped, and where their numbers come from; or one of them, as a file
-    /// to edit.
+    /// List the shipped platforms and the sources of their numbers, or print one as a file to edit.
     Platforms {
-        /// Print this one as the file that --platform reads.
+        /// Platform to print, as a file that --platform reads.
         name: Option<String>,
     },
 }
 
-/// `simulate tor`.
+/// Options of `simulate tor`.
 #[derive(Debug, Args)]
 pub struct SimulateTor {
-    /// Measurements: the order of the covariance matrix, n of `tor info`.
+    /// Number of measurements: the order of the covariance matrix, n of `tor info`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub n: u32,
-    /// Rows of the reconstructor, m of `tor info`.
+    /// Number of rows of the reconstructor, m of `tor info`.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub m: u32,
     #[command(flatten)]
     pub common: SimulateCommon,
 }
 
-/// `simulate cholesky`.
+/// Options of `simulate cholesky`.
 #[derive(Debug, Args)]
 pub struct SimulateCholesky {
     /// Order of the matrix.
@@ -72,21 +71,21 @@ pub struct SimulateCholesky {
     pub common: SimulateCommon,
 }
 
-/// What all simulations are told.
+/// Options that all simulations share.
 #[derive(Debug, Args)]
 pub struct SimulateCommon {
     /// Tile size.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
-    /// Precision rule, as for `tor run` but for fp64; may be repeated.
+    /// Precision rule, as for `tor run` except fp64; may be repeated.
     ///
-    /// Each rule is an option of its own, no list: rules contain commas. Rules that use norms need
-    /// --norms. Tiles are float32.
+    /// Give each rule in an option of its own, since rules contain commas. Rules that use norms
+    /// need --norms. Tiles are float32.
     #[arg(long = "precision", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
     /// Norms of tiles from `tor run --norms-out`, for rules that use norms.
     ///
-    /// They are interpolated to this size.
+    /// They are interpolated to the size of the matrix.
     #[arg(long, value_name = "FILE.json")]
     pub norms: Option<Input>,
     /// Most products on one tile in one task: fewer, longer tasks.
@@ -94,23 +93,24 @@ pub struct SimulateCommon {
     /// For fp32, hp1, bf1, x3 and tf32; products in other precisions are not fused.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
     pub fuse_updates: u8,
-    /// A shipped platform (`simulate platforms`), a .toml file, or host.
+    /// Platform: a shipped one (`simulate platforms`), a .toml file, or host.
     ///
-    /// host: this machine, as `machine calibrate` has measured it.
+    /// host: this machine, with the rates that `machine calibrate` has measured.
     #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
     pub platform: String,
-    /// CPU workers of the platform host [default: one per core].
+    /// Number of CPU workers of the platform host [default: one per core].
     ///
-    /// Calibrate with as many.
+    /// Calibrate with the same number.
     #[arg(long, id = "simulated_workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Only the first so many devices.
+    /// Number of devices to use, from the first on.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub devices: Option<u16>,
-    /// Machines, one rank on each; a list is compared.
+    /// Number of machines, with one rank on each; results for a list are compared.
     ///
-    /// All are like the platform, which needs a network. Tiles are dealt out as by `mpirun -n N
-    /// zellige tor run`. With several numbers, e.g. 1,2,4,8, speedups are those over the first.
+    /// All machines are like the platform, which needs a network. Tiles are distributed as by
+    /// `mpirun -n N zellige tor run`. With several numbers, e.g. 1,2,4,8, speedups are relative to
+    /// the first.
     #[arg(long, value_name = "N[,N...]", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub nodes: Vec<u16>,
     /// Memory of each device, e.g. 4GB [default: the platform's].
@@ -122,7 +122,7 @@ pub struct SimulateCommon {
     /// Block size of the distribution with --sched owners (tiles).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub cyclic_block: u16,
-    /// Tasks whose operands a device prefetches [default: 2; 0 for host].
+    /// Number of tasks whose operands a device prefetches [default: 2; 0 for host].
     #[arg(long, value_name = "N")]
     pub ahead: Option<u16>,
     #[command(flatten)]
@@ -138,7 +138,8 @@ fn simulated_policy_names() -> clap::builder::PossibleValuesParser {
     possible(&[&POLICIES[..], &[owners]].concat())
 }
 
-/// Bytes as everywhere, in the unit of platforms; a share would be one of what is replaced.
+/// Parses a memory size into gigabytes, the unit of platforms. Percentages are refused, because
+/// they would refer to the value that is replaced.
 fn gigabytes(text: &str) -> Result<f64, String> {
     match text.parse()? {
         MemorySize::Bytes(bytes) => Ok(bytes as f64 / 1e9),

@@ -1,4 +1,4 @@
-//! The words after `zellige solve`.
+//! Options of `zellige solve`.
 
 use clap::Args;
 use zellige_sparse::krylov::{Orthogonalisation, Packed};
@@ -50,39 +50,40 @@ Examples
   zellige solve tall.mtx -b b.npy --tol 1e-8 -o x.npy       least squares
   zellige solve A.mtx --shifts 0,0.1,1 -o x.npy      A + sigma I for three sigma, at the price of one; three columns";
 
-/// `zellige solve`.
+/// Options of `zellige solve`.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{DEVICES}"))]
 pub struct SolveArgs {
-    /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
+    /// Matrix file: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
     ///
-    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense
-    /// npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and
-    /// Rutherford-Boeing. Text and PETSc's may be compressed with gzip.
+    /// The format is detected from the first bytes, not from the name: Matrix Market,
+    /// scipy.sparse.save_npz, dense npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files,
+    /// Harwell-Boeing and Rutherford-Boeing. Text and PETSc's files may be compressed with gzip.
     #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// Right-hand side: a file, ones, or random:SEED.
     ///
-    /// Matrix Market, .npy, FILE.npz/NAME, a Vec of PETSc, or numbers in columns as text (csv);
-    /// each column is solved for. random: uniform in [-1, 1), of a complex matrix both parts.
+    /// Files are Matrix Market, .npy, FILE.npz/NAME, a Vec of PETSc, or numbers in columns as text
+    /// (csv). Each column is a right-hand side. random is uniform in [-1, 1); for a complex matrix
+    /// both parts are random.
     #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub rhs: VectorSource,
-    /// Initial guess, a file with as many columns [default: zeros].
+    /// Initial guess: a file with as many columns [default: zeros].
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub x0: Option<Input>,
-    /// auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
+    /// Method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub method: MethodChoice,
     /// Operator of the inner iteration: fp64, fp32, auto, or SET:nw|cw|cw-exact:EPS.
     ///
-    /// What the method multiplies with: fp64, fp32, or SET:nw|cw|cw-exact:EPS, like ap7:cw:2^-24,
-    /// with :tiled, :bsr2, :bsr3 or :bsr4 after it for the layout; auto, or auto:nw:2^-37: the set
-    /// and layout that is fastest on this machine, fp64 if none is faster.
+    /// SET:...:EPS is a compressed copy of the matrix, e.g. ap7:cw:2^-24. A suffix :tiled, :bsr2,
+    /// :bsr3 or :bsr4 selects the layout. auto, or e.g. auto:nw:2^-37, selects the set and layout
+    /// that is fastest on this machine, or fp64 if none is faster.
     #[arg(long, value_name = "COPY", default_value = "fp64")]
     pub operator: Inner,
     /// Vector for which cw-exact chooses formats: a file, ones, or random:SEED.
     ///
-    /// One column, no zero element; an earlier solution, say.
+    /// It has one column and no zero entries. An earlier solution is suitable.
     #[arg(long, value_name = "FILE|ones|random:SEED", hide_short_help = true)]
     pub x_for: Option<VectorSource>,
     /// Storage format of the GMRES basis.
@@ -97,18 +98,18 @@ pub struct SolveArgs {
     pub orthogonalise: Orthogonalisation,
     /// Operators for relaxed products in GMRES, the most accurate first.
     ///
-    /// Copies that gmres goes over to as its residual becomes small, the most accurate first,
-    /// written as for --operator.
+    /// GMRES switches to the next copy of the matrix as its residual decreases. Copies are written
+    /// as for --operator.
     #[arg(long, value_name = "COPY,..", value_delimiter = ',', hide_short_help = true)]
     pub relax: Vec<Inner>,
-    /// Reliable updates: recompute the residual each time it has fallen by DELTA.
+    /// Reliable updates: recompute the residual each time it has fallen by the factor DELTA.
     ///
     /// For cg and fcg with a low-precision --operator.
     #[arg(long, value_name = "DELTA", num_args = 0..=1, require_equals = true, default_missing_value = "0.1", hide_short_help = true)]
     pub reliable: Option<f64>,
-    /// Solve (A + sigma I) x = b for each of these by multi-shift CG.
+    /// Solve (A + sigma I) x = b for each of these shifts by multi-shift CG.
     ///
-    /// Solutions are columns of --output, one after the other for each b.
+    /// The columns of --output are the solutions for all shifts of the first b, then of the next b.
     #[arg(
         long,
         value_name = "SIGMA,..",
@@ -117,30 +118,32 @@ pub struct SolveArgs {
         hide_short_help = true
     )]
     pub shifts: Vec<f64>,
-    /// auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg, lu, lu:fp32 (in float32:
-    /// half the memory, refined by gmres).
+    /// Preconditioner: auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg, lu,
+    /// lu:fp32.
+    ///
+    /// lu:fp32 is LU in float32, which needs half the memory and is refined by gmres.
     #[arg(long, value_name = "M", default_value = "auto")]
     pub precond: PreconditionerChoice,
     /// Scaling of rows and columns: auto, none, rows, both, matching.
     ///
-    /// auto: both, for a low-precision operator and for rows of very different sizes.
+    /// auto scales both for a low-precision operator and for rows of very different norms.
     #[arg(long, value_name = "HOW", default_value = "auto", hide_short_help = true)]
     pub scale: ScalingChoice,
     /// Tolerance: norm of the recomputed residual relative to that of b.
     #[arg(long, value_name = "RATIO", default_value = "1e-10", value_parser = positive)]
     pub tol: f64,
-    /// Absolute tolerance; the run stops at whichever is reached first.
+    /// Absolute tolerance; the run stops at the tolerance that is reached first.
     #[arg(long, value_name = "NORM", value_parser = positive, hide_short_help = true)]
     pub abs_tol: Option<f64>,
     /// Least squares: minimise |b - A x|^2 + LAMBDA^2 |x|^2 by LSMR.
     ///
-    /// A matrix that is not square is solved so with LAMBDA = 0.
+    /// A matrix that is not square is solved by LSMR with LAMBDA = 0.
     #[arg(long, value_name = "LAMBDA", value_parser = not_negative, hide_short_help = true)]
     pub damping: Option<f64>,
-    /// Most iterations in all.
+    /// Maximum number of iterations in all.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub max_steps: usize,
-    /// Most seconds.
+    /// Maximum time in seconds.
     #[arg(long, value_name = "SECONDS", value_parser = positive, hide_short_help = true)]
     pub max_time: Option<f64>,
     /// Null space of the matrix: constant.

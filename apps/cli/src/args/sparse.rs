@@ -1,4 +1,4 @@
-//! The words after `zellige matrix` and `zellige spmv`.
+//! Options of `zellige matrix` and `zellige spmv`.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use zellige_sparse::adaptive::{Accuracy, FormatSet, UnknownSet};
 use super::paths::{Input, Output, OutputFile, with_ending};
 use super::vector::VectorSource;
 
-/// Endings of the names of Matrix Market files.
+/// Name endings of Matrix Market files.
 const MATRIX_MARKET: &[&str] = &[".mtx", ".mtx.gz"];
 
 const GENERATE_EXAMPLES: &str = "\
@@ -35,27 +35,27 @@ Examples
   zellige spmv A.mtx --sets ap7 --criterion cw,cw-exact --x-for x.npy       elements that count for this vector
   zellige spmv A.mtx --sets ap7 --eps 2^-24 --round chop        as the thesis does, errors about twice as large";
 
-/// `zellige matrix`.
+/// Verbs of `zellige matrix`.
 #[derive(Debug, Subcommand)]
 pub enum MatrixVerb {
-    /// What a matrix is like: size, symmetry, magnitudes.
+    /// Describe a matrix: size, symmetry, magnitudes.
     Info(MatrixInfo),
-    /// Make a matrix of a finite volume or finite element problem, of any size.
+    /// Generate a matrix of a finite volume or finite element problem, of any size.
     #[command(after_long_help = GENERATE_EXAMPLES)]
     Generate(MatrixGenerate),
-    /// Read a matrix and write it as a Matrix Market file: sorted, duplicates added, one half where
-    /// it is symmetric.
+    /// Convert a matrix to a Matrix Market file: sorted, duplicates added, one triangle if
+    /// symmetric.
     Convert(MatrixConvert),
 }
 
-/// `matrix info`.
+/// Options of `matrix info`.
 #[derive(Debug, Args)]
 pub struct MatrixInfo {
-    /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
+    /// Matrix file: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
     ///
-    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense
-    /// npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and
-    /// Rutherford-Boeing. Text and PETSc's may be compressed with gzip.
+    /// The format is detected from the first bytes, not from the name: Matrix Market,
+    /// scipy.sparse.save_npz, dense npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files,
+    /// Harwell-Boeing and Rutherford-Boeing. Text and PETSc's files may be compressed with gzip.
     #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// Write the results as JSON; `-` is standard output.
@@ -63,48 +63,48 @@ pub struct MatrixInfo {
     pub json: Option<Output>,
 }
 
-/// `matrix generate`.
+/// Options of `matrix generate`.
 #[derive(Debug, Args)]
 pub struct MatrixGenerate {
-    /// The problem.
+    /// Problem to discretise.
     pub kind: Problem,
-    /// Cells or elements along each axis; by default those of the comparisons in
+    /// Number of cells or elements along each axis; the default is that of the comparisons in
     /// docs/explanation/sparse.md.
     #[arg(long, value_name = "XxYxZ")]
     pub size: Option<Size>,
-    /// Decades of the standard deviation of what varies most.
+    /// Standard deviation of the most variable coefficient, in decades.
     #[arg(long, value_name = "DECADES", value_parser = decades)]
     pub spread: Option<f64>,
     /// Length of the time step of transport and biot.
     #[arg(long, value_name = "SECONDS")]
     pub step: Option<f64>,
-    /// Of the random fields.
+    /// Seed of the random fields.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// The Matrix Market file; compressed if its name ends in .gz.
+    /// Matrix Market file to write; compressed if its name ends in .gz.
     #[arg(long, short, value_name = "FILE.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
     pub output: OutputFile,
 }
 
-/// `matrix convert`.
+/// Options of `matrix convert`.
 #[derive(Debug, Args)]
 pub struct MatrixConvert {
-    /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
+    /// Matrix file: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
     ///
-    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense
-    /// npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and
-    /// Rutherford-Boeing. Text and PETSc's may be compressed with gzip.
+    /// The format is detected from the first bytes, not from the name: Matrix Market,
+    /// scipy.sparse.save_npz, dense npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files,
+    /// Harwell-Boeing and Rutherford-Boeing. Text and PETSc's files may be compressed with gzip.
     #[arg(value_name = "MATRIX")]
     pub matrix: Input,
-    /// The file to write; compressed if its name ends in .gz.
+    /// File to write; compressed if its name ends in .gz.
     #[arg(value_name = "B.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
     pub output: OutputFile,
-    /// Keep zeros that the file names.
+    /// Keep explicit zeros of the file.
     #[arg(long)]
     pub keep_zeros: bool,
 }
 
-/// The kinds of `matrix generate`.
+/// Problems of `matrix generate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Problem {
     Flow,
@@ -114,7 +114,7 @@ pub enum Problem {
     Stokes,
 }
 
-/// Cells along each axis, as `170x170x110`.
+/// Number of cells along each axis, as `170x170x110`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub [usize; 3]);
 
@@ -136,50 +136,52 @@ fn decades(text: &str) -> Result<f64, String> {
     if (0.0..=20.0).contains(&number) { Ok(number) } else { Err("0 to 20 decades".into()) }
 }
 
-/// `zellige spmv`.
+/// Options of `zellige spmv`.
 #[derive(Debug, Args)]
 #[command(after_long_help = SPMV_EXAMPLES)]
 pub struct SpmvArgs {
-    /// File of a matrix, in any format of docs/reference/files.md; explicit zeros are dropped.
+    /// Matrix file, in any format of docs/reference/files.md; explicit zeros are dropped.
     #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// Format sets: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, the fastest.
     ///
-    /// auto takes the set that the cost model expects to be fastest, and plain fp64 where that is
+    /// auto selects the set that the cost model predicts to be fastest, or plain fp64 if that is
     /// faster.
     #[arg(long, value_name = "SET,..", value_delimiter = ',', default_value = "ap2,ap4,ap7,ap7re,ap7reu")]
     pub sets: Vec<SetOrAuto>,
     /// Accuracies in [2^-53, 1).
     #[arg(long, value_name = "EPS,..", value_delimiter = ',', default_value = "2^-53,2^-37,2^-24")]
     pub eps: Vec<Accuracy>,
-    /// nw, cw, cw-exact: what a magnitude is compared with.
+    /// Criterion for the format of an entry: nw, cw, cw-exact.
     ///
-    /// nw: the norm of the matrix; cw: that of the row; cw-exact: of the row times --x-for.
+    /// The magnitude of an entry is compared with the norm of the matrix (nw), with that of its row
+    /// (cw), or with that of the row times --x-for (cw-exact).
     #[arg(long, value_name = "C,..", value_delimiter = ',', default_value = "nw,cw", value_parser = ["nw", "cw", "cw-exact"])]
     pub criterion: Vec<String>,
     /// Storage layout: auto, tiled, bsr, or thesis.
     ///
-    /// thesis: a CSR matrix for each format. tiled: eight rows interleaved. bsr: the same with
-    /// blocks of 2, 3 or 4. auto: what the cost model expects to be fastest.
+    /// thesis: a CSR matrix for each format. tiled: eight rows interleaved. bsr: as tiled, with
+    /// blocks of 2, 3 or 4. auto: the layout that the cost model predicts to be fastest.
     #[arg(long, value_name = "L", default_value = "auto")]
     pub layout: Layout,
-    /// Rounding to the storage format: nearest or chop (as the thesis does).
+    /// Rounding to the storage format: nearest, or chop (truncation, as in the thesis).
     #[arg(long, value_name = "R", default_value = "nearest")]
     pub round: Round,
-    /// Vector that is multiplied: a file, ones, or random:SEED.
+    /// Vector to multiply: a file, ones, or random:SEED.
     ///
-    /// cw-exact chooses formats for it. A file has one column; random is uniform in [-1, 1).
+    /// cw-exact chooses formats for this vector. A file has one column; random is uniform in [-1,
+    /// 1).
     #[arg(long, value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub x_for: VectorSource,
     /// Number of CPU worker threads; they share each product [default: one per core].
     ///
-    /// auto takes what is fastest for so many.
+    /// auto selects the fastest set and layout for this number of threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
     /// Store negligible nonzeros in the narrowest format instead of dropping them.
     #[arg(long)]
     pub no_drop: bool,
-    /// Timed products of each; medians count.
+    /// Number of timed products of each operator; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
     /// Write the results as JSON; `-` is standard output.
@@ -190,7 +192,7 @@ pub struct SpmvArgs {
     pub report: Option<OutputFile>,
 }
 
-/// One of `--sets`: none is that which is expected to be fastest.
+/// One value of `--sets`; `None` is auto, the set with the best predicted time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetOrAuto(pub Option<FormatSet>);
 
@@ -206,7 +208,7 @@ impl FromStr for SetOrAuto {
     }
 }
 
-/// `--round`.
+/// Rounding modes of `--round`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Round {
     Nearest,

@@ -1,4 +1,4 @@
-//! The words after `zellige tor`.
+//! Options of `zellige tor`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_dense::Rule;
@@ -39,13 +39,13 @@ Examples
     zellige tor run demo.toml --device cuda
     zellige tor run demo.toml --device cuda:0 --device-memory 30% --logical-gpus 2";
 
-/// The words after `tor`.
+/// Verbs of `zellige tor`.
 #[derive(Debug, Subcommand)]
 pub enum Tor {
-    /// Print a system as a file to edit.
+    /// Print an example system as a file to edit.
     Example,
-    /// Say how large a system is, what it needs, and which tiles and rule suit it; of its tiles a
-    /// sample is computed.
+    /// Describe the size and needs of a system, and recommend tiles and a precision rule. Only a
+    /// sample of the tiles is computed.
     Info(InfoArgs),
     /// Compute the covariance matrices and write them.
     #[command(after_long_help = DEVICES)]
@@ -53,20 +53,20 @@ pub enum Tor {
     /// Compute a reconstructor and write it.
     ///
     /// It is not judged: backward error and Strehl ratios are not computed (null in the JSON).
-    /// zellige tor eval judges the file; zellige tor run -o FILE judges and writes, which takes
+    /// zellige tor eval judges the file. zellige tor run -o FILE judges and writes, which takes
     /// much longer for large systems.
     #[command(after_long_help = format!("{RULES}\n\n{DEVICES}"))]
     Build(BuildArgs),
     /// Judge a reconstructor from any file: error covariance, image, Strehl ratio.
     ///
-    /// In float64 on CPU workers, also with --device cuda: 2 n^2 m operations for the error
-    /// covariance of a target.
+    /// The judgement is in float64 on CPU workers, also with --device cuda. The error covariance of
+    /// a target takes 2 n^2 m operations.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
-    /// All stages, for every precision rule, compared in one table.
+    /// Run all stages for every precision rule, and compare the rules in one table.
     ///
-    /// Reconstructors are judged in float64 on CPU workers, also with --device cuda: 2 n^2 m
-    /// operations for the error covariance of a target and rule. Where that takes long, it is said
+    /// Reconstructors are judged in float64 on CPU workers, also with --device cuda. The error
+    /// covariance of a target and rule takes 2 n^2 m operations. If that takes long, a note says so
     /// beforehand.
     #[command(after_long_help = run_help())]
     Run(RunArgs),
@@ -76,7 +76,7 @@ fn run_help() -> String {
     format!("{RULES}\n\n{DEVICES}\n\n{}\n\n{RUN_EXAMPLES}", policies())
 }
 
-/// The scheduling policies, a line each.
+/// Returns the scheduling policies, one line for each.
 fn policies() -> String {
     let lines = POLICIES.iter().map(|(name, what)| format!("  {name:<10} {what}"));
     format!(
@@ -85,42 +85,45 @@ fn policies() -> String {
     )
 }
 
-/// The telescope.
+/// System files: telescope and turbulence, with replacements for some of their parts.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "System")]
 pub struct SystemArgs {
-    /// Telescope, guide stars and targets: .toml, .yaml (ours or pyTomoAO's), .py (COMPASS), or
-    /// MOAO's sys-params.txt.
+    /// Telescope, guide stars and targets: .toml, .yaml (zellige's or pyTomoAO's), .py (COMPASS),
+    /// or MOAO's sys-params.txt.
     ///
-    /// Of a COMPASS file nothing is executed: values that it computes are refused with their line.
+    /// COMPASS files are not executed. Values that such a file computes are refused with their
+    /// line.
     #[arg(value_name = "SYSTEM")]
     pub system: Input,
     /// Turbulence profile: .toml, .yaml or MOAO's atm-params.txt.
     ///
-    /// SYSTEM may contain it. It is that at the zenith: the zenith angle of SYSTEM is applied.
+    /// SYSTEM may contain it. The profile is that at the zenith: the zenith angle of SYSTEM is
+    /// applied.
     #[arg(long, value_name = "FILE")]
     pub atm: Option<Input>,
-    /// Refuse parameters that would be repaired with a warning.
+    /// Refuse parameters that would otherwise be repaired with a warning.
     #[arg(long)]
     pub strict: bool,
     /// Direction to reconstruct (arcsec), instead of those in SYSTEM; may be repeated.
     #[arg(long = "target", value_name = "X,Y", value_parser = target)]
     pub targets: Vec<[f64; 2]>,
-    /// Map of the sub-apertures that measure, instead of SYSTEM's rule: text of 0 and 1, .fits or
-    /// .npy (also bool).
+    /// Map of valid sub-apertures, instead of SYSTEM's rule: text of 0 and 1, .fits or .npy (also
+    /// bool).
     ///
-    /// Rows from the lowest y on. All sensors of more than one sub-aperture share it.
+    /// Rows start at the lowest y. All sensors of more than one sub-aperture share the map.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub valid_map: Option<Input>,
     /// Influence functions of the mirror, instead of SYSTEM's model: .fits or .npy of (actuators,
     /// y, x).
     ///
-    /// In m per volt (FITS also in um and nm, by BUNIT), on square pixels that cover the pupil.
+    /// Values are in m per volt (FITS also in um and nm, by BUNIT), on square pixels that cover the
+    /// pupil.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub influence: Option<Input>,
 }
 
-/// How the factorisation is cut, and what happens when it fails.
+/// Tiles and precision of the factorisation, and its action on failure.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Factorisation")]
 pub struct FactorArgs {
@@ -129,35 +132,36 @@ pub struct FactorArgs {
     pub solve_precision: Option<Rule>,
     /// Tile size: a number, or auto.
     ///
-    /// A number gives uniform tiles, the last one smaller. auto cuts at sensor axes, at most 512;
-    /// for GPUs that work alone at most 512, 1024, 2048 or 3072, by the size of the matrix and
-    /// their memory, at multiples of 16.
+    /// A number gives uniform tiles, except for a smaller last one. auto cuts at sensor axes, with
+    /// at most 512. For GPUs without CPU workers it is at most 512, 1024, 2048 or 3072, in
+    /// multiples of 16, by the size of the matrix and the GPU memory.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
-    /// Most products on one tile in one task: fewer, longer tasks, the same bits.
+    /// Maximum number of products that one task applies to a tile: fewer, longer tasks, the same
+    /// bits.
     ///
     /// For fp32, hp1, bf1, x3 and tf32; products in other precisions are not fused.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates(), hide_short_help = true)]
     pub fuse_updates: u8,
-    /// If a rule loses positive definiteness: report it, or retry with more precision.
+    /// Action if a rule loses positive definiteness: report it, or retry with more precision.
     #[arg(long, value_name = "fail|retry", default_value = "fail")]
     pub on_not_spd: NotSpd,
-    /// Steps of iterative refinement of the reconstructor, at most: it ends where a step has not
-    /// halved the residual.
+    /// Maximum number of steps of iterative refinement of the reconstructor. It ends if a step has
+    /// not halved the residual.
     #[arg(long, value_name = "K", default_value_t = 0, hide_short_help = true)]
     pub refine: usize,
 }
 
-/// See [`FactorArgs::tile`].
+/// Tile size; see [`FactorArgs::tile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tile {
-    /// Along the sensors.
+    /// Tiles that end at the boundaries of sensors.
     Auto,
-    /// All of this edge.
+    /// Uniform tiles of this size.
     Edge(usize),
 }
 
-/// See [`FactorArgs::on_not_spd`].
+/// Actions on loss of positive definiteness; see [`FactorArgs::on_not_spd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NotSpd {
     /// Report the tile and go on with the next rule.
@@ -166,29 +170,29 @@ pub enum NotSpd {
     Retry,
 }
 
-/// See [`RunArgs::xray`].
+/// Computation of spectra; see [`RunArgs::xray`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Xray {
-    /// Up to 4096 measurements.
+    /// Spectra for up to 4096 measurements.
     Auto,
-    /// Whatever it costs.
+    /// Spectra at any cost.
     Full,
-    /// None.
+    /// No spectra.
     Off,
 }
 
-/// `tor info`.
+/// Options of `tor info`.
 #[derive(Debug, Args)]
 pub struct InfoArgs {
     /// Precision rule to plan for; may be repeated [default: fp32 and hp1:operand=1e-2].
     ///
-    /// Each rule is an option of its own, no list: rules contain commas.
+    /// Give each rule in an option of its own, since rules contain commas.
     #[arg(long, value_name = "RULE")]
     pub precision: Vec<Rule>,
     /// Tile size to describe: a number, or auto.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
-    /// Workers to plan for [default: one per core].
+    /// Number of workers to plan for [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
     /// Write the results as JSON; `-` is standard output.
@@ -198,10 +202,10 @@ pub struct InfoArgs {
     pub system: SystemArgs,
 }
 
-/// `tor cov`.
+/// Options of `tor cov`.
 #[derive(Debug, Args)]
 pub struct CovArgs {
-    /// File to write in float64: .fits (images CMM, CTM, CTT), or .npy (a file each).
+    /// File to write in float64: .fits (images CMM, CTM, CTT), or .npy (a file for each).
     #[arg(short, long, value_name = "FILE.fits|FILE.npy", value_parser = with_ending(MATRICES))]
     pub output: OutputFile,
     /// Order of the slopes in the file.
@@ -215,7 +219,7 @@ pub struct CovArgs {
     pub outputs: RunOutputs,
 }
 
-/// `tor build`.
+/// Options of `tor build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
     /// Precision rule of the factorisation; see --help.
@@ -242,19 +246,20 @@ pub struct BuildArgs {
 pub enum Order {
     /// All x slopes, then all y slopes.
     Xxyy,
-    /// x and y of each sub-aperture together.
+    /// The x and y slope of each sub-aperture in turn.
     Xyxy,
 }
 
-/// `tor eval`.
+/// Options of `tor eval`.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
     /// Reconstructor to evaluate (.fits, FILE.fits/NAME, .npy, FILE.npz/NAME): truth-sensor slopes
     /// or commands x measurements.
     ///
-    /// An image of a FITS file by its name or number (the primary one is 0); without one the first
-    /// of two dimensions or more. Commands are in the unit of --dm. What is the other way round is
-    /// transposed and said; AOT's (commands, 2, sub-apertures) are x slopes, then y slopes.
+    /// NAME selects an image of a FITS file by name or number (the primary one is 0). Without NAME,
+    /// the first image of two dimensions or more is read. Commands are in the unit of --dm. A
+    /// transposed reconstructor is detected, transposed and reported. AOT's (commands, 2,
+    /// sub-apertures) are x slopes, then y slopes.
     #[arg(long, value_name = "R.fits")]
     pub rec: Input,
     /// Command matrix of the mirror, actuators x truth-sensor slopes [default: that of the system's
@@ -272,18 +277,18 @@ pub struct EvalArgs {
     pub outputs: RunOutputs,
 }
 
-/// `tor run`.
+/// Options of `tor run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Precision rule of the factorisation; may be repeated [default: fp32, hp1:operand=1e-2].
     ///
-    /// See "Precision rules" below. Each rule is an option of its own, no list: rules contain
+    /// See "Precision rules" below. Give each rule in an option of its own, since rules contain
     /// commas.
     #[arg(long, value_name = "RULE")]
     pub precision: Vec<Rule>,
     /// Compute spectra of the matrix and its tiles, for the report.
     ///
-    /// auto: up to 4096 measurements.
+    /// auto computes them for up to 4096 measurements.
     #[arg(long, value_name = "auto|full|off", default_value = "auto", hide_short_help = true)]
     pub xray: Xray,
     /// Write the reconstructor of the first rule that succeeds: .fits or .npy.
@@ -293,7 +298,7 @@ pub struct RunArgs {
     pub output: Option<OutputFile>,
     /// Write the norms of all tiles for `simulate tor --norms`; `-` is standard output.
     ///
-    /// Of the first rule that succeeds, as JSON.
+    /// The file is JSON, with the norms of the first rule that succeeds.
     #[arg(long, value_name = "FILE|-", hide_short_help = true)]
     pub norms_out: Option<Output>,
     #[command(flatten)]

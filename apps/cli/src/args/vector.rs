@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where a vector, or several, come from.
+/// Source of one or several vectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VectorSource {
     /// All ones.
     Ones,
-    /// Random, with this seed.
+    /// Random numbers with this seed.
     Random(u64),
-    /// A file.
+    /// File of vectors.
     File(PathBuf),
 }
 
 impl VectorSource {
-    /// The file, where it is one.
+    /// Returns the file, if the source is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
             VectorSource::File(path) => Some(path),

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::provenance;
 use crate::results::{is_stdout, write_json};
 
-/// What the options ask for.
+/// Converts the options to the sizes of the measurements.
 fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
     if !args.tile.is_multiple_of(16) {
         let problem = format!("{} is no multiple of 16, as tensor cores want it", args.tile);
@@ -51,11 +51,11 @@ fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
     })
 }
 
-/// Measures, prints, writes.
+/// Measures the GPU, prints the figures and writes them.
 ///
 /// # Errors
-/// [`CommandError::NoDevice`] without the GPU or its libraries; something could not be measured;
-/// the output cannot be written.
+/// [`CommandError::NoDevice`] without the GPU or its libraries; a measurement that fails; an output
+/// that cannot be written.
 pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let sizes = sizes(args)?;
     let target = &args.json;
@@ -63,7 +63,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let platform = figures_file.map(beside).transpose()?;
     let driver = open(args.device)?;
     let save = |figures: &Figures| {
-        // What cannot be written now may be at the end, which says so if not.
+        // A failed write is only a warning here: the final write reports the error.
         if let Some(Err(error)) = figures_file.map(|target| write_json(Some(target), &[figures])) {
             tracing::warn!("figures are not written yet: {error:#}");
         }
@@ -89,7 +89,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     verdict(&figures)
 }
 
-/// The file of the measured platform: as the figures', with another ending.
+/// Returns the path of the measured platform: the figures' name with another ending.
 fn beside(figures: &Output) -> anyhow::Result<Output> {
     let name = figures.with_extension("toml");
     anyhow::ensure!(name != **figures, "--json {}: the platform has that name", name.display());
@@ -103,7 +103,7 @@ fn open(number: u32) -> Result<Arc<dyn Driver>, CommandError> {
     if problems.is_empty() { Ok(driver) } else { Err(refused(problems.join("\n  "))) }
 }
 
-/// An error for what failed.
+/// Returns an error if measurements failed.
 fn verdict(figures: &Figures) -> anyhow::Result<()> {
     let failed = figures.failed.len();
     anyhow::ensure!(failed == 0, "{failed} measurements failed: the lines that say so");

@@ -13,10 +13,10 @@ use crate::out;
 use crate::progress::Progress;
 use crate::results::{is_stdout, write_json};
 
-/// Measures, prints, writes.
+/// Runs the measurement, prints the figures and writes them.
 ///
 /// # Errors
-/// A factorisation fails or has other bits, or the output cannot be written.
+/// A factorisation fails or gives other bits, or the output cannot be written.
 pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
     let limit = |share| HostLimit { share, folder: args.swap.clone().unwrap_or_else(std::env::temp_dir) };
     let workers = devices::workers(args.workers);

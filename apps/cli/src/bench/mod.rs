@@ -13,7 +13,7 @@ use crate::devices;
 use crate::out;
 use crate::results::{is_stdout, write_json};
 
-/// Measures, prints, writes.
+/// Runs a measurement, prints its figures and writes them.
 ///
 /// # Errors
 /// The measurement fails, or the output cannot be written.

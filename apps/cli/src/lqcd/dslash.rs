@@ -12,10 +12,10 @@ use crate::exit::CommandError;
 use crate::results::page_of;
 use crate::{interrupt, out};
 
-/// Measures the operator.
+/// Measures the rate of the staggered operator.
 ///
 /// # Errors
-/// A lattice that cannot be, an output that cannot be written, Ctrl-C.
+/// An impossible lattice, an output that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdDslash) -> anyhow::Result<()> {
     let geometry = Geometry::new(args.size.0)?;
     let is_on_gpus = args.execution.device != Device::Cpu;

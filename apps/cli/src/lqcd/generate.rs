@@ -13,10 +13,10 @@ use crate::args::LqcdGenerate;
 use crate::interrupt;
 use crate::progress::Progress;
 
-/// Makes a field and writes it.
+/// Generates a gauge field and writes it.
 ///
 /// # Errors
-/// A lattice or a coupling that cannot be, a file that cannot be written, Ctrl-C.
+/// An impossible lattice or coupling, a file that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdGenerate) -> anyhow::Result<()> {
     let geometry = Geometry::new(args.size.0)?;
     let options = Quenched {

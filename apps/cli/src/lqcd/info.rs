@@ -7,7 +7,7 @@ use crate::args::LqcdInfo;
 use crate::out;
 use crate::results::{is_stdout, write_json};
 
-/// Reads a field and says what it is.
+/// Reads a gauge field and prints its observables.
 ///
 /// # Errors
 /// A file that cannot be read or holds no gauge field, an output that cannot be written.

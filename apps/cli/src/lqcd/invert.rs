@@ -12,11 +12,11 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::progress::Progress;
 
-/// Computes a propagator.
+/// Computes a propagator and writes its results.
 ///
 /// # Errors
-/// A file that cannot be read or holds no gauge field, options without meaning, a residual that
-/// stays above the tolerance, an output that cannot be written, Ctrl-C.
+/// A file that cannot be read or holds no gauge field, invalid options, a residual that stays above
+/// the tolerance, an output that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
     let options = Options {
@@ -42,12 +42,12 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     if result.converged {
         return Ok(());
     }
-    // NaN is worse than any number.
+    // NaN counts as worse than any number.
     let worse = |a: f64, b: f64| if a >= b || a.is_nan() { a } else { b };
     let worst_of = |residuals: &[f64]| residuals.iter().copied().fold(0.0, worse);
     let worst = worst_of(&result.true_residual);
     let most_made = result.iterations.iter().max().copied().unwrap_or(0);
-    // More steps help where there were too few.
+    // More iterations help only if the limit was reached.
     let more = |option: &str| match (most_made >= args.system.max_steps, args.method) {
         (true, _) => format!("allow more --max-steps, or take a larger {option}"),
         (false, Method::Cg) => format!("it becomes no smaller: take a larger {option}"),
@@ -61,7 +61,7 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
         ))
         .into());
     }
-    // Nothing of more precision takes over where a narrow format ends.
+    // These formats have no steps in higher precision that continue at their resolution limit.
     let is_narrow = ["half", "int20"].contains(&&*result.precision);
     let remedy = match is_narrow {
         true => format!("take --precision double-{}", result.precision),

@@ -13,11 +13,11 @@ use zellige_lqcd::pipeline::{Options, Solver};
 use crate::args::{Lqcd, LqcdSystem};
 use crate::interrupt;
 
-/// Does what the word after `lqcd` says.
+/// Runs a verb of `zellige lqcd`.
 ///
 /// # Errors
-/// Files that cannot be read or written, parameters without meaning, residuals that stay too large,
-/// tasks that fail, Ctrl-C.
+/// Files that cannot be read or written, invalid parameters, residuals that stay too large, tasks
+/// that fail, Ctrl-C.
 pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
     match verb {
         Lqcd::Generate(args) => generate::run(args),
@@ -30,7 +30,7 @@ pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
     }
 }
 
-/// The system, with the solver of the defaults.
+/// Converts the options of a system, with the default solver.
 fn options(args: &LqcdSystem) -> Options {
     Options {
         action: args.action,
@@ -44,7 +44,7 @@ fn options(args: &LqcdSystem) -> Options {
     }
 }
 
-/// An error of the library; after Ctrl-C whatever it is, it is that.
+/// Converts an error of the library. After Ctrl-C, every error becomes an interruption.
 fn failed(error: zellige_lqcd::Error) -> anyhow::Error {
     match interrupt::check() {
         Err(interrupted) => interrupted.into(),

@@ -12,11 +12,11 @@ use crate::exit::CommandError;
 use crate::progress::Progress;
 use crate::{interrupt, out};
 
-/// Solves for all shifts.
+/// Solves for all shifts and writes the results.
 ///
 /// # Errors
-/// A file that cannot be read or holds no gauge field, options without meaning, a residual that
-/// stays above its tolerance, an output that cannot be written, Ctrl-C.
+/// A file that cannot be read or holds no gauge field, invalid options, a residual that stays above
+/// its tolerance, an output that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
     let shifts = shifts(args)?;
     let gauge = files::read(&args.system.lattice)?.gauge;

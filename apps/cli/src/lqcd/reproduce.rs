@@ -11,11 +11,11 @@ use crate::args::LqcdReproduce;
 use crate::progress::Progress;
 use crate::{interrupt, out};
 
-/// Does what a figure or table shows.
+/// Repeats the computation of a published figure or table.
 ///
 /// # Errors
-/// A file that cannot be read or holds no gauge field, options without meaning, an output that
-/// cannot be written, Ctrl-C. A residual that stays above the tolerance is a result.
+/// A file that cannot be read or holds no gauge field, invalid options, an output that cannot be
+/// written, Ctrl-C. A residual that stays above the tolerance is a result.
 pub fn run(args: &LqcdReproduce) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
     let rt = args.outputs.runtime(args.workers)?;

@@ -12,7 +12,7 @@ use crate::args::LqcdSmear;
 use crate::interrupt;
 use crate::results::page_of;
 
-/// Smears the links of a field.
+/// Smears the links of a gauge field and prints their observables.
 ///
 /// # Errors
 /// A file that cannot be read or holds no gauge field, links without a nearest unitary matrix, an

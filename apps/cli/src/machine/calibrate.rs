@@ -1,4 +1,4 @@
-//! `zellige machine calibrate`: measures the tile kernels and keeps what it learned.
+//! `zellige machine calibrate`: measures the tile kernels and stores their performance models.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::provenance;
 use crate::results::write_json;
 
-/// Measures, saves, prints.
+/// Measures the kernels, saves the models and prints them.
 ///
 /// # Errors
 /// The measurement fails or is interrupted, or the file of models or the output cannot be written.
@@ -54,7 +54,8 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     out::print(&known.text(out::colours(&std::io::stdout())))
 }
 
-/// What is known of GPUs that are not measured now. A file that cannot be used is written anew.
+/// Returns the stored models of GPUs that are not measured now. A file that cannot be used is
+/// replaced.
 fn of_other_devices(path: &std::path::Path, measured: &[Gpu]) -> Models {
     let now: Vec<String> = measured.iter().map(Gpu::model_kind).collect();
     let is_other = |name: &str| name.starts_with(GPUS) && !now.iter().any(|kind| name.starts_with(kind));
@@ -68,7 +69,7 @@ fn all_of(driver: &Arc<dyn Driver>) -> Vec<Gpu> {
     devices::all(&**driver).into_iter().map(|number| Gpu::new(Arc::clone(driver), number)).collect()
 }
 
-/// How models of GPUs, and the ends of their links, begin.
+/// Prefix of the kinds of GPU models, and of the link ends on GPUs.
 const GPUS: &str = "cuda:";
 
 fn open() -> Result<Arc<dyn Driver>, CommandError> {
@@ -79,7 +80,7 @@ fn open() -> Result<Arc<dyn Driver>, CommandError> {
     if problems.is_empty() { Ok(driver) } else { Err(refused(problems.join("\n  "))) }
 }
 
-/// Finds out before the work whether its result can be kept.
+/// Checks before the measurement that the models can be saved.
 fn check_writable(path: &std::path::Path) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)
@@ -96,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// Measured without `--device cuda`, or with another GPU, the others stay known.
+    /// Stored models of GPUs stay valid if these GPUs are not measured.
     #[test]
     fn gpus_that_are_not_measured_stay_known() {
         let folder = tempfile::tempdir().unwrap();

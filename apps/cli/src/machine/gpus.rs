@@ -1,4 +1,4 @@
-//! The GPUs of this machine, the libraries that they need, and why a GPU is not used.
+//! The GPUs of this machine, the libraries that they need, and the reason if a GPU is not used.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,11 +14,11 @@ pub struct Gpu {
     name: String,
     memory_bytes: u64,
     compute_capability: String,
-    /// Numbers of the GPUs whose memory it reaches directly.
+    /// Numbers of the GPUs with directly accessible memory (peer access).
     peers: Vec<u32>,
     uuid: String,
     bus: String,
-    /// Why it cannot be used; `null`: `--device cuda` uses it.
+    /// The reason why it cannot be used; `null` if `--device cuda` uses it.
     unused: Option<String>,
 }
 
@@ -26,28 +26,28 @@ pub struct Gpu {
 pub struct Library {
     name: &'static str,
     usable: bool,
-    /// Empty where the library does not tell it, or cannot be used.
+    /// The library's version; empty if the library does not report it or cannot be used.
     version: String,
-    /// Files that were loaded: several where the process has several versions of it.
+    /// Loaded files; several if the process has several versions of the library.
     files: Vec<String>,
-    /// Why it cannot be used.
+    /// The reason why it cannot be used.
     reason: Option<String>,
     needed_for: &'static str,
 }
 
-/// What there is for GPUs.
+/// The GPUs of this machine and the libraries for them.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Gpus {
     gpus: Vec<Gpu>,
     gpu_libraries: Vec<Library>,
-    /// Files of libraries that were found and not taken, each with the reason.
+    /// Library files that were found but not loaded, each with the reason.
     gpu_libraries_skipped: Vec<String>,
-    /// Why there are none; `null`: there are.
+    /// The reason why there are no GPUs; `null` if there are some.
     gpus_unused: Option<String>,
 }
 
 impl Gpus {
-    /// Looks. Nothing of CUDA needs to be there.
+    /// Finds the GPUs and libraries. CUDA need not be installed.
     pub fn discover() -> Gpus {
         let (gpus, gpus_unused) = match devices::driver() {
             Ok(driver) => {
@@ -59,12 +59,12 @@ impl Gpus {
         Gpus { gpus, gpu_libraries, gpu_libraries_skipped: skipped(), gpus_unused }
     }
 
-    /// Whether there is a GPU.
+    /// Returns whether there is a GPU.
     pub fn are_there(&self) -> bool {
         !self.gpus.is_empty()
     }
 
-    /// A line for each GPU and library, after its name.
+    /// Returns the name and a description of each GPU and library.
     pub fn lines(&self) -> Vec<(String, String)> {
         let mut lines = Vec::new();
         if self.gpus.is_empty() {

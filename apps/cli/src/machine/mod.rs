@@ -1,4 +1,4 @@
-//! `zellige machine ...`: what this machine gives to a process, and how fast it is known to be.
+//! `zellige machine ...`: the resources of this machine, and its known performance.
 
 mod calibrate;
 mod gpus;
@@ -9,7 +9,7 @@ use crate::args::MachineVerb;
 
 pub use models::{cached, for_policy, keep};
 
-/// Does what the verb says.
+/// Runs a verb of `zellige machine`.
 ///
 /// # Errors
 /// An output or the file of models cannot be written; a calibration that fails or is interrupted.

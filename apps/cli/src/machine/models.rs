@@ -1,4 +1,4 @@
-//! The performance models of this machine: their file, and how they are printed.
+//! The performance models of this machine: their file and their display.
 
 use std::fmt;
 use std::fs;
@@ -17,20 +17,20 @@ use zellige_runtime::sched::uses_performance_models;
 use super::show::simd;
 use crate::out;
 
-/// What models of this machine and this build are valid for. A build without optimisation runs at
-/// half the rate: it is another.
+/// Returns the identity of this machine and build, for which its models are valid. A build without
+/// optimisation has its own identity, because it runs at half the rate.
 pub fn identity() -> Identity {
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     Identity::of_host(format!("zellige {} {profile} {}", env!("CARGO_PKG_VERSION"), simd().join(" ")))
 }
 
-/// The models that are known, for people and scripts.
+/// Known performance models, for people and scripts.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Known {
-    /// The file; `null` where no folder for caches is known.
+    /// Path of the file; `null` if there is no cache folder.
     path: Option<PathBuf>,
     state: State,
-    /// What is wrong with a file that is not used.
+    /// The reason why an existing file is not used.
     why: Option<String>,
     models: Vec<KnownModel>,
     links: Vec<KnownLink>,
@@ -39,17 +39,18 @@ pub struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// Of this machine and this build: policies that go by models and the platform `host` use it.
+    /// The models are of this machine and build, and are used by the platform `host` and by
+    /// policies that use performance models.
     Fresh,
-    /// Of another machine or build.
+    /// The models are of another machine or build.
     Stale,
-    /// Nothing was measured.
+    /// Nothing was measured yet.
     Absent,
-    /// There is a file, and it is of no use.
+    /// The file exists but cannot be used.
     Unreadable,
 }
 
-/// Why there are no models to use.
+/// The reason why there are no usable models.
 #[derive(Debug)]
 pub struct Unusable {
     path: Option<PathBuf>,
@@ -72,10 +73,10 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// The models in the file of this machine, and the file.
+/// Returns the models of this machine and the path of their file.
 ///
 /// # Errors
-/// Why there are none.
+/// The reason why there are no models.
 pub fn cached() -> Result<(Arc<Models>, PathBuf), Unusable> {
     let path = default_path().map_err(|e| Unusable {
         path: None,
@@ -91,8 +92,8 @@ pub fn cached() -> Result<(Arc<Models>, PathBuf), Unusable> {
     Err(Unusable { path: Some(path), state, why })
 }
 
-/// The models of this machine for a scheduling policy that goes by them; without any, says so on
-/// standard error.
+/// Returns the models of this machine, for a scheduling policy that uses performance models. If
+/// there are none, a note on standard error says so.
 pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
     if !uses_performance_models(policy) {
         return None;
@@ -108,9 +109,8 @@ pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
     }
 }
 
-/// Writes what a run has taught the models of this machine into their file. A file of another
-/// machine or build stays, and so does one that is not understood: `machine calibrate` replaces
-/// those.
+/// Writes the models into their file, with the measurements of a run. A file of another machine or
+/// build is kept, and so is one that cannot be parsed; only `machine calibrate` replaces those.
 pub fn keep(models: &Models) {
     let path = match cached() {
         Ok((_, path)) | Err(Unusable { path: Some(path), state: State::Absent, .. }) => path,
@@ -124,18 +124,18 @@ pub fn keep(models: &Models) {
 #[derive(Debug, Serialize, JsonSchema)]
 struct KnownModel {
     codelet: String,
-    /// Empty where the codelet has one.
+    /// Name of the implementation; empty if the codelet has one only.
     implementation: String,
     kind: String,
     label: String,
-    /// (m, n, k); zeros where the codelet gives none.
+    /// Shape (m, n, k); zeros if the codelet reports none.
     shape: [u32; 3],
     flops: f64,
     bytes: u64,
     samples: u64,
     median_seconds: Option<f64>,
     spread_seconds: f64,
-    /// What a scheduling policy is told; `null`: nothing.
+    /// The estimate that scheduling policies use; `null` if there is none.
     estimate_seconds: Option<f64>,
     source: Option<Source>,
     gflops: Option<f64>,
@@ -150,7 +150,7 @@ struct KnownLink {
 }
 
 impl KnownModel {
-    /// The codelet, and its implementation where there are several.
+    /// Returns the name of the codelet, with the implementation if there are several.
     fn title(&self) -> String {
         if self.implementation.is_empty() {
             return self.codelet.clone();
@@ -181,7 +181,8 @@ impl From<Row> for KnownModel {
 }
 
 impl Known {
-    /// What the file of this machine holds. A file that is of no use is described, not an error.
+    /// Reads the models of this machine. A file that cannot be used is described; it is not an
+    /// error.
     pub fn load() -> Known {
         match cached() {
             Ok((models, path)) => Known::of(&models, path),
@@ -191,7 +192,7 @@ impl Known {
         }
     }
 
-    /// These models, which are in `path`.
+    /// Returns the rows of these models, which are stored in `path`.
     pub fn of(models: &Models, path: PathBuf) -> Known {
         let link = |(from, to, link): (String, String, zellige_runtime::model::LinkModel)| KnownLink {
             from,
@@ -208,7 +209,7 @@ impl Known {
         }
     }
 
-    /// A line on the file, and tables of what it holds.
+    /// Returns a line on the file, and tables of the models.
     pub fn text(&self, colour: bool) -> String {
         let heading = match (self.state, &self.path) {
             (State::Fresh, Some(path)) => format!("{} known, in {}", self.models.len(), path.display()),
@@ -265,7 +266,7 @@ impl Known {
     }
 }
 
-/// `64x32` of (64, 32, 0); `-` where the codelet gives no shape.
+/// Formats a shape: `64x32` for (64, 32, 0), `-` if the codelet reports none.
 fn shape(shape: [u32; 3]) -> String {
     let used = shape.iter().rposition(|&x| x != 0).map_or(0, |last| last + 1);
     let sides: Vec<String> = shape[..used].iter().map(u32::to_string).collect();
@@ -281,10 +282,10 @@ fn source(source: Option<Source>) -> &'static str {
     }
 }
 
-/// `zellige machine forget`: removes the file of models.
+/// Removes the file of models (`zellige machine forget`).
 ///
 /// # Errors
-/// There is no folder for caches, or the file cannot be removed.
+/// There is no cache folder, or the file cannot be removed.
 pub fn forget() -> anyhow::Result<()> {
     let path = default_path()?;
     out::print(&remove(&path)?)

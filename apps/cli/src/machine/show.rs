@@ -1,5 +1,5 @@
-//! `zellige machine show`: what this machine gives to a process, and the performance models that
-//! are known of it.
+//! `zellige machine show`: the resources that this machine gives to a process, and its performance
+//! models.
 
 use std::fs;
 use std::path::Path;
@@ -16,33 +16,33 @@ use crate::args::MachineShow;
 use crate::out;
 use crate::results::{is_stdout, write_json};
 
-/// What is known of the machine.
+/// Description of the machine.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Machine {
-    /// The processor's own name, where the system tells it.
+    /// Name of the processor, if the system reports it.
     processor: Option<String>,
     /// CPUs that this process may use.
     cpus: Vec<Cpu>,
-    /// Physical cores among them.
+    /// Number of physical cores among the CPUs.
     cores: usize,
-    /// NUMA nodes among them.
+    /// Number of NUMA nodes of the CPUs.
     numa_nodes: usize,
-    /// Sockets among them.
+    /// Number of sockets of the CPUs.
     packages: usize,
-    /// Who told the topology: `sysfs` or `hwloc`.
+    /// Source of the topology: `sysfs` or `hwloc`.
     topology: &'static str,
-    /// CPUs' worth of time that the control group grants; `null`: no limit.
+    /// Limit of the control group on CPU time, in CPUs; `null` if there is none.
     cpu_limit: Option<f64>,
-    /// Workers of a runtime that is not told otherwise.
+    /// Default number of workers of a runtime.
     default_workers: usize,
-    /// Caches of the first CPU, from near to far.
+    /// Caches of the first CPU, from the first level on.
     caches: Vec<Cache>,
     memory: Memory,
-    /// Vector instructions that the kernels can choose from.
+    /// Vector instruction sets that the kernels can choose from.
     simd: Vec<&'static str>,
     #[serde(flatten)]
     pub gpus: Gpus,
-    /// How fast tasks are known to be.
+    /// Performance models of tasks.
     performance: Known,
 }
 
@@ -50,7 +50,7 @@ pub struct Machine {
 pub struct Cpu {
     cpu: usize,
     core: usize,
-    /// Lowest CPU that shares the last-level cache.
+    /// Lowest CPU that shares the last-level cache with this one.
     cache: usize,
     numa_node: usize,
     package: usize,
@@ -61,7 +61,7 @@ pub struct Cache {
     level: u32,
     kind: String,
     bytes: u64,
-    /// CPUs that share it, as the system writes lists.
+    /// CPUs that share the cache, in the list format of the system.
     shared_by: String,
 }
 
@@ -69,11 +69,11 @@ pub struct Cache {
 pub struct Memory {
     total_bytes: Option<u64>,
     available_bytes: Option<u64>,
-    /// The control group's limit; `null`: none.
+    /// Memory limit of the control group; `null` if there is none.
     limit_bytes: Option<u64>,
 }
 
-/// Prints the machine.
+/// Prints the description of the machine.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -91,7 +91,7 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> usize {
 }
 
 impl Machine {
-    /// What is found on this machine.
+    /// Collects the description of this machine.
     pub fn discover() -> Machine {
         let topology = Topology::discover();
         let cores = &topology.cores;
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// In words, a line each.
+    /// Returns the description as text, one line for each item.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         let mut say = |name: &str, text: String| lines.push(format!("{name:<12} {text}\n"));
@@ -171,7 +171,7 @@ impl Machine {
     }
 }
 
-/// The caches of one CPU as sysfs describes them; none where it does not.
+/// Returns the caches of one CPU from sysfs; empty if sysfs does not describe them.
 fn caches(cpus: &Path, cpu: usize) -> Vec<Cache> {
     let folder = cpus.join(format!("cpu{cpu}/cache"));
     let mut found: Vec<Cache> =
@@ -180,7 +180,8 @@ fn caches(cpus: &Path, cpu: usize) -> Vec<Cache> {
     found
 }
 
-/// `None`: there is no such cache; `Some(None)`: it is described in a way that is not understood.
+/// Reads one cache: `None` if there is no such cache, `Some(None)` if its description cannot be
+/// parsed.
 fn cache(folder: &Path) -> Option<Option<Cache>> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_string());
     let level = read("level")?;
@@ -194,7 +195,7 @@ fn cache(folder: &Path) -> Option<Option<Cache>> {
     })())
 }
 
-/// `48K`, `2M` or plain bytes.
+/// Parses `48K`, `2M` or plain bytes.
 fn kibibytes(text: &str) -> Option<u64> {
     let (number, unit) = match text.strip_suffix('K') {
         Some(number) => (number, 1 << 10),
@@ -222,7 +223,7 @@ impl Memory {
     }
 }
 
-/// The tightest `memory.max` of the control groups that this process is in.
+/// Returns the smallest `memory.max` of the control groups of this process.
 fn memory_limit() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = own.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -234,7 +235,7 @@ fn memory_limit() -> Option<u64> {
         .min()
 }
 
-/// Vector instructions that the kernels can choose from.
+/// Returns the vector instruction sets that the kernels can choose from.
 #[cfg(target_arch = "x86_64")]
 pub fn simd() -> Vec<&'static str> {
     let known = [
@@ -248,7 +249,7 @@ pub fn simd() -> Vec<&'static str> {
     known.into_iter().filter_map(|(name, there)| there.then_some(name)).collect()
 }
 
-/// Vector instructions that the kernels can choose from: none that are known here.
+/// Returns the vector instruction sets that the kernels can choose from: none on this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn simd() -> Vec<&'static str> {
     Vec::new()

@@ -17,11 +17,11 @@ use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
 
-/// Compares all searches.
+/// Compares all search methods.
 ///
 /// # Errors
-/// A basis that cannot be read, options without meaning, tasks that fail, an output that cannot be
-/// written, Ctrl-C.
+/// A basis that cannot be read, invalid options, tasks that fail, an output that cannot be written,
+/// Ctrl-C.
 pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
     let (basis, origin) = files::basis::read(&args.basis)?;
     let rt = args.outputs.runtime(args.workers)?;
@@ -39,7 +39,7 @@ pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
     args.outputs.write(name, trace.as_ref(), &rows, page, || text(&rows))
 }
 
-/// Events for each noise and seed.
+/// Simulates the events for each noise level and seed.
 fn samples(
     args: &PsaBenchmark,
     rt: &Runtime,

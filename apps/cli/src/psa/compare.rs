@@ -35,7 +35,7 @@ pub fn run(args: &PsaCompareArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Of a folder of simulated events, or of an array of places.
+/// Reads the truth, from a folder of simulated events or from an array of positions.
 fn truth(path: &Path) -> anyhow::Result<Truth> {
     if path.is_dir() {
         return Ok(Truth::of_events(&files::events::read(path)?));
@@ -55,7 +55,7 @@ fn unmatched(all: &Agreement) -> String {
     }
 }
 
-/// Of two runs, or of one beside the truth.
+/// Returns the table of a comparison of two runs, or of one run with the truth.
 fn table(rows: &[Agreement], of_two: bool) -> String {
     let mut columns = vec!["energy", "hits"];
     columns.extend(match of_two {

@@ -19,8 +19,8 @@ use crate::results::page_of;
 /// Simulates events and writes them.
 ///
 /// # Errors
-/// A basis that cannot be read, options without meaning, an output that cannot be written, tasks
-/// that fail, Ctrl-C.
+/// A basis that cannot be read, invalid options, an output that cannot be written, tasks that fail,
+/// Ctrl-C.
 pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
     files::make_folder(&args.output)?;
     let (sampling, origin) = files::basis::origin(&args.basis)?;

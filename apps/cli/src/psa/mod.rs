@@ -24,10 +24,10 @@ use crate::exit::CommandError;
 use crate::progress::Progress;
 use crate::{interrupt, out};
 
-/// Does what the word after `psa` says.
+/// Runs a verb of `zellige psa`.
 ///
 /// # Errors
-/// Files that cannot be read or written, parameters without meaning, tasks that fail, Ctrl-C.
+/// Files that cannot be read or written, invalid parameters, tasks that fail, Ctrl-C.
 pub fn run(verb: &Psa) -> anyhow::Result<()> {
     match verb {
         Psa::Crystal => out::print(EXAMPLE),
@@ -43,10 +43,10 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
     }
 }
 
-/// The devices of searches by this plan.
+/// Opens the devices for searches by this plan.
 ///
 /// # Errors
-/// Devices that are not there, or have no kernels for the plan.
+/// Devices that are missing or have no kernels for the plan.
 fn devices(args: &ExecutionArgs, plan: &Plan) -> Result<Devices, CommandError> {
     if args.device != Device::Cpu && !plan.runs_on_gpus() {
         let problem = "GPUs have no kernels for this search: take --method fgs or screen, --precision fp32, int16 or bf16, --lut none, no --certify";
@@ -55,7 +55,7 @@ fn devices(args: &ExecutionArgs, plan: &Plan) -> Result<Devices, CommandError> {
     Devices::open(args, &Needs::default())
 }
 
-/// The fields of a basis, from its folder or, where it has none, solved for again.
+/// Reads the fields of a basis from its folder, or computes them again if the folder has none.
 fn fields(folder: &Path, rt: &Runtime, origin: &Origin, progress: &Progress) -> anyhow::Result<Fields> {
     match files::fields::are_there(folder) {
         true => Ok(files::fields::read(folder, &origin.crystal, origin.grid)?),
@@ -63,7 +63,7 @@ fn fields(folder: &Path, rt: &Runtime, origin: &Origin, progress: &Progress) -> 
     }
 }
 
-/// What was said of the electronics, and of the rest what is known.
+/// Returns the electronics of the options, with the known values for options that are not given.
 fn electronics(said: args::Electronics, known: Electronics) -> Electronics {
     Electronics {
         tau: said.tau.unwrap_or(known.tau),
@@ -72,7 +72,7 @@ fn electronics(said: args::Electronics, known: Electronics) -> Electronics {
     }
 }
 
-/// An error of the library; after Ctrl-C whatever it is, it is that.
+/// Converts an error of the library. After Ctrl-C, every error becomes an interruption.
 fn failed(error: zellige_psa::Error) -> anyhow::Error {
     match interrupt::check() {
         Err(interrupted) => interrupted.into(),

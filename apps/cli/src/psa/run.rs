@@ -35,10 +35,10 @@ use crate::processes::{Processes, Session};
 use crate::progress::Progress;
 use crate::results::page_of;
 
-/// Searches for every event.
+/// Searches for the hits of every event, and writes the results.
 ///
 /// # Errors
-/// Options without meaning together, files that hold something else or do not fit each other, an
+/// Invalid combinations of options, files with other content or that do not fit each other, an
 /// output that cannot be written.
 pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     let processes = Processes::find()?;
@@ -67,20 +67,22 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     args.outputs.write(&title, search.trace.as_ref(), &results, page, || text(&search) + hint)
 }
 
-/// What was searched and found.
+/// Results of a search.
 struct Search {
     results: Results,
     events: usize,
     seconds: f64,
     trace: Option<Trace>,
-    /// Of a whole crystal.
+    /// The basis, for a search of a whole crystal.
     basis: Option<Basis>,
-    /// Signals for the report.
+    /// Signals that the report shows.
     shown: Vec<Shown>,
 }
 
+/// Checks the options for a search in arrays.
+///
 /// # Errors
-/// Options that are of meaning for whole crystals alone.
+/// An option that applies to whole crystals only.
 fn are_of_arrays(args: &PsaRunArgs) -> Result<(), CommandError> {
     let rules = &args.rules;
     let given = [
@@ -101,7 +103,7 @@ fn are_of_arrays(args: &PsaRunArgs) -> Result<(), CommandError> {
     }
 }
 
-/// Hits of one segment.
+/// Searches for the hits of one segment, with arrays.
 fn arrays(
     args: &PsaRunArgs,
     plan: &Plan,
@@ -153,10 +155,11 @@ fn arrays(
     searched(args, devices, &session, Results { events }, input.events.len(), begin)
 }
 
-/// By so many samples --align moves an event.
+/// Number of samples by which --align may shift an event, for the check of the sampling.
 const ALIGNED: usize = 3;
 
-/// The note on events with clipped samples; it says if their energies were known before.
+/// Returns a note on events with clipped samples, if there are any. `is_known` says whether the
+/// energies are given.
 fn saturated(clipped: usize, events: usize, what: Saturated, is_known: bool) -> Option<String> {
     let of_them = match what {
         Saturated::Fit if is_known => "these are compared as they are, with the energies that are given",
@@ -168,10 +171,10 @@ fn saturated(clipped: usize, events: usize, what: Saturated, is_known: bool) -> 
     (clipped > 0).then(|| format!("{clipped} of {events} events have {flag}: {of_them}"))
 }
 
-/// How many events are on their way at most.
+/// Maximum number of events in flight.
 const ON_THE_WAY: usize = 8192;
 
-/// Events of a whole crystal.
+/// Searches for the events of a whole crystal.
 fn folders(
     args: &PsaRunArgs,
     plan: &Plan,
@@ -219,7 +222,7 @@ fn folders(
         progress.advance(source.done());
     }
     flow.finish(begin, &mut answers).map_err(failed)?;
-    // Checks of the events do not count to the search's time.
+    // Checks of the events do not count towards the search time.
     let asked = Instant::now();
     let clipped = answers.iter().filter(|answer| answer.saturated > 0).count();
     let doubts =
@@ -243,15 +246,17 @@ fn folders(
     Ok(Search { basis: Some(basis), shown, ..search })
 }
 
-/// Where the events of a whole crystal come from.
+/// Source of the events of a whole crystal.
 enum Source {
-    /// A folder or an array, how many of its events were taken, and where they are clipped.
+    /// A folder or an array, the number of events taken so far, and the clipping levels.
     Folder(Box<Events>, usize, Levels),
-    /// Frames, with the map of their channels where they are those of digitisers.
+    /// A file of frames, with the channel map if the frames come from digitisers.
     File(Box<EventFile>, Option<ChannelMap>),
 }
 
 impl Source {
+    /// Opens the source of the events.
+    ///
     /// # Errors
     /// A folder or a file that cannot be read, frames of digitisers without a map, a map of another
     /// sampling.
@@ -285,8 +290,7 @@ impl Source {
         }
     }
 
-    /// Refuses events that are sampled otherwise than the basis, where it is known how they are
-    /// sampled.
+    /// Refuses events with another sampling than the basis, if their sampling is known.
     fn check(&self, args: &PsaRunArgs, basis: Sampling, shifts: usize) -> Result<(), CommandError> {
         match self {
             Source::Folder(events, ..) => check_sampling(basis, events.sampling, shifts)
@@ -295,10 +299,11 @@ impl Source {
         }
     }
 
-    /// The events that this process searches for; those of a folder come from the first of them on.
+    /// Returns the events that this process searches for. Those of a folder start at the first
+    /// event of the part.
     ///
     /// # Errors
-    /// A file, of which nobody knows how many events it has, for several processes.
+    /// A file with an unknown number of events, for several processes.
     fn part(&mut self, processes: &Processes) -> Result<Range<usize>, CommandError> {
         match self {
             Source::Folder(events, taken, _) => {
@@ -315,7 +320,7 @@ impl Source {
         }
     }
 
-    /// How many events there are, where that is known.
+    /// Returns the number of events, if it is known.
     fn count(&self) -> Option<usize> {
         match self {
             Source::Folder(events, ..) => Some(events.count()),
@@ -323,7 +328,7 @@ impl Source {
         }
     }
 
-    /// Steps of the whole: events, or bytes.
+    /// Returns the total number of progress steps: events, or bytes.
     fn total(&self) -> u64 {
         match self {
             Source::Folder(events, ..) => events.count() as u64,
@@ -357,7 +362,7 @@ impl Source {
     }
 }
 
-/// What all processes have found, on the first of them.
+/// Gathers the results of all processes on the first one.
 fn searched(
     args: &PsaRunArgs,
     devices: &Devices,
@@ -377,7 +382,7 @@ fn searched(
     Ok(Search { results, events, seconds, trace, basis: None, shown: Vec::new() })
 }
 
-/// How segments are searched.
+/// Converts the search options to a plan.
 pub(super) fn plan(args: &PsaSearch) -> Plan {
     let method = match args.method {
         PsaMethod::Fgs => Method::Full,
@@ -388,8 +393,8 @@ pub(super) fn plan(args: &PsaSearch) -> Plan {
     Plan { method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
 }
 
-/// What is done with events, for a basis with signals of so many samples: no window is longer by
-/// itself.
+/// Converts the event options to rules, for a basis with signals of `samples` samples. The default
+/// window is limited to this length.
 pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rules, zellige_psa::Error> {
     let pairs = |penalty| PairPlan { single: *plan, penalty, ..PairPlan::default() };
     Ok(Rules {

@@ -22,14 +22,14 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::results::page_of;
 
-/// A signal is settled where it is this close to its end (parts of the whole charge).
+/// A signal is settled if it is this close to its final value (fraction of the whole charge).
 const SETTLED: f32 = 0.01;
 
 /// Simulates a crystal and writes its basis.
 ///
 /// # Errors
-/// A crystal that cannot be read or cannot be, an output that cannot be written, tasks that fail,
-/// Ctrl-C.
+/// A crystal that cannot be read or is impossible, an output that cannot be written, tasks that
+/// fail, Ctrl-C.
 pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
     if let Some(folder) = &args.output {
         files::make_folder(folder)?;
@@ -102,7 +102,7 @@ fn crystal(args: &PsaSimulate) -> Result<Crystal, zellige_psa::Error> {
         None => Crystal::parse(Path::new("zellige psa crystal"), EXAMPLE)?,
     };
     match args.bias {
-        // Read again: what a file may not say, an option may not either.
+        // The crystal is parsed again, so that the option obeys the limits of the file.
         Some(bias) => Crystal::parse(Path::new("--bias"), &Crystal { bias, ..crystal }.to_toml()),
         None => Ok(crystal),
     }
@@ -140,7 +140,7 @@ fn text(crystal: &Crystal, fields: &Fields, basis: &Basis, times: [Duration; 2],
     lines.into_iter().filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
 }
 
-/// Points whose charge has not settled, some of them by name.
+/// Reports the points at which the charge has not settled, and names some of them.
 fn settled(basis: &Basis) -> String {
     const NAMED: usize = 5;
     let points = unsettled(basis, SETTLED);
@@ -158,7 +158,8 @@ fn settled(basis: &Basis) -> String {
     )
 }
 
-/// A potential beyond those of the contacts is that of charge that a real crystal keeps.
+/// Returns a warning if the crystal is not depleted. A potential beyond those of the contacts would
+/// be that of space charge that remains in a real crystal.
 fn depleted(crystal: &Crystal, fields: &Fields) -> String {
     match detector::is_depleted(crystal, fields) {
         true => String::new(),

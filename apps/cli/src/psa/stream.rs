@@ -30,7 +30,7 @@ use crate::results::page_of;
 /// Writes events as frames.
 ///
 /// # Errors
-/// Events that cannot be read, or have several hits where only some channels are requested; an
+/// Events that cannot be read, or that have several hits if only some channels are requested; an
 /// output that cannot be written.
 pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
     let events = files::events::read(&args.events)?;
@@ -81,12 +81,12 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
     }
 }
 
-/// Samples that do not fit their unit.
+/// Samples that do not fit into 16 bits at the requested unit.
 #[derive(Default)]
 struct Clipped {
     samples: usize,
     events: usize,
-    /// keV
+    /// Largest magnitude of a sample (keV).
     largest: f32,
 }
 
@@ -100,7 +100,7 @@ impl Clipped {
     fn warn(&self, unit: f32, observer: &dyn Observer) {
         let Clipped { samples, events, largest } = self;
         let most = unit * f32::from(i16::MAX);
-        // Two digits are enough for a unit.
+        // Two digits are enough for the recommended unit.
         let needed = f64::from(*largest) / f64::from(i16::MAX);
         let digit = 10f64.powf(needed.log10().floor() - 1.0);
         let needed = (needed / digit).ceil() * digit;
@@ -113,7 +113,7 @@ impl Clipped {
     }
 }
 
-/// The traces of an event, and of how many channels.
+/// Returns the traces of an event, and its number of channels.
 fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Traces, usize) {
     let samples = events.sampling.samples;
     let signals = &events.signals[event * CHANNELS * samples..][..CHANNELS * samples];
@@ -127,11 +127,11 @@ fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Tra
     (Traces { crystal: 0, event }, channels.len())
 }
 
-/// Searches for events as they come.
+/// Searches for events while they arrive.
 ///
 /// # Errors
-/// A basis or an input that cannot be read, options without meaning, an output that cannot be
-/// written, an output of another input, Ctrl-C.
+/// A basis or an input that cannot be read, invalid options, an output that cannot be written, an
+/// output of another input, Ctrl-C.
 pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let plan = plan(&args.search);
     plan.check()?;
@@ -251,7 +251,7 @@ fn text(summary: &Summary, args: &PsaStream) -> String {
 /// Sends frames to a stream.
 ///
 /// # Errors
-/// A file that cannot be read, nobody who listens.
+/// A file that cannot be read, an address without a listener.
 pub fn send(args: &PsaSend) -> anyhow::Result<()> {
     let progress = Progress::new();
     Observer::stage(&progress, "sending", 0);

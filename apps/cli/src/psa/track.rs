@@ -22,17 +22,16 @@ use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
 
-/// Crystals of the array that needs no file.
+/// Number of crystals of the built-in array.
 const CRYSTALS: usize = 180;
 
-/// Thickness of the shell that needs no file (mm): the length of a crystal.
+/// Thickness of the built-in shell (mm): the length of a crystal.
 const THICKNESS: f64 = 90.0;
 
-/// Puts hits together to gamma rays, or those of simulated events.
+/// Combines hits, read or simulated, into gamma rays.
 ///
 /// # Errors
-/// Files that hold no hits or no array, options without meaning, outputs that cannot be written,
-/// Ctrl-C.
+/// Files that hold no hits or no array, invalid options, outputs that cannot be written, Ctrl-C.
 pub fn run(args: &PsaTrackArgs) -> anyhow::Result<()> {
     match (&args.hits, &args.output, args.simulation.simulate) {
         (Some(hits), Some(folder), _) => read(args, hits, folder),
@@ -65,7 +64,7 @@ fn settings(args: &PsaTrackArgs, inner_radius: f64) -> Settings {
     }
 }
 
-/// What was found, in words.
+/// Returns the summary of a tracked run as text.
 fn text(result: &TrackResult, folder: &Path) -> String {
     format!(
         "{} hits in {} events: {} points after packing, {} of no use, {} s\n{} gamma rays: {} scattered, {} pairs, {} single points\nwritten: {}\n",

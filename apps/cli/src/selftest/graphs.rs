@@ -6,12 +6,12 @@ use zellige_selftest::{FuzzCounts, FuzzReport};
 
 use crate::args::SelftestArgs;
 
-/// A table and a summary.
+/// Returns a table and a summary of the graphs.
 pub fn text(report: &FuzzReport, colours: bool) -> String {
     format!("{}{}", table(report).render(colours), summary(report))
 }
 
-/// An error for failures, with the command that repeats the first.
+/// Returns an error if graphs failed, with the command that repeats the first failure.
 pub fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
     let Some(first) = report.failures.first() else { return Ok(()) };
     let deaths = if args.device_failures { " --device-failures" } else { "" };

@@ -23,14 +23,13 @@ use crate::out;
 use crate::progress::Progress;
 use crate::results::{is_stdout, write_json};
 
-/// How long a process with a faulting kernel may take.
+/// Time limit for a process with a faulting kernel.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs the checks, prints, writes.
+/// Runs the checks, prints the report and writes it.
 ///
 /// # Errors
-/// A check failed, or the output cannot be written; [`CommandError::NoDevice`] for GPUs that are
-/// not there.
+/// A check failed, or the output cannot be written; [`CommandError::NoDevice`] for missing GPUs.
 pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     if let Some(number) = args.faulty_kernel {
         let said = fault_here(&open()?, number).map_err(anyhow::Error::from_boxed)?;
@@ -44,10 +43,10 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     verdict(args, &report)
 }
 
-/// Runs the checks.
+/// Runs the checks and returns their report.
 ///
 /// # Errors
-/// [`CommandError::NoDevice`] for GPUs that are not there; a check that cannot run; Ctrl-C.
+/// [`CommandError::NoDevice`] for missing GPUs; a check that cannot run; Ctrl-C.
 pub fn check(args: &SelftestArgs) -> anyhow::Result<Report> {
     let driver = if args.cuda { Some(open()?) } else { None };
     let checks = Checks {
@@ -74,7 +73,7 @@ fn open() -> Result<Arc<dyn Driver>, CommandError> {
         .map_err(|error| CommandError::NoDevice { device: "cuda".into(), problem: error.to_string() })
 }
 
-/// Has a kernel fault in a process of its own: a GPU that has faulted is lost to its process.
+/// Runs a faulting kernel in a separate process, because a process cannot use a GPU after a fault.
 fn fault_in_child(number: u32) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut child = Command::new(program)
@@ -104,7 +103,7 @@ fn fault_in_child(number: u32) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
-/// Prints what was found.
+/// Prints the report.
 ///
 /// # Errors
 /// Standard output cannot be written.
@@ -122,7 +121,7 @@ pub fn print(report: &Report) -> anyhow::Result<()> {
     out::print(&graphs::text(&report.graphs, colours))
 }
 
-/// An error for failures.
+/// Returns an error if checks failed.
 ///
 /// # Errors
 /// A check failed.

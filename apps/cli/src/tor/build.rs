@@ -13,14 +13,14 @@ use crate::out;
 use crate::processes::Processes;
 use crate::progress::Progress;
 
-/// What the table of a build leaves out.
+/// Note on the figures that the table of a build omits.
 const NOT_JUDGED: &str = "backward error and Strehl ratios: not computed; zellige tor eval judges the file\n";
 
-/// A reconstructor for every target, in a file. Nothing judges it: that takes much longer than
-/// making it.
+/// Computes a reconstructor for every target and writes it to a file. The reconstructor is not
+/// judged, because that takes much longer than its computation.
 ///
 /// # Errors
-/// As the pipeline; outputs that cannot be written; a rule that does not survive.
+/// The errors of the pipeline; outputs that cannot be written; a rule that does not survive.
 pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let processes = Processes::find()?;
     let rules = iter::once(&args.precision).chain(&args.factor.solve_precision);

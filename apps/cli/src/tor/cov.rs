@@ -12,7 +12,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::results::page_of;
 
-/// The covariance matrices, in a file.
+/// Computes the covariance matrices and writes them to a file.
 ///
 /// # Errors
 /// Bad parameters, or an output that cannot be written.

@@ -1,11 +1,11 @@
-//! Matrix files that were written, and the order of slopes in them.
+//! Written matrix files, and the order of slopes in them.
 
 use zellige_tor::files::SlopeOrder;
 
 use crate::args::Order;
 use crate::out;
 
-/// Says which files were written.
+/// Prints the names of the files that were written.
 ///
 /// # Errors
 /// Standard output fails.
@@ -16,7 +16,7 @@ pub fn print_written(quiet: bool, written: &[std::path::PathBuf]) -> anyhow::Res
     Ok(())
 }
 
-/// The library's name for an order.
+/// Converts an order to that of the library.
 pub fn order(order: Order) -> SlopeOrder {
     match order {
         Order::Xxyy => SlopeOrder::Xxyy,

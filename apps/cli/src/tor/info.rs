@@ -9,7 +9,7 @@ use crate::args::InfoArgs;
 use crate::results::{is_stdout, write_json};
 use crate::{devices, interrupt, out};
 
-/// Says how large the system is.
+/// Prints the size and the needs of the system.
 ///
 /// # Errors
 /// Bad parameters, or an output that cannot be written.
@@ -27,7 +27,8 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     let plan = match pipeline::precheck(&input, &options) {
         Ok(plan) => Some(plan),
         Err(pipeline::Error::Memory(refused)) => {
-            // What does not fit here may fit elsewhere: the description stands.
+            // A system that does not fit this machine may fit another, so its description is still
+            // printed.
             out::note(&format!("warning: {refused}"));
             None
         }
@@ -60,7 +61,7 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     out::print(&format!("{info}\n{run}{}", text(&figures.tiling)))
 }
 
-/// Which rule to take, by what a sample of the tiles does with it.
+/// Recommends a precision rule, from its effect on a sample of the tiles.
 fn rule_advice(input: &Input, options: &Options, measurements: usize) -> anyhow::Result<String> {
     let rt = devices::builder().build()?;
     let _armed = interrupt::cancels(rt.canceller());
@@ -75,7 +76,7 @@ fn rule_advice(input: &Input, options: &Options, measurements: usize) -> anyhow:
     ))
 }
 
-/// Tiles in words.
+/// Describes tiles in words.
 fn text(tiling: &Tiling) -> String {
     format!(
         "tiles            {} x {}, at most {} rows ({} in float32), {} tasks to factorise\nadvice           {}\n",

@@ -19,7 +19,7 @@ use crate::exit::CommandError;
 use crate::processes::{Processes, Session};
 use crate::{interrupt, out};
 
-/// Does what the word after `tor` says.
+/// Runs a verb of `zellige tor`.
 ///
 /// # Errors
 /// Bad parameters, files that cannot be read or written, tasks that fail, no rule that survives,
@@ -35,8 +35,7 @@ pub fn run(verb: &Tor) -> anyhow::Result<()> {
     }
 }
 
-/// Reads the system, prints what the reader repaired, and puts in place what the command line says
-/// instead.
+/// Reads the system, prints the reader's repairs, and applies the parameters of the command line.
 fn read(args: &SystemArgs) -> anyhow::Result<Input> {
     let mode = if args.strict { Mode::Strict } else { Mode::Lenient };
     let mut input = params::read(&args.system, args.atm.as_deref(), mode)
@@ -59,7 +58,7 @@ fn read(args: &SystemArgs) -> anyhow::Result<Input> {
     Ok(input)
 }
 
-/// A parameter file that can be read and is none is a bad parameter.
+/// Converts an error of a readable file that is no parameter file to that of a bad parameter.
 fn bad_file(option: &'static str, error: zellige_tor::Error) -> anyhow::Error {
     match error {
         zellige_tor::Error::File { path, problem, source: None } => {
@@ -69,7 +68,7 @@ fn bad_file(option: &'static str, error: zellige_tor::Error) -> anyhow::Error {
     }
 }
 
-/// `auto`: the edges that are chosen where none are requested.
+/// Converts a tile size; `auto` stands for the given choice.
 fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
     match tile {
         Tile::Auto => auto,
@@ -77,7 +76,7 @@ fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
     }
 }
 
-/// The options that `run` and `build` share.
+/// Returns the options that `run` and `build` share.
 fn options(
     factor: &FactorArgs,
     execution: &ExecutionArgs,
@@ -99,10 +98,10 @@ fn options(
     }
 }
 
-/// Where a run that fits the memory submits its tasks, its trace included.
+/// Builds a session for a run that fits the memory, with its trace.
 ///
 /// # Errors
-/// As [`zellige_tor::pipeline::precheck`], and those of [`Processes::session`].
+/// The errors of [`zellige_tor::pipeline::precheck`] and of [`Processes::session`].
 fn planned_session(
     input: &Input,
     options: &Options,
@@ -116,11 +115,11 @@ fn planned_session(
     processes.session(outputs.traced_with(devices.runtime(execution), plan.trace_records))
 }
 
-/// A judgement that takes so many seconds is announced.
+/// Minimum duration of a judgement that is announced, in seconds.
 const LONG: f64 = 30.0;
 
-/// Says how long it will take to judge the reconstructors of so many rules, where that is long: CPU
-/// workers do it, whatever made them. What to do instead comes behind.
+/// Announces the time to judge the reconstructors of so many rules, if it is long. CPU workers
+/// judge, whatever computed the reconstructors. `instead` is appended and names an alternative.
 ///
 /// # Errors
 /// A sensor has no valid sub-aperture.
@@ -138,10 +137,10 @@ fn announce_judgement(input: &Input, rules: usize, rt: &Runtime, instead: &str) 
     Ok(())
 }
 
-/// [`pipeline::run`] on one process or several.
+/// Runs [`pipeline::run`] on one process or several.
 ///
 /// # Errors
-/// As there; Ctrl-C.
+/// The errors of [`pipeline::run`]; Ctrl-C.
 fn reconstruct(
     session: &Session,
     input: &Input,
@@ -156,7 +155,7 @@ fn reconstruct(
     outcome.map_err(pipeline_error)
 }
 
-/// An error of the pipeline; after Ctrl-C whatever it is, it is that.
+/// Converts an error of the pipeline. After Ctrl-C, every error becomes an interruption.
 fn pipeline_error(error: zellige_tor::pipeline::Error) -> anyhow::Error {
     match interrupt::check() {
         Err(interrupted) => interrupted.into(),

@@ -1,4 +1,4 @@
-//! The table of a run, and the error of one that nothing survived.
+//! The table of a run, and the error of a run without a surviving rule.
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
@@ -6,7 +6,7 @@ use zellige_tor::pipeline::{Outcome, RuleResult};
 
 use crate::exit::CommandError;
 
-/// A line per rule.
+/// Returns a table with a line for each rule.
 pub fn table(outcome: &Outcome) -> Table {
     let mut table = Table::new(&[
         ("rule", Side::Left),
@@ -38,7 +38,7 @@ fn row(result: &RuleResult) -> [String; 9] {
         let rule = result.rule.clone();
         return [rule, dash(), dash(), dash(), dash(), dash(), dash(), dash(), note];
     };
-    // A rule that has lowered no product looks as if it cost nothing.
+    // Without this note, a rule that has lowered no product would seem to cost nothing.
     if m.gemm_share.low() == 0.0 && !["fp32", "fp64"].iter().any(|full| result.rule.starts_with(full)) {
         let text =
             "no product is in low precision: its condition held for none, or tiles are too few (--tile N)";
@@ -67,7 +67,7 @@ fn row(result: &RuleResult) -> [String; 9] {
     ]
 }
 
-/// Fails if no rule survived, naming the tile of each.
+/// Fails if no rule survived, and names the tile of each failure.
 ///
 /// # Errors
 /// [`CommandError::NoRuleSurvived`].

@@ -15,13 +15,13 @@ use crate::processes::Processes;
 use crate::progress::Progress;
 use crate::results::is_stdout;
 
-/// Rules that are compared where none is requested.
+/// Default rules of a comparison.
 const USUAL_RULES: [&str; 2] = ["fp32", "hp1:operand=1e-2"];
 
-/// All stages for every rule.
+/// Runs all stages for every rule.
 ///
 /// # Errors
-/// As the pipeline; outputs that cannot be written; no rule that survives.
+/// The errors of the pipeline; outputs that cannot be written; no surviving rule.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let processes = Processes::find()?;
     let asked = args.precision.iter().chain(&args.factor.solve_precision);
@@ -33,7 +33,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         rules: rules(&args.precision),
         xray: match args.xray {
             Xray::Full => pipeline::Xray::Full,
-            // Nobody sees the spectra without a report.
+            // The spectra are visible in a report only.
             Xray::Auto if args.outputs.report.is_some() => pipeline::Xray::Auto,
             Xray::Auto | Xray::Off => pipeline::Xray::Off,
         },
@@ -73,7 +73,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The text of the rules; the usual ones where there are none.
+/// Returns the text of the given rules, or the default rules if none is given.
 pub fn rules(given: &[Rule]) -> Vec<String> {
     if given.is_empty() {
         USUAL_RULES.map(String::from).to_vec()

@@ -1,37 +1,37 @@
-//! What a trace says about a run, for machines.
+//! Summary of a trace, for scripts.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_runtime::trace::{CodeletReport, IdleState, KindReport, LinkReport, Report};
 
-/// What a run did.
+/// Summary of a run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Summary {
-    /// Tasks that ran.
+    /// Number of tasks that ran.
     tasks: usize,
-    /// Tasks among them that failed.
+    /// Number of tasks that failed.
     failed: usize,
-    /// Records that did not fit: the other figures know nothing of them.
+    /// Records that did not fit into the trace; the other figures do not include them.
     lost: u64,
-    /// From the first body's start to the last body's end.
+    /// Time from the start of the first body to the end of the last.
     makespan_seconds: f64,
-    /// Time in bodies, added over the workers.
+    /// Time in bodies, summed over the workers.
     busy_seconds: f64,
-    /// Time in bodies / (workers x makespan), 0 to 1.
+    /// Ratio of the time in bodies to workers x makespan, 0 to 1.
     kernels_share: f64,
-    /// The work of all tasks shared out over all workers, each kind with its own times.
+    /// Area bound: the work of all tasks distributed over all workers, with each kind's own times.
     area_bound_seconds: f64,
-    /// The longest chain of dependencies.
+    /// Length of the longest chain of dependencies.
     critical_path_bound_seconds: f64,
-    /// Floating-point operations of all tasks, as their codelets said.
+    /// Floating-point operations of all tasks, as reported by their codelets.
     flops: f64,
-    /// The workers by kind.
+    /// Workers by kind.
     kinds: Vec<Kind>,
-    /// The program's phases in their order.
+    /// Phases of the program, in order.
     phases: Vec<Phase>,
-    /// The codelets, the one with the most time first.
+    /// Codelets, the one with the most time first.
     codelets: Vec<Codelet>,
-    /// Links that moved something.
+    /// Links that transferred data.
     links: Vec<Link>,
 }
 
@@ -53,7 +53,7 @@ struct Phase {
     seconds: f64,
 }
 
-/// The runs of one codelet.
+/// Statistics of one codelet.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Codelet {
     name: String,
@@ -65,11 +65,11 @@ struct Codelet {
     max_seconds: f64,
     stdev_seconds: f64,
     flops: f64,
-    /// Measured / predicted time over the runs that had a prediction.
+    /// Ratio of measured to predicted time, over the runs with a prediction.
     measured_over_predicted: Option<f64>,
 }
 
-/// What one link moved, or what was converted within one memory node.
+/// Transfers of one link, or conversions within one memory node.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Link {
     from: String,

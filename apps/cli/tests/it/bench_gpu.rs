@@ -1,9 +1,9 @@
-//! `zellige bench gpu` where there is no GPU, and with options that are wrong.
+//! `zellige bench gpu` without a GPU, and with invalid options.
 
 use crate::common;
 use crate::common::{finish, folder, left, zellige};
 
-/// Whatever there is on this machine, the driver shows none of it.
+/// Runs the verb with all GPUs of this machine hidden from the driver.
 fn without_gpus(arguments: &[&str]) -> common::Ran {
     let folder = folder(4);
     let mut command = zellige(folder.path());
@@ -38,7 +38,7 @@ fn wrong_options_are_found_first() {
 #[test]
 fn help_says_what_is_measured_and_how_it_ends() {
     let help = without_gpus(&["--help"]).expect(0).stdout;
-    // Lines may end anywhere.
+    // The help may wrap anywhere.
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in ["page-locked", "cuSOLVER", "30 %", "left out", "4 no GPU", "--quick", "x3,panel=x3"] {
         assert!(help.contains(part), "{part}: {help}");

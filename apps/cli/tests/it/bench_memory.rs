@@ -1,4 +1,4 @@
-//! `zellige bench memory`, on matrices that take no time.
+//! `zellige bench memory`, on small matrices.
 
 use crate::common::{result, run};
 
@@ -82,7 +82,7 @@ fn what_cannot_be_is_refused() {
     ] {
         run(folder.path(), &[&SMALL[..], &more].concat()).expect(code).says(said);
     }
-    // Less than the operands of a product, and nobody else to run it.
+    // The memory is smaller than the operands of a product, and there is no other worker to run it.
     let little = ["bench", "memory", "--n", "96", "--tile", "32", "--workers", "0", "--memory-share", "20%"];
     run(folder.path(), &little).expect(1).says("at once").says("emulated");
     let host = ["bench", "memory", "--n", "96", "--tile", "32", "--devices", "0", "--host-memory", "20%"];

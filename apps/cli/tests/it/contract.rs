@@ -1,4 +1,4 @@
-//! What all verbs have in common: help, version, the JSON envelope, traces and reports, options
+//! Features that all verbs share: help, version, the JSON envelope, traces and reports, options
 //! from a file.
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::common::{folder, left, ok, result, results, run};
 use serde_json::Value;
 
-/// Every verb, from the help of the command.
+/// Collects every verb, from the help of the command.
 fn verbs(here: &Path, verb: &[&str], found: &mut Vec<Vec<String>>) {
     let help = ok(here, &[verb, &["-h"]].concat());
     let commands = help.split("Commands:\n").nth(1).map(|text| text.split("\n\n").next().unwrap_or(""));
@@ -60,8 +60,8 @@ fn results_say_where_they_are_from() {
     assert!(result(&text)["measurements"].as_u64() > Some(0), "{text}");
 }
 
-/// Every verb that runs tasks writes a trace, a report with the command line in it, and JSON as its
-/// schema says.
+/// Every verb that runs tasks writes a trace, a report that contains the command line, and JSON
+/// that matches its schema.
 #[test]
 fn verbs_that_run_tasks_have_traces_and_reports() {
     let folder = folder(4);

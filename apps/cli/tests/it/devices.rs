@@ -1,7 +1,7 @@
-//! Requested GPUs: on libraries that stand in for NVIDIA's, and where there is nothing.
+//! Requested GPUs, with mock libraries in place of NVIDIA's, and without any.
 //!
-//! The libraries are those of the tests of `kernels/gpu` (`tests/mock/mock.c`). Without a C
-//! compiler what needs them prints a line instead.
+//! The mock libraries are those of the tests of `kernels/gpu` (`tests/mock/mock.c`). Without a C
+//! compiler, the tests that need them print a line instead.
 
 use std::fs;
 use std::io::Write;
@@ -15,10 +15,10 @@ use flate2::write::GzEncoder;
 use crate::common::{Ran, collect, finish, folder, left, result, results, zellige};
 use serde_json::Value;
 
-/// All that linear algebra on GPUs needs.
+/// Libraries that linear algebra on GPUs needs.
 const ALL: [&str; 4] = ["cuda", "cublas", "cublasLt", "cusolver"];
 
-/// Puts an archive of kernels into a folder, which a machine without NVRTC needs.
+/// Writes an archive of kernels into a folder; a machine without NVRTC needs it.
 fn archive(folder: &Path) {
     use zellige_kernels::cuda::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
     let all = [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
@@ -30,7 +30,8 @@ fn archive(folder: &Path) {
     fs::write(folder.join(zellige_gpu::source::ARCHIVE), file.finish().unwrap()).unwrap();
 }
 
-/// Puts these libraries, and an archive of kernels, into a folder; false if there is no C compiler.
+/// Compiles these libraries into a folder, with an archive of kernels; false if there is no C
+/// compiler.
 fn libraries(folder: &Path, names: &[&str]) -> bool {
     archive(folder);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/gpu/tests/mock/mock.c");
@@ -51,7 +52,7 @@ fn libraries(folder: &Path, names: &[&str]) -> bool {
     })
 }
 
-/// Runs the command where these libraries are found: two GPUs of 1 MiB each.
+/// Runs the command with these libraries, which show two GPUs of 1 MiB each.
 fn with(names: &[&str], arguments: &[&str], variables: &[(&str, &str)]) -> Option<Ran> {
     let (folder, there) = (folder(4), tempfile::tempdir().unwrap());
     if !libraries(there.path(), names) {
@@ -75,7 +76,7 @@ fn without_a_gpu_every_verb_ends_with_4_and_names_the_driver() {
         &["eval", "small.toml", "--rec", "small.toml"],
     ] {
         for device in ["cuda", "cuda:1,0", "cuda+cpu"] {
-            // Whatever there is on this machine, the driver shows none of it.
+            // All GPUs of this machine are hidden from the driver.
             let mut command = zellige(folder.path());
             command.env("CUDA_VISIBLE_DEVICES", "").arg("tor").args(verb).args(["--device", device]);
             let ran = finish(&mut command).expect(4).says("CUDA driver is not usable").says("--device cpu");
@@ -134,8 +135,8 @@ fn a_number_that_there_is_not_is_answered_with_those_that_there_are() {
     }
 }
 
-/// Two GPUs, the first of which does not open: it is named where it is asked for, and hides
-/// nothing.
+/// With two GPUs, the first of which does not open, the command names it on request and still uses
+/// the other one.
 #[test]
 fn a_gpu_that_does_not_open_is_named_and_hides_no_other() {
     let broken = [("MOCK_BROKEN", "0")];
@@ -153,7 +154,7 @@ fn a_gpu_that_does_not_open_is_named_and_hides_no_other() {
             ran.expect(4).says("GPU 0 (Mock 0) does not work").says("CUDA_ERROR_DEVICE_UNAVAILABLE");
         }
     }
-    // What is wrong with the other one's memory is found: it is the one that is used.
+    // The command checks the memory of the other GPU, because it is the one in use.
     if let Some(ran) = run("cuda", &["--device-memory", "2MiB"]) {
         let ran = ran.expect(2).says("GPU 1 (Mock 1) has 1.00 MiB free");
         assert!(ran.stderr.contains("a GPU does not open, the others are used: GPU 0"), "{ran:#?}");
@@ -163,8 +164,8 @@ fn a_gpu_that_does_not_open_is_named_and_hides_no_other() {
     }
 }
 
-/// Ctrl-C while a benchmark goes on: what it has measured, or found impossible, is in the file,
-/// which was whole at any time.
+/// Ctrl-C during a benchmark: the file, which is complete at any time, has the figures measured so
+/// far and the measurements found impossible.
 #[test]
 fn an_interrupted_benchmark_keeps_its_figures() {
     let (folder, there) = (folder(4), tempfile::tempdir().unwrap());
@@ -198,8 +199,8 @@ fn an_interrupted_benchmark_keeps_its_figures() {
     assert_eq!(left(folder.path()), [Path::new("gpu.json")]);
 }
 
-/// A GPU on which nothing has room or runs: lines, exit code 1, and figures that say where they
-/// come from.
+/// If nothing fits or runs on a GPU, the benchmark prints lines, ends with exit code 1, and writes
+/// figures with their provenance.
 #[test]
 fn a_benchmark_that_fails_throughout_is_written_all_the_same() {
     let Some(ran) = with(&ALL, &["bench", "gpu", "--quick", "--repeats", "1", "--json", "-"], &[]) else {

@@ -1,4 +1,4 @@
-//! Every exit code, and what is said with it.
+//! Every exit code and its message.
 
 use crate::common::{folder, left, results, run, system};
 use std::fs;
@@ -9,7 +9,7 @@ fn success_is_0() {
     let ran = run(folder.path(), &["tor", "info", "small.toml"]).expect(0);
     assert!(ran.stdout.contains("measurements") && ran.stdout.contains("tiles"), "{ran:#?}");
     let ran = run(folder.path(), &["machine", "show"]).expect(0);
-    // Whatever there is of CUDA on this machine, it is named.
+    // The output names each CUDA library, installed or not.
     for name in ["CUDA driver", "cuBLAS", "cuBLASLt", "cuSOLVER", "NVRTC", "NVTX", "GPU"] {
         assert!(ran.stdout.lines().any(|line| line.starts_with(name)), "{name}: {ran:#?}");
     }
@@ -169,8 +169,8 @@ fn one_survivor_among_failures_is_0() {
     assert!(ran.stdout.contains("after bf1, which was not positive definite"), "{ran:#?}");
 }
 
-/// MOAO's older layout: comment and value on lines of their own. One entry of `GsAlt`, the truth
-/// sensor's, is missing.
+/// MOAO's older layout, with comment and value on separate lines. One entry of `GsAlt`, that of the
+/// truth sensor, is missing.
 const OLD_LAYOUT: &str = "\
 tel diam in meters\n8\ncent obs\n0.14\nN WFS\n4\nNssp n subaps per wfs\n4\nGsAlt\n1e-05 0 0\ntype\n2 1 1 1\nnlgs\n1\n\
 alphaX in arcsec\n15 -25 10 0\nalphaY in arcsec\n5 -12 30 0\nXPup\n0 0 0.1 0\nYPup\n0 0 0 0\nthetaML\n0 0 0 0\n\

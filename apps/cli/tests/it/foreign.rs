@@ -1,13 +1,12 @@
-//! What programs of others make of our files, and what we make of theirs: only where Python has
-//! them.
+//! Exchange of files with other programs, in both directions, if Python has these programs.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::common::{ok, result};
 
-/// Runs a program of Python in a folder; false where a module that it needs is not installed, which
-/// is said.
+/// Runs a Python program in a folder. If a module that it needs is not installed, prints so and
+/// returns false.
 fn python(here: &Path, module: &str, program: &str, args: &[&str]) -> bool {
     let has = Command::new("python3").args(["-c", &format!("import {module}")]).output();
     if !has.is_ok_and(|has| has.status.success()) {
@@ -24,7 +23,7 @@ fn python(here: &Path, module: &str, program: &str, args: &[&str]) -> bool {
     true
 }
 
-/// Units, axes, tables and dates of a reconstructor and its covariances, as Astropy sees them.
+/// Astropy reads units, axes, tables and dates of a reconstructor and its covariances.
 #[test]
 fn astropy_opens_fits_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -74,7 +73,7 @@ with fits.open("C.fits") as f:
     );
 }
 
-/// The program of the guide, on a ROOT tree of a basis of ours.
+/// The program of the guide converts a ROOT tree of a zellige basis.
 #[test]
 fn root_trees_become_archives() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,7 +116,7 @@ assert np.abs(npz["signals"] - wanted).max() < 1e-5
     assert!(refused.stderr.contains("ROOT file"), "{}", refused.stderr);
 }
 
-/// Sparse matrices as SciPy saves them: every format, type of index and type of number.
+/// SciPy's sparse matrices are read in every format, index type and number type.
 #[test]
 fn scipy_saves_matrices_that_are_read() {
     let folder = tempfile::tempdir().unwrap();

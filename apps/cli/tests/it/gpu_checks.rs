@@ -1,5 +1,5 @@
-//! `scripts/gpu-checks`: what is carried to a machine with a GPU, where there is none, and on the
-//! mock driver.
+//! `scripts/gpu-checks`, the script for a machine with a GPU: without a GPU, and on the mock
+//! driver.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +10,8 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gpu-checks")
 }
 
-/// The script with this command as both builds, in an environment with nothing but a path of system
-/// programs.
+/// Returns the script's command, with `zellige` as both builds, in an environment with only a path
+/// of system programs.
 fn checks(folder: &Path, zellige: &Path, options: &[&str]) -> Command {
     let mut command = Command::new("bash");
     command.arg(script()).args(options).current_dir(folder).env_clear().env("PATH", "/usr/bin:/bin");
@@ -26,7 +26,7 @@ fn ours() -> &'static Path {
 #[test]
 fn without_a_gpu_it_says_so_and_ends_with_4() {
     let folder = tempfile::tempdir().unwrap();
-    // Whatever there is on this machine, the driver shows none of it.
+    // All GPUs of this machine are hidden from the driver.
     let mut command = checks(folder.path(), ours(), &["--minutes", "1"]);
     let Ran { code, stdout, stderr } = finish(command.env("CUDA_VISIBLE_DEVICES", ""));
     assert_eq!(code, Some(4), "{stdout}{stderr}");
@@ -37,7 +37,7 @@ fn without_a_gpu_it_says_so_and_ends_with_4() {
         lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert_eq!((&steps[0]["step"], &steps[0]["status"]), (&"machine".into(), &"ok".into()));
     assert_eq!((&steps[1]["step"], &steps[1]["exit"]), (&"copies".into(), &4.into()));
-    // What was measured once is not written over.
+    // Existing results are not overwritten.
     let again = finish(&mut checks(folder.path(), ours(), &[]));
     assert!(again.code == Some(2) && again.stderr.contains("--out"), "{again:?}");
 }
@@ -58,7 +58,7 @@ fn wrong_options_are_refused() {
     }
 }
 
-/// All steps on the mock driver: each has its line and its files, though one of them fails, one
+/// All steps on the mock driver: each has its line and its files, even if one step fails, one
 /// crashes and one hangs.
 #[cfg(feature = "mock-gpu")]
 #[test]
@@ -82,7 +82,7 @@ fn on_a_mock_every_file_is_made_and_three_failures_are_survived() {
     );
     std::fs::write(&wrapper, text).unwrap();
     std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // Once for all, kernels are compiled for the host.
+    // The kernels are compiled for the host once, before all steps.
     finish(Command::new(&wrapper).args(["machine", "show"]));
     let mut command = checks(folder.path(), &wrapper, &["--minutes", "20", "--tiny", "--out", "results"]);
     let child =

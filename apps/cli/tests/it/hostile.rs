@@ -1,5 +1,5 @@
-//! Nothing is lost and nothing taken: names that collide, devices, endless files, closed streams,
-//! slips of the keyboard.
+//! Hostile environments and typing errors lose no files: names that collide, devices, endless
+//! files, closed streams.
 
 use crate::common::{collect, finish, folder, left, ok, run, zellige};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A folder with the matrix `a.mtx`, and with `small.toml`.
+/// Makes a folder with the matrix `a.mtx` and `small.toml`.
 fn with_matrix() -> tempfile::TempDir {
     let folder = folder(4);
     ok(folder.path(), &["matrix", "generate", "flow", "--size", "4x4x4", "-o", "a.mtx"]);
@@ -132,7 +132,7 @@ fn nobody_reads_standard_error() {
     let folder = with_matrix();
     for line in ["solve a.mtx --log debug", "tor run small.toml --target 99,99,99", "solve no.mtx"] {
         let mut command = zellige(folder.path());
-        // A reader that is gone before the first word.
+        // The reader has gone before the first word.
         let (read, write) = std::io::pipe().unwrap();
         drop(read);
         let child = command.args(line.split(' ')).stdout(Stdio::piped()).stderr(write).spawn().unwrap();
@@ -141,7 +141,7 @@ fn nobody_reads_standard_error() {
     }
 }
 
-/// Ctrl-C while a file is generated, and while it is written.
+/// Ctrl-C during the generation of a file, and while it is written.
 #[test]
 fn writing_is_interrupted() {
     for delay in [200, 1500] {

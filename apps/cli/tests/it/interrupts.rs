@@ -5,14 +5,14 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use zellige_test_scale::every;
 
-/// Whether a process has a handler for Ctrl-C: before that, the system ends it.
+/// Returns whether a process has its handler for Ctrl-C; before that, the system ends it.
 fn listens(child: &Child) -> bool {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{}/status", child.id())) else { return true };
     let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     caught.is_none_or(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 2 != 0))
 }
 
-/// Sends a signal, as soon as the command has begun.
+/// Sends a signal, once the command has its handler.
 fn signal(child: &Child, signal: rustix::process::Signal) {
     while !listens(child) {
         std::thread::sleep(Duration::from_millis(5));
@@ -21,7 +21,7 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// A run that takes much longer than the test lets it.
+/// Starts a run that takes much longer than the test.
 fn long(verb: &str, folder: &std::path::Path) -> Child {
     let mut command = zellige(folder);
     match verb {
@@ -39,14 +39,14 @@ fn long(verb: &str, folder: &std::path::Path) -> Child {
     if verb == "run" {
         command.args(["--json", "x.json", "--trace", "t.json"]);
     }
-    // Two workers need long on any machine.
+    // With two workers the run is long on any machine.
     command.args(["--workers", "2", "-o", "R.fits"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]
 fn an_interrupted_run_leaves_nothing() {
-    // Two workers compute all the while.
+    // Two workers compute during the whole run.
     let all = [
         ("run", 300),
         ("run", 2500),
@@ -74,7 +74,7 @@ fn a_second_one_ends_it_at_once() {
     std::thread::sleep(Duration::from_millis(800));
     for _ in 0..2 {
         signal(&child, rustix::process::Signal::INT);
-        // Two signals of a kind at once are one to the system.
+        // The system merges two equal signals that are pending at once.
         std::thread::sleep(Duration::from_millis(50));
     }
     collect(child, Duration::from_secs(20)).expect(130).says("interrupted");
@@ -91,7 +91,7 @@ fn a_request_to_end_is_the_same() {
     assert!(left(folder.path()).is_empty());
 }
 
-/// Sends Ctrl-C after a while to a command that would go on for long.
+/// Sends Ctrl-C after a delay to a long command.
 fn interrupted(folder: &std::path::Path, line: &str, delay: u64) -> crate::common::Ran {
     let mut command = zellige(folder);
     let child = command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -100,7 +100,7 @@ fn interrupted(folder: &std::path::Path, line: &str, delay: u64) -> crate::commo
     collect(child, Duration::from_secs(20)).expect(130)
 }
 
-/// Pipes that nothing comes out of: whatever reads waits, and Ctrl-C ends it.
+/// Readers wait for pipes without data, and Ctrl-C ends them.
 #[test]
 fn readers_are_interrupted() {
     let folder = folder(4);
@@ -122,7 +122,7 @@ fn readers_are_interrupted() {
     assert_eq!(left(path), there);
 }
 
-/// While a file of millions of lines is read, and while vectors are solved for.
+/// Ctrl-C while a file of millions of lines is read, and during a solve.
 #[test]
 fn long_work_on_matrices_is_interrupted() {
     let folder = folder(4);
@@ -157,7 +157,7 @@ fn simulations_of_crystals_are_interrupted() {
     assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
 }
 
-/// An array of so many copies of the elements of another, along its first axis.
+/// Writes an array with so many copies of the elements of another, along its first axis.
 fn repeated(from: &std::path::Path, to: &std::path::Path, copies: usize) {
     let bytes = std::fs::read(from).unwrap();
     let (header, elements) = bytes.split_at(10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]])));
@@ -172,7 +172,8 @@ fn repeated(from: &std::path::Path, to: &std::path::Path, copies: usize) {
     std::fs::write(to, all).unwrap();
 }
 
-/// A search of seconds: while its events are read, a little later, and a second time at once.
+/// Ctrl-C during a search of several seconds: while its events are read, a little later, and twice
+/// at once.
 #[test]
 fn searches_are_interrupted() {
     let folder = folder(4);
@@ -184,7 +185,7 @@ fn searches_are_interrupted() {
         repeated(&fixtures.join(format!("seg00_{name}.npy")), &path.join(format!("{name}.npy")), copies);
     }
     let before = left(path);
-    // No table has powers of 0.77: each is computed.
+    // There is no table of powers of 0.77, so each power is computed.
     let line = "psa run --basis basis_i16.npy --positions pos_f32.npy --events events0_keV_f32.npy \
                 --energies events0_energy_keV_f64.npy --p 0.77 --lut none --workers 2 --json x.json --trace t.json \
                 --report r.html";
@@ -205,7 +206,7 @@ fn searches_are_interrupted() {
     assert_eq!(left(path), before, "after a second one");
 }
 
-/// Nobody reads standard error, and whoever writes to it waits: the command ends all the same.
+/// Standard error is full and writes to it block, but the command still ends.
 #[test]
 fn a_full_standard_error_keeps_nobody() {
     let folder = folder(16);

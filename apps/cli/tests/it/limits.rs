@@ -1,5 +1,5 @@
-//! Memory and workers: what does not fit is refused with the sum, before any work, and small
-//! systems take little.
+//! Memory and workers: a run that does not fit is refused with the sum before any work, and small
+//! systems take little memory.
 
 use crate::common::{Ran, collect, folder, left, ok, system, zellige};
 use serde_json::Value;
@@ -10,8 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use zellige_test_scale::every;
 
-/// Runs a line with so many MB of address space. Threads of workers have 16 MB each of it, whatever
-/// they use.
+/// Runs a line with a limited address space in MB. Each worker thread reserves 16 MB of it.
 fn with_space(folder: &Path, megabytes: u32, line: &str) -> Ran {
     with_limit(folder, &format!("-v {megabytes}000"), line)
 }
@@ -26,7 +25,7 @@ fn with_limit(folder: &Path, limit: &str, line: &str) -> Ran {
     collect(child, Duration::from_secs(120))
 }
 
-/// The first value with this key, however deep.
+/// Returns the first value with this key at any depth.
 fn find<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     match value {
         Value::Object(map) => map.get(key).or_else(|| map.values().find_map(|value| find(value, key))),
@@ -51,7 +50,7 @@ fn what_does_not_fit_is_refused_with_the_sum() {
     let path = folder.path();
     let header = "%%MatrixMarket matrix coordinate real general\n9 9 90000000\n1 1 1\n";
     File::create(path.join("a.mtx")).unwrap().write_all(header.as_bytes()).unwrap();
-    // As long as it says, without taking the disk for it.
+    // A sparse file of the announced length takes no disk space.
     File::options().write(true).open(path.join("a.mtx")).unwrap().set_len(1 << 30).unwrap();
     fs::write(path.join("big.toml"), system(120)).unwrap();
     for (line, named) in [
@@ -69,7 +68,7 @@ fn what_does_not_fit_is_refused_with_the_sum() {
     assert_eq!(left(path), [Path::new("big.toml")]);
 }
 
-/// Complete factors are refused by an estimate, before they are made.
+/// Complete factors that do not fit are refused by an estimate, before their computation.
 #[test]
 fn complete_factors_that_do_not_fit_are_refused() {
     let folder = folder(4);
@@ -77,12 +76,12 @@ fn complete_factors_that_do_not_fit_are_refused() {
     ok(path, &["matrix", "generate", "flow", "--size", "32x32x32", "-o", "flow.mtx"]);
     let refused = with_space(path, 240, "solve flow.mtx --precond lu --workers 2").expect(1);
     refused.says("not enough memory").says("a Cholesky factor of up to");
-    // Other ways take less.
+    // Other preconditioners need less memory.
     with_space(path, 240, "solve flow.mtx --precond ilu0 --workers 2").expect(0);
 }
 
-/// Whatever address space there is: an answer, or an error that says what is missing. Where it does
-/// not hold the program, the system ends it.
+/// For any address space, the command gives an answer or an error that names the missing memory. If
+/// the program itself does not fit, the system ends it.
 #[test]
 fn too_little_memory_is_an_error_and_no_abort() {
     let folder = folder(4);
@@ -116,8 +115,8 @@ fn too_little_memory_is_an_error_and_no_abort() {
     assert!(refused > 0 && answered > 0, "{refused} refused, {answered} answered");
 }
 
-/// A file may grow no further: an error with its name, as where the disk is full, and nothing
-/// half-written.
+/// At the limit on file sizes, a write is an error that names the file, as on a full disk, and no
+/// partial file is left.
 #[test]
 fn a_limit_on_sizes_of_files_is_an_error() {
     let folder = folder(5);
@@ -132,7 +131,8 @@ fn a_limit_on_sizes_of_files_is_an_error() {
         with_limit(path, "-f 4", line).expect(1).says(file).says("File too large");
         assert_eq!(left(path), begun, "{line}");
     }
-    // A swap file that cannot grow leaves values in memory: the answer is that without a limit.
+    // A swap file that cannot grow leaves values in memory, and the answer is the same as without a
+    // limit.
     let line =
         "tor run small.toml --tile 8 --workers 2 --precision fp32 --host-memory 96KiB --swap . --json -";
     let (free, limited) = (with_limit(path, "-f unlimited", line), with_limit(path, "-f 4", line));
@@ -141,7 +141,8 @@ fn a_limit_on_sizes_of_files_is_an_error() {
     assert!(strehl(&free).is_some() && strehl(&free) == strehl(&limited));
 }
 
-/// A stage that is last is checked first, and the amount that is named is enough.
+/// The memory of the last stage is checked before the first one runs, and the amount in the message
+/// is enough.
 #[test]
 fn too_little_host_memory_for_a_later_stage_is_refused_before_the_first() {
     let folder = folder(5);
@@ -165,7 +166,7 @@ fn too_little_host_memory_for_a_later_stage_is_refused_before_the_first() {
     run(&format!("--precision fp32 --host-memory {enough}")).expect(0);
 }
 
-/// What `tor info` announces is what `tor run` takes, if not to the byte.
+/// The memory that `tor info` announces is about the memory that `tor run` takes.
 #[test]
 fn announced_memory_is_taken_memory() {
     let folder = folder(12);
@@ -175,11 +176,11 @@ fn announced_memory_is_taken_memory() {
     };
     let announced = find(&read("tor info small.toml --json -"), "memory_bytes").unwrap().as_f64().unwrap();
     let taken = find(&read("tor run small.toml --json -"), "peak_memory_bytes").unwrap().as_f64().unwrap();
-    // 0 where the system does not tell.
+    // The value is 0 if the system does not report it.
     assert!(taken < 1.3 * announced && (taken == 0.0 || announced < 4.0 * taken), "{taken} of {announced}");
 }
 
-/// A trace is part of the sum: it is announced, and refused with the rest.
+/// The records of a trace are part of the announced sum, and are refused with the rest.
 #[test]
 fn records_of_a_trace_are_planned() {
     let folder = folder(12);
@@ -199,7 +200,8 @@ fn records_of_a_trace_are_planned() {
     assert!(left(folder.path()).is_empty());
 }
 
-/// Records of a trace and measured products are those of the machine, not of so many workers.
+/// The sizes of trace records and measured products depend on the machine, not on the number of
+/// workers.
 #[test]
 fn many_workers_take_little_more() {
     let folder = folder(8);

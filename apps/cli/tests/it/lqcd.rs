@@ -1,4 +1,4 @@
-//! `zellige lqcd`: from no field to a correlator, and what is refused.
+//! `zellige lqcd`: the way from no field to a correlator, and invalid input.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn a_field_is_made_described_smeared_and_inverted() {
     let info = result(&info);
     assert_eq!((info["format"].as_str(), info["precision"].as_u64()), (Some("milc"), Some(32)));
     assert_eq!(info["lattice"], serde_json::json!([4, 4, 4, 6]));
-    // The file has float32.
+    // The file is in float32.
     let near = |key: &str, a: &serde_json::Value, b: &serde_json::Value| {
         let (a, b) = (a["plaquette"][key].as_f64().unwrap(), b["plaquette"][key].as_f64().unwrap());
         assert!((a - b).abs() < 1e-6 && a > 0.4 && a < 1.0, "{a} {b}");
@@ -147,7 +147,7 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd invert a.lat --precision double-int40", "int20");
     refused("lqcd multishift a.lat --shifts 0,1 --tols 1e-9", "--tols");
     refused("lqcd multishift a.lat --shifts -1", "--shifts");
-    // A link that is not in SU(3), and a file that ends too early.
+    // The files contain a link outside SU(3), or end too early.
     let whole = fs::read(here.join("a.lat")).unwrap();
     let mut broken = whole.clone();
     broken[200] ^= 0x40;
@@ -155,13 +155,14 @@ fn what_cannot_be_is_refused_by_name() {
     fs::write(here.join("short.lat"), &whole[..whole.len() - 8]).unwrap();
     refused("lqcd info broken.lat", "checksum");
     refused("lqcd invert short.lat", "truncated");
-    // Too few iterations: results are written, and the code says that they are not good enough.
+    // With too few iterations the results are written, and the exit code reports the missed
+    // tolerance.
     run(here, &["lqcd", "invert", "a.lat", "--max-steps", "2", "--json", "r.json"])
         .expect(5)
         .says("--max-steps");
     assert!(fs::read_to_string(here.join("r.json")).unwrap().contains("\"converged\": false"));
-    // Both tolerances are met, though the residual can get no smaller while sites far away are
-    // solved for.
+    // Both tolerances are met, although the residual cannot decrease while the solver still works
+    // on distant sites.
     for mass in ["3", "100"] {
         let line = ["lqcd", "invert", "a.lat", "--mass", mass, "--tol", "1e-12", "--heavy-quark-tol", "1e-8"];
         let found = result(&ok(here, &[&line[..], &["--json", "-"]].concat()));
@@ -169,7 +170,7 @@ fn what_cannot_be_is_refused_by_name() {
             found["heavy_quark_residual"].as_array().unwrap().iter().all(|one| one.as_f64() <= Some(1e-8))
         );
     }
-    // More steps would not help here.
+    // More iterations would not help here.
     for line in [
         "lqcd invert a.lat --mass 0.1 --tol 1e-40",
         "lqcd invert a.lat --mass 3 --heavy-quark-tol 1e-40",
@@ -201,8 +202,8 @@ fn published_tables_are_done_on_another_field() {
     assert!(text.contains("fixed32/int30/fp64") && text.contains("largest"), "{text}");
     let text = run_of("table3", &[]);
     assert!(text.contains("published: 8728") && text.contains("double-int20"), "{text}");
-    // On so small a field what keeps steps stable has nothing to do; no numbers are published of
-    // this figure.
+    // On this small field the refinements have no effect, and no numbers are published for this
+    // figure.
     let text = run_of("fig1", &[]);
     assert!(text.contains("beta 5.6") && text.contains("--action naive"), "{text}");
     assert!(!text.contains("published iterations"), "{text}");

@@ -1,4 +1,4 @@
-//! `machine calibrate`, `show` and `forget`, with a cache folder of their own.
+//! `machine calibrate`, `show` and `forget`, each with a separate cache folder.
 
 use crate::common;
 use std::fs;
@@ -31,8 +31,8 @@ fn what_is_calibrated_is_shown_and_forgotten() {
     let ran = machine(folder.path(), &["calibrate", "--tile", "8", "--tile", "16", "--json", "-"]).expect(0);
     let calibrated = result(&ran.stdout);
     let rows = calibrated["models"].as_array().unwrap();
-    // generate and potrf in two formats, trsm and syrk in four precisions, gemm in nine, for two
-    // tiles; the runtime's overhead.
+    // The rows are generate and potrf in two formats, trsm and syrk in four precisions, gemm in
+    // nine, for two tiles, and the overhead of the runtime.
     assert_eq!(rows.len(), 2 * (2 * 2 + 2 * 4 + 9) + 1);
     assert!(rows.iter().all(|row| row["source"] == "history"), "{rows:?}");
     let rate = |row: &Value| row["gflops"].as_f64().unwrap_or(0.0);
@@ -105,8 +105,8 @@ fn policies_and_simulations_use_what_was_calibrated() {
     assert_eq!((&report[0]["tasks"], &report[0]["devices"]), (&(5 + 10 + 10 + 10).into(), &2.into()));
     let seconds = report[0]["makespan_seconds"].as_f64().unwrap();
     assert!(seconds > 0.0 && seconds < 1.0, "{seconds}");
-    // Written down, it is a machine with as many workers, which knows the same kernels. (Their
-    // times are those of all samples, the file of models keeps some.)
+    // The platform file describes a machine with as many workers and the same kernels. (Its times
+    // are of all samples, the file of models keeps only some of them.)
     machine(folder.path(), &["calibrate", "--tile", "16", "--workers", "2", "--platform", "here.toml"])
         .expect(0);
     let common = ["simulate", "cholesky", "--n", "80", "--tile", "16", "--sched", "lws", "--json", "-"];
@@ -117,7 +117,7 @@ fn policies_and_simulations_use_what_was_calibrated() {
     zellige(&["simulate", "cholesky", "--n", "80", "--platform", "nowhere.toml"])
         .expect(2)
         .says("nowhere.toml");
-    // Times of two workers are not those of one.
+    // Times of two workers are not valid for one.
     simulate("1").expect(1).says("zellige machine calibrate --workers 1");
 }
 
@@ -130,7 +130,7 @@ fn what_runs_teach_is_kept() {
             .expect(0)
             .stderr
     };
-    // A policy that times nothing leaves no file.
+    // A policy without measurements leaves no file.
     assert!(!cov("lws").contains("warning"));
     assert_eq!(models(folder.path())["state"], "absent");
     assert_eq!(cov("dmda").matches("starts without knowing").count(), 1);
@@ -143,7 +143,7 @@ fn what_runs_teach_is_kept() {
     assert!(once > 0);
     assert!(!cov("dmda").contains("warning"));
     assert!(samples() > once);
-    // What another build has measured is not written over.
+    // The models of another build are not overwritten.
     let path = file(&models(folder.path()));
     let other = r#"{"format":1,"build":"of somebody else","devices":{},"models":[],"links":[]}"#;
     fs::write(&path, other).unwrap();

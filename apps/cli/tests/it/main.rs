@@ -1,4 +1,4 @@
-//! The tests of this crate that need a public interface only, in one binary: it is linked once.
+//! Tests of the public interface, in one binary that is linked once.
 
 mod bench_gpu;
 mod bench_memory;

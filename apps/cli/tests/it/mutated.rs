@@ -1,6 +1,5 @@
-//! Files with changes that nobody made on purpose, through the command: an answer or an error, no
-//! panic, no hang, no memory that the file or the documented plan of its reader does not answer
-//! for.
+//! Corrupt files as input of the command: it gives an answer or an error, without a panic or a
+//! hang. It takes no more memory than the file or the documented plan of its reader justifies.
 
 use crate::common::{Ran, collect, folder, ok, zellige};
 use rand::{RngExt, SeedableRng};
@@ -11,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Some changes of bytes: flipped, cut off, said twice, numbers in place of others.
+/// Makes some random changes: flipped bytes, truncation, repetition, numbers in place of others.
 fn mutate(bytes: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     const WORDS: [&[u8]; 8] = [
         b"-1",
@@ -26,7 +25,7 @@ fn mutate(bytes: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..random.random_range(1..4) {
         let at = random.random_range(0..bytes.len().max(1)).min(bytes.len());
-        // Headers are where most can go wrong.
+        // Errors in headers have the largest effects.
         let at = if random.random_bool(0.5) { at % 200.min(bytes.len().max(1)) } else { at };
         match random.random_range(0..5) {
             0 => bytes.truncate(at),
@@ -49,11 +48,11 @@ fn mutate(bytes: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that a reader may take whatever its file says (docs/explanation/sparse.md, "Memory of
-/// readers"): rows without nonzeros, and vectors of them.
+/// Bytes that a reader may take for any file (docs/explanation/sparse.md, "Memory of readers"):
+/// rows without nonzeros, and vectors of them.
 const PLAN: u64 = 64 << 20;
 
-/// Runs a line within 3 GB of address space; its end, and the most memory that it was seen to take.
+/// Runs a line within 3 GB of address space, and returns its outcome and its observed peak memory.
 fn measured(folder: &Path, line: &str) -> (Ran, u64) {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("ulimit -v 3000000; exec \"$0\" {line}"));
@@ -64,8 +63,7 @@ fn measured(folder: &Path, line: &str) -> (Ran, u64) {
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
-                // The system keeps the highest; what a process takes in its last millisecond is not
-                // seen.
+                // The system reports the peak; the last millisecond of the process may be missed.
                 let text = fs::read_to_string(&status).unwrap_or_default();
                 let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
                 let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
@@ -80,7 +78,7 @@ fn measured(folder: &Path, line: &str) -> (Ran, u64) {
     (ran, peak.load(Ordering::Relaxed))
 }
 
-/// Checks that a line ends as it may, and takes no more than `most` bytes.
+/// Checks that a line ends with a permitted code, and takes no more than `most` bytes.
 fn survives(folder: &Path, line: &str, most: u64, what: &str) {
     let (ran, peak) = measured(folder, line);
     let codes = [Some(0), Some(1), Some(2), Some(3), Some(5)];
@@ -89,10 +87,10 @@ fn survives(folder: &Path, line: &str, most: u64, what: &str) {
     assert!(peak <= most, "{line}, {what}: {peak} bytes, {most} at most: {ran:#?}");
 }
 
-/// Unit matrices on 4^4 sites: openQCD's file, an array of PyQUDA's, and an archive file without an
-/// order of bytes.
+/// Returns unit matrices on 4^4 sites: a file of openQCD, an array of PyQUDA, and an archive file
+/// without a byte order.
 fn lattices() -> [(&'static str, Vec<u8>); 3] {
-    // Of 18 numbers the real parts of the diagonal are 1.
+    // The real parts of the diagonal, three of 18 numbers, are 1.
     let numbers = || (0..4 * 256 * 18).map(|k| if k % 18 % 8 == 0 { 1.0f32 } else { 0.0 });
     let doubles: Vec<u8> = numbers().flat_map(|x| f64::from(x).to_le_bytes()).collect();
     let singles: Vec<u8> = numbers().flat_map(f32::to_le_bytes).collect();

@@ -1,4 +1,4 @@
-//! What is written: its shape, and that it is whole or absent.
+//! Written files: their content, and that they are complete or absent.
 
 use crate::common;
 use crate::common::{finish, folder, left, result, results, run, zellige};
@@ -79,7 +79,7 @@ fn a_run_has_the_documented_keys() {
     assert_eq!(keys(&rules[1]), ["n", "m", "tiles", "rule", "not_spd"].into());
     assert!(rules[1]["not_spd"]["tile"].is_u64() && rules[1]["not_spd"]["pivot"].is_u64());
 
-    // The table: a line per rule, numbers under their headings.
+    // The table has a line for each rule, with numbers under their headings.
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(
         lines[1].starts_with("rule") && lines[2].starts_with("fp32") && lines[3].starts_with("bf1"),
@@ -161,7 +161,7 @@ fn a_reconstructor_comes_back_whatever_the_order_of_its_slopes() {
         run(folder.path(), &["tor", "build", "small.toml", "--slope-order", order, "-o", file]).expect(0);
         let mut arguments = vec!["tor", "eval", "small.toml", "--rec", file, "--json", "-"];
         if file.ends_with("npy") {
-            // Only FITS says what order its slopes have.
+            // Only FITS files state the order of their slopes.
             arguments.extend(["--slope-order", order]);
         }
         let judged = result(&run(folder.path(), &arguments).expect(0).stdout);
@@ -176,14 +176,14 @@ fn a_reconstructor_comes_back_whatever_the_order_of_its_slopes() {
         "order does not matter?"
     );
 
-    // Of another system: without a header it is known by its shape.
+    // A reconstructor of another system without a header is recognised by its shape.
     let other = common::folder(6);
     fs::copy(folder.path().join("Ri.npy"), other.path().join("R.npy")).unwrap();
     run(other.path(), &["tor", "eval", "small.toml", "--rec", "R.npy"]).expect(2).says("R.npy").says(" x ");
 }
 
-/// A header knows the telescope, also where shapes agree; another atmosphere is a question that
-/// users ask.
+/// The header identifies the telescope, even if shapes agree. Another atmosphere is permitted,
+/// because users want to study its effect.
 #[test]
 fn a_reconstructor_of_another_telescope_is_refused() {
     let folder = folder(5);
@@ -322,7 +322,7 @@ fn outputs_that_cannot_be_written_are_refused_before_the_work() {
 #[test]
 fn a_full_disk_leaves_no_half_written_file() {
     let folder = folder(6);
-    // Devices are written as they are: no rename over them.
+    // Devices are written directly and not replaced by a rename.
     run(folder.path(), &["tor", "info", "small.toml", "--json", "/dev/full"]).expect(1).says("/dev/full");
     assert!(!fs::metadata("/dev/full").unwrap().is_file());
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
@@ -335,7 +335,7 @@ fn a_full_disk_leaves_no_half_written_file() {
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     assert!(String::from_utf8_lossy(&ran.stderr).contains("standard output"), "{ran:?}");
 
-    // A limit on the size of files fails in the middle of one, as a full disk does, and needs no
+    // A limit on file sizes fails in the middle of a file, like a full disk, and needs no
     // permission.
     for output in [&["-o", "R.fits"][..], &["-o", "R.npy"], &["--trace", "t.json"], &["--trace", "t.html"]] {
         let old = Path::new(output[1]);

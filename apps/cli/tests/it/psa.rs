@@ -18,7 +18,7 @@ fn files(folder: &Path, segment: &str, set: &str) -> Vec<String> {
     options.into_iter().flat_map(|(option, name)| [option.to_owned(), file(name)]).collect()
 }
 
-/// Segments of the project's own, with answers that NumPy computed.
+/// Returns the folder of zellige's own segments, with answers computed by NumPy.
 fn own() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../psa/tests/fixtures"))
 }
@@ -109,8 +109,8 @@ fn what_cannot_be_is_refused() {
     assert_eq!(run(here.path(), &["psa", "compare", "r.json", "r.json"]).code, Some(2));
 }
 
-/// Frames of two channels, searched by those of neighbours: every event is broken, and that is an
-/// error which says why.
+/// Frames of two channels, searched with the channels of neighbours: every event is incomplete,
+/// which is an error with this reason.
 #[test]
 fn frames_of_other_channels_are_no_answer() {
     let here = tempfile::tempdir().unwrap();
@@ -132,8 +132,8 @@ fn frames_of_other_channels_are_no_answer() {
     stream("hit-core").expect(0);
 }
 
-/// Events that are clipped, in other units, of the other polarity, late: each is said, and with
-/// what helps.
+/// Clipped events, and events in other units, of the other polarity or late, are reported with a
+/// remedy.
 #[test]
 fn events_that_are_not_what_they_seem_are_said() {
     let here = tempfile::tempdir().unwrap();
@@ -153,7 +153,7 @@ fn events_that_are_not_what_they_seem_are_said() {
         .says("take --unit 1.");
     let ran = said("psa frames events --channels all --unit 0.2 -o whole.geb").expect(0);
     assert_eq!(ran.stderr, "");
-    // Energies come back nearly as they were, with a flag; the truth of each event is in
+    // Energies are restored approximately, with a flag. The true energy of each event is in
     // energies.npy.
     let energies = Array::open(&path.join("events/energies.npy")).unwrap().reals().unwrap();
     let ran = said("psa run --basis basis --events clipped.geb --json -");

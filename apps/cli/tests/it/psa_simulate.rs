@@ -7,7 +7,7 @@ use zellige_psa::pipeline::stream::record::Traces;
 
 use crate::common::{ok, result, results, run};
 
-/// A crystal of a fifth of the size, as somebody would edit the one that is printed: `mine.toml`.
+/// Writes `mine.toml`, the printed crystal edited to a fifth of its size.
 fn edit_crystal(here: &Path) {
     let printed = run(here, &["psa", "crystal"]).stdout;
     let tenths = [
@@ -52,7 +52,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     assert!(
         std::fs::read(here.join("gretina.dat")).unwrap().starts_with(b"GRETA basis signals; Cylindrical")
     );
-    // Too little to sweep the charge out.
+    // The voltage is too low to deplete the crystal.
     let said =
         ok(&["psa", "simulate", "--crystal", "mine.toml", "--bias", "10", "--step", "4", "-o", "weak"]);
     assert!(said.contains("do not deplete"), "{said}");
@@ -68,8 +68,8 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     refused(&["psa", "events", "--basis", "basis", "--energy", "7:3", "-o", "x"], 2, "uniform:15:5000");
 }
 
-/// A basis of GRETINA and traces of digitisers: the answers of the same events as frames of
-/// contacts, whatever digitiser each contact has.
+/// A GRETINA basis and digitiser traces give the same answers as frames of contacts of the same
+/// events, for any assignment of contacts to digitisers.
 #[test]
 fn bases_and_traces_of_gretina_are_searched() {
     let folder = tempfile::tempdir().unwrap();
@@ -80,8 +80,8 @@ fn bases_and_traces_of_gretina_are_searched() {
     ok("psa simulate --grid 5 --step 8 --record record.dat");
     ok("psa events --basis folder -n 12 --noise 0 --adc-step 0 -o ev");
     ok("psa frames ev --channels all --unit 0.25 -o contacts.geb");
-    // The same traces as digitisers give them: ten channels a board, odd ones inverted, with a
-    // baseline.
+    // The same traces in the form of digitisers: ten channels on each board, odd ones inverted,
+    // with a baseline.
     let mut stream = Vec::new();
     let file = std::fs::File::open(here.join("contacts.geb")).unwrap();
     let (mut reader, mut frame) = (FrameReader::new(file), Frame::default());
@@ -120,15 +120,14 @@ fn bases_and_traces_of_gretina_are_searched() {
         assert_eq!(events(&contacts), events(&digitisers), "{basis}");
         assert!(events(&contacts).as_array().unwrap().len() >= 12, "{basis}");
     }
-    // Without noise the folder's own events are found where they are nearest, and a report shows
-    // them.
+    // Without noise the events are found at the nearest points, and a report shows them.
     ok("psa run --basis folder --events ev --report run.html --show 0,3");
     let page = std::fs::read_to_string(here.join("run.html")).unwrap();
     for part in ["Hits in the crystal", "Figures of merit", "event 3:", "segment"] {
         assert!(page.contains(part), "{part}");
     }
     assert!(ok("psa run --basis folder --events ev").contains("nothing was written: --json FILE"));
-    // Their signals alone give the same answers: nothing else of the folder counts, but for times.
+    // The signals alone give the same answers, except for the times.
     let answers = |events: &str| {
         let mut found =
             result(&ok(&format!("psa run --basis folder --events {events} {search}")))["events"].clone();
@@ -150,15 +149,14 @@ fn bases_and_traces_of_gretina_are_searched() {
     refused("psa run --basis folder --events ev --channel-map map.toml", &["--channel-map", "folder"]);
     std::fs::write(here.join("x.adf"), b"ADF").unwrap();
     refused("psa run --basis folder --events x.adf", &["ADF file of AGATA", "numpy"]);
-    // Two runs that are the same have nothing to draw.
+    // Two identical runs give no chart.
     ok("psa run --basis folder --events ev --json a.json");
     ok("psa compare a.json a.json --report same.html");
     let page = std::fs::read_to_string(here.join("same.html")).unwrap();
     assert!(page.contains("Identical") && !page.contains("<svg"));
 }
 
-/// From a crystal to hits of events with three of them: by a run, a file of frames, a pipe and a
-/// socket, all the same.
+/// Events with three hits give the same hits by a run, a file of frames, a pipe and a socket.
 #[test]
 fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,7 +191,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     assert_eq!(result(&counted)["hits"], 180);
     assert_eq!(bytes, std::fs::read(here.join("other.geb")).unwrap(), "whoever computes them");
 
-    // Crystal 7 of an array, hits of each event together.
+    // The frames are from crystal 7 of an array, and each event has all its hits.
     let said = ok(&["psa", "track", "hits.geb", "-o", "tracked", "--coincidence-window", "0"]);
     assert!(said.starts_with("180 hits in 60 events"), "{said}");
     let pairs = [&[
@@ -206,7 +204,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let [here_z, there_z] = ["position", "in_array"].map(|frame| hit[frame][2].as_f64().unwrap());
     assert!((there_z - here_z - 100.0).abs() < 1e-3, "{hit}");
 
-    // Holes are caught: what is collected is too little, and made whole again.
+    // Trapped holes reduce the collected charge, and the correction restores it.
     ok(&[&events[..], &["-n", "20", "--trapping", "200", "-o", "caught"]].concat());
     let mut sums = [[].as_slice(), &["--trapping", "200"]].map(|more: &[&str]| {
         let run = ["psa", "run", "--basis", "basis", "--events", "caught", "--json", "-"];
@@ -227,7 +225,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
     let screen = row("screen bits, 8");
     assert_eq!(screen["events"], 80);
-    // In a round crystal points have mirror images, which rounding may prefer.
+    // In a cylindrical crystal, points have mirror images that rounding may prefer.
     assert!(
         screen["same"]["mean"].as_f64().unwrap() > 98.0
             && row("fgs p=2")["same"]["mean"].as_f64().unwrap() < 95.0
@@ -247,7 +245,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     refused(&["psa", "run", "--basis", "basis", "--events", "ev", "--window", "61"], 2, "61");
     refused(&["psa", "frames", "ev", "-o", "x.geb"], 2, "3 hits");
     refused(&["psa", "events", "--basis", "basis", "--adc-step", "1e-320", "-o", "x"], 2, "--adc-step");
-    // Traces as digitisers give them.
+    // The frames are traces of digitisers.
     let mut traces = Vec::new();
     for time in 0..3 {
         let mut frame = Frame { kind: mode3::KIND, ..Frame::default() };

@@ -26,8 +26,8 @@ fn hits_are_put_together() {
     assert!(page.contains("<svg") && page.ends_with("</html>\n"));
     assert_eq!(std::fs::read_to_string(here.join("out/spectra.csv")).unwrap().lines().count(), 4001);
 
-    // An array that has crystal 0 only, 100 mm in front of a source that flies towards it at half
-    // the speed of light.
+    // The array has crystal 0 only, 100 mm in front of a source that moves towards it at half the
+    // speed of light.
     std::fs::write(here.join("array"), "0 0 0 0 0 0 0 100\n").unwrap();
     let with = |more: &[&str]| run(here, &[&track[..], &["--array", "array"], more].concat());
     with(&[]).expect(2).says("crystal 3");
@@ -35,7 +35,7 @@ fn hits_are_put_together() {
     with(&["--beta", "0.5", "--source", "0,0,-1"]).expect(0);
     let events: Value =
         serde_json::from_slice(&std::fs::read(here.join("out/gammas.json")).unwrap()).unwrap();
-    // sqrt((1 - beta) / (1 + beta)) of 80 keV.
+    // The Doppler factor sqrt((1 - beta) / (1 + beta)) applies to 80 keV.
     let corrected = events[0]["gammas"][0]["corrected"].as_f64().unwrap();
     assert!((corrected - 80.0 / 3f64.sqrt()).abs() < 1e-9, "{corrected}");
     std::fs::write(here.join("array"), "0 0 0 0 0 0 0\n").unwrap();

@@ -27,7 +27,7 @@ fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// The names in the first column of the table of the page.
+/// Returns the names in the first column of the table of the page.
 fn documented() -> BTreeSet<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/selftest.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -59,8 +59,8 @@ fn figures_have_the_documented_keys_and_add_up() {
     assert_eq!(report["passed"], true);
 }
 
-/// Kernels against float64 need no GPU; `--only-graphs` leaves them out, and `--quick` most of
-/// their tiles.
+/// Kernels are compared with float64 without a GPU. `--only-graphs` omits them, and `--quick` omits
+/// most of their tiles.
 #[test]
 fn kernels_are_checked_without_a_gpu() {
     let folder = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn kernels_are_checked_without_a_gpu() {
             (&row["passed"], &row["skipped"], &row["apart"]),
             (&true.into(), &Value::Null, &0.0.into())
         );
-        // Nothing is compared with itself; a conversion is exact.
+        // No reference is compared with itself; a conversion is exact.
         let error = row["error"].as_f64().unwrap();
         assert!(if row["kernel"] == "convert" { error == 0.0 } else { 0.0 < error && error <= 1.0 }, "{row}");
     }

@@ -1,4 +1,4 @@
-//! `zellige simulate`: nothing runs, so everything is quick and repeatable.
+//! `zellige simulate`: quick and repeatable, since no task runs.
 
 use crate::common::{results, run};
 use serde_json::Value;
@@ -27,7 +27,7 @@ fn figures_are_there_and_repeat() {
             let bound = report["bounds"][key].as_f64().unwrap();
             assert!(bound > 0.0 && bound <= number("makespan_seconds"), "{key}: {bound}");
         }
-        // The lower triangle and B go in once at least, X comes back.
+        // The lower triangle and B are loaded at least once, and X is stored.
         let moved = |key: &str| report["bytes_moved"][key].as_u64().unwrap() as f64;
         assert!(moved("h2d") >= 4.0 * (n * n / 2.0 + n * m) && moved("d2h") >= 4.0 * n * m);
     }
@@ -65,8 +65,8 @@ fn with_fixed_owners_narrow_operands_save_bytes() {
     assert_eq!(reports[1]["low_share"], 1.0);
 }
 
-/// In blocks, float32 beside the diagonal is wanted by the devices of the diagonal's blocks only:
-/// the band saves bytes too.
+/// In a block distribution, only the owners of diagonal blocks need the float32 tiles next to the
+/// diagonal, so that the band also saves bytes.
 #[test]
 fn in_blocks_a_band_saves_bytes_too() {
     let reports = simulated(&[
@@ -85,7 +85,7 @@ fn in_blocks_a_band_saves_bytes_too() {
     assert!(moved(&reports[2]) < moved(&reports[1]));
 }
 
-/// A run writes its norms, and a simulation reads them: at its own size, and stretched.
+/// A run writes its norms, and a simulation reads them at the same size and interpolated.
 #[test]
 fn norms_go_from_a_run_to_a_simulation() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,12 +153,12 @@ fn a_factorisation_alone_is_less_than_a_reconstructor() {
     let flops = 20_000f64.powi(3) / 3.0;
     assert!((number(alone, "tflops") * number(alone, "makespan_seconds") * 1e12 / flops - 1.0).abs() < 1e-9);
     assert!(number(alone, "makespan_seconds") < number(whole, "makespan_seconds"));
-    // The factor comes back to the host.
+    // The factor returns to the host.
     assert!(alone["bytes_moved"]["d2h"].as_f64().unwrap() >= 4.0 * 20_000f64.powi(2) / 2.0);
 }
 
-/// On an H200, where float32 off the tensor cores is slow, SYRK and TRSM are what is left to speed
-/// up.
+/// On an H200, float32 outside the tensor cores is slow, and SYRK and TRSM take the rest of the
+/// time.
 #[test]
 fn diagonal_updates_in_x3_save_time_where_tensor_cores_have_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn what_is_wrong_is_said() {
     assert!(listed.stdout.contains("gh200x4") && listed.stdout.contains("section VIII"));
 }
 
-/// One of the shipped platforms, as a file: simulations on it are those on the shipped one.
+/// Simulations on a printed platform file give the results of the shipped platform.
 #[test]
 fn a_shipped_platform_is_a_file_to_edit() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::common::{ok, results, run};
 use serde_json::Value;
 
-/// The result, or those of several right-hand sides.
+/// Returns the result, or the results of several right-hand sides.
 fn json(here: &Path, args: &[&str]) -> Value {
     match results(&ok(here, &[args, &["--json", "-"]].concat())) {
         Value::Array(mut all) if all.len() == 1 => all.remove(0),
@@ -25,8 +25,8 @@ fn systems_are_solved_and_told_of() {
     assert!(ratio <= 1e-11, "{exact}");
     let steps = exact["iterations"].as_u64().unwrap() as usize;
     assert_eq!(exact["history"]["iterated"].as_array().unwrap().len(), steps);
-    // What the method keeps, and what was computed where it was looked at: before the first step,
-    // and after the last.
+    // The file has the residual of the method, and the recomputed one before the first and after
+    // the last step.
     let csv = std::fs::read_to_string(here.join("x.csv")).unwrap();
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!((lines.len(), &*lines[0]), (steps + 2, &["step", "residual", "true_residual"][..]));
@@ -43,7 +43,7 @@ fn systems_are_solved_and_told_of() {
         parts["total"] == sum && parts["given"].as_u64() > Some(0) && parts["vectors"].as_u64() > Some(0)
     );
 
-    // The answer is where a second run begins, and has nothing to do.
+    // A second run starts at the answer and needs no iteration.
     let again = json(here, &[&words[..], &["--x0", "x.npy"]].concat());
     assert_eq!(again["iterations"], 0);
 
@@ -78,7 +78,7 @@ fn each_column_of_a_file_is_solved_for() {
     let steps: u64 = all.iter().map(|answer| answer["iterations"].as_u64().unwrap()).sum();
     assert_eq!(std::fs::read_to_string(here.join("x.csv")).unwrap().lines().count() as u64, steps + 3 + 1);
     assert!(std::fs::read_to_string(here.join("x.mtx")).unwrap().contains(&format!("{n} 3")));
-    // The answers are right: from them there is nothing to do.
+    // The answers are correct, since a run that starts at them needs no iteration.
     let again = json(here, &["solve", "a.mtx", "-b", "b.mtx", "--x0", "x.mtx"]);
     assert!(again.as_array().unwrap().iter().all(|answer| answer["iterations"] == 0));
     let wrong = run(here, &["solve", "a.mtx", "-b", "b.mtx", "--basis-format", "rpre16"]);
@@ -123,7 +123,8 @@ fn narrow_products_on_the_way_and_shifts_have_options() {
     assert!(std::fs::read_to_string(here.join("x.mtx")).unwrap().contains("504 3"));
     assert!(std::fs::read_to_string(here.join("x.csv")).unwrap().contains("\n1,2.5,0,"));
     assert!(std::fs::read_to_string(here.join("x.html")).unwrap().contains("right-hand side 1, shift 2.5"));
-    // Without a shift the answer is that of the matrix: from there is nothing to do.
+    // A zero shift gives the solution of the unshifted system, since a run from there needs no
+    // iteration.
     let one = solve("--shifts 0 -o y.mtx");
     assert_eq!(one["shift"], 0.0);
     assert_eq!(solve("--x0 y.mtx")["iterations"], 0);
@@ -138,7 +139,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
     std::fs::write(here.join("b.mtx"), "%%MatrixMarket matrix array real general\n3 1\n1\n1\n1\n").unwrap();
     let turn = "%%MatrixMarket matrix array real general\n2 2\n1\n-2\n2\n1\n";
     std::fs::write(here.join("turn.mtx"), turn).unwrap();
-    // A ring: every row adds up to zero, and ones are no combination of its columns.
+    // A ring: every row adds up to zero, and the vector of ones is not in the range of the matrix.
     let of_row = |i: usize| [(i, i, 2), (i, i % 9 + 1, -1), (i % 9 + 1, i, -1)];
     let ring: String = (1..=9).flat_map(of_row).map(|(i, j, a)| format!("{i} {j} {a}\n")).collect();
     let ring = format!("%%MatrixMarket matrix coordinate real general\n9 9 27\n{ring}");
@@ -196,8 +197,8 @@ fn what_is_wrong_has_a_code_and_a_name() {
     }
 }
 
-/// A line through four points: the answer is that of a textbook, whatever the number of columns
-/// that are solved for at once.
+/// A line through four points has the textbook answer, for any number of concurrent right-hand
+/// sides.
 #[test]
 fn matrices_that_are_not_square_are_least_squares() {
     let folder = tempfile::tempdir().unwrap();
@@ -230,7 +231,7 @@ fn matrices_that_are_not_square_are_least_squares() {
         assert!((x - wanted).abs() < 1e-11, "{x} {wanted}");
     }
     assert!(std::fs::read_to_string(here.join("x.html")).unwrap().contains("<svg"));
-    // With damping also a square matrix, and the answer is shorter.
+    // Damping also applies to a square matrix, and shortens the answer.
     std::fs::write(here.join("i.mtx"), format!("{head} coordinate real general\n2 2 2\n1 1 1\n2 2 1\n"))
         .unwrap();
     let found = crate::common::results(&ok(here, &["solve", "i.mtx", "--damping", "1", "--json", "-"]));
@@ -250,7 +251,7 @@ fn matrices_that_are_not_square_are_least_squares() {
     );
 }
 
-/// The pairs of numbers of a Matrix Market array.
+/// Returns the pairs of numbers of a Matrix Market array.
 fn pairs(path: &std::path::Path) -> Vec<[f64; 2]> {
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.starts_with("%%MatrixMarket matrix array complex general\n"), "{text}");
@@ -261,7 +262,7 @@ fn pairs(path: &std::path::Path) -> Vec<[f64; 2]> {
     text.lines().skip(2).map(pair).collect()
 }
 
-/// Answers are those of Gaussian elimination in rational numbers (Python's `fractions`).
+/// The answers are those of Gaussian elimination in rational numbers (Python's `fractions`).
 #[test]
 fn complex_systems_have_complex_answers() {
     let folder = tempfile::tempdir().unwrap();
@@ -313,12 +314,12 @@ fn complex_systems_have_complex_answers() {
         assert_eq!((found[0]["complex"].as_bool(), found[0]["rows"].as_u64()), (Some(true), Some(10)));
         close(general);
     }
-    // Hermitian and positive definite: conjugate gradients, by themselves too.
+    // A Hermitian positive definite matrix: conjugate gradients on request and by default.
     for more in [&["--method", "cg"][..], &[]] {
         ok(here, &[&["solve", "h.mtx", "-o", "x.mtx", "--tol", "1e-13"], more].concat());
         close(hermitian);
     }
-    // As NumPy keeps them, and begun at an answer.
+    // The solution in NumPy's format, and a run that starts at it.
     ok(here, &["solve", "h.mtx", "-b", "b.mtx", "-o", "x.npy", "--tol", "1e-12"]);
     assert!(std::fs::read(here.join("x.npy")).unwrap().windows(3).any(|part| part == b"c16"));
     let again = ["solve", "h.mtx", "-b", "b.mtx", "--x0", "x.npy", "--tol", "1e-11", "--json", "-"];
@@ -339,7 +340,7 @@ fn complex_systems_have_complex_answers() {
     }
 }
 
-/// NumPy solves it: a complex right-hand side, or initial guess, with a real matrix.
+/// A complex right-hand side or initial guess with a real matrix; the reference is NumPy's.
 #[test]
 fn a_complex_right_hand_side_of_a_real_matrix_has_a_complex_answer() {
     let folder = tempfile::tempdir().unwrap();
@@ -350,7 +351,7 @@ fn a_complex_right_hand_side_of_a_real_matrix_has_a_complex_answer() {
         format!("{head} coordinate real general\n2 2 3\n1 1 2\n1 2 1\n2 2 4\n"),
     )
     .unwrap();
-    // b = (1 + 2i, -4i): x = ((1 + 3i) / 2, -i).
+    // The right-hand side b = (1 + 2i, -4i) has the solution x = ((1 + 3i) / 2, -i).
     std::fs::write(here.join("b.txt"), "(1+2j)\n-4j\n").unwrap();
     let words = ["solve", "a.mtx", "-b", "b.txt", "-o", "x.mtx", "--tol", "1e-14", "--json", "-"];
     let found = crate::common::result(&ok(here, &words));
@@ -361,13 +362,13 @@ fn a_complex_right_hand_side_of_a_real_matrix_has_a_complex_answer() {
     }
     let again = ["solve", "a.mtx", "-b", "b.txt", "--x0", "x.mtx", "--tol", "1e-13", "--json", "-"];
     assert_eq!(crate::common::result(&ok(here, &again))["iterations"], 0);
-    // A real right-hand side, with a guess that is complex.
+    // A real right-hand side with a complex guess.
     std::fs::write(here.join("c.csv"), "b\n1\n2\n").unwrap();
     ok(here, &["solve", "a.mtx", "-b", "c.csv", "--x0", "x.mtx", "-o", "y.npy"]);
     assert!(std::fs::read(here.join("y.npy")).unwrap().windows(3).any(|part| part == b"c16"));
     let ran = run(here, &["spmv", "a.mtx", "--x-for", "b.txt"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("real ones are needed"), "{ran:#?}");
-    // The same matrix as a dense array: its zero is no nonzero.
+    // The same matrix as a dense array: its zero is not stored as a nonzero.
     zellige_files::array::write(&here.join("a.bin"), &[2, 2], [2.0f32, 1.0, 0.0, 4.0]).unwrap();
     let described = crate::common::result(&ok(here, &["matrix", "info", "a.bin", "--json", "-"]));
     assert_eq!((&described["nonzeros"], &described["zeros"]), (&3.into(), &0.into()));

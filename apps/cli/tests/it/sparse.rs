@@ -8,7 +8,7 @@ fn a_matrix_is_made_described_converted_and_stored_narrowly() {
     let here = folder.path();
     let ok = |args: &[&str]| ok(here, args);
     let said = ok(&["matrix", "generate", "elasticity", "--size", "5x4x3", "--seed", "7", "-o", "a.mtx.gz"]);
-    // Three unknowns at each of 6 x 5 x 3 nodes that are free.
+    // The 6 x 5 x 3 free nodes have three unknowns each.
     assert!(said.contains("270 x 270"), "{said}");
     ok(&["matrix", "convert", "a.mtx.gz", "b.mtx"]);
     let text = std::fs::read_to_string(here.join("b.mtx")).unwrap();
@@ -52,10 +52,10 @@ fn a_matrix_is_made_described_converted_and_stored_narrowly() {
     assert!(ok(&["spmv", "b.mtx", "--sets", "ap7", "--eps", "2^-24"]).contains("AP7"));
     ok(&["spmv", "b.mtx", "--sets", "ap2,ap7", "--eps", "2^-37,2^-24", "--report", "b.html"]);
     let page = std::fs::read_to_string(here.join("b.html")).unwrap();
-    // Two pictures for storage, two for time, two for errors, one of formats; a line of it for each
-    // of eight ways.
+    // There are two charts for storage, two for time, two for errors, and one of formats with a
+    // line for each of eight formats.
     assert_eq!((page.matches("<svg").count(), page.matches("class=\"name\"").count()), (7, 8));
-    // Elements that count for a vector, by its file, and on two workers.
+    // Formats are chosen for a vector from a file, on two workers.
     let mut column = "%%MatrixMarket matrix array real general\n270 1\n".to_owned();
     (0..270).for_each(|j| column += &format!("{}\n", 10f64.powi(-(j % 7))));
     std::fs::write(here.join("x.mtx"), column).unwrap();

@@ -1,5 +1,5 @@
-//! The progress bar on a terminal: on standard error only, on one line whatever the width, gone at
-//! the end and out of the way of messages.
+//! The progress bar on a terminal. It is on standard error only, on one line at any width, out of
+//! the way of messages, and removed at the end.
 #![cfg(target_os = "linux")]
 
 use crate::common::{folder, left, zellige};
@@ -11,8 +11,8 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// A terminal of so many columns, and the end that programs write to; `None`, with a printed line,
-/// where the system has none.
+/// Opens a terminal of so many columns, and the end that programs write to. If the system has no
+/// terminals, prints a line and returns `None`.
 fn terminal(columns: u16) -> Option<(File, File)> {
     let open = || -> rustix::io::Result<_> {
         let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
@@ -30,8 +30,8 @@ fn terminal(columns: u16) -> Option<(File, File)> {
     opened.map_err(|e| eprintln!("skipped: this system has no terminals: {e}")).ok()
 }
 
-/// What a terminal of so many columns shows: text, line ends, and the few control sequences that
-/// the bar needs.
+/// Contents of a terminal of so many columns: text, line ends, and the control sequences that the
+/// bar needs.
 struct Screen {
     columns: usize,
     lines: Vec<Vec<char>>,
@@ -39,7 +39,7 @@ struct Screen {
     column: usize,
     /// Everything that was written.
     raw: String,
-    /// Most lines that were in use at once, from the top.
+    /// Maximum number of lines in use at once, from the top.
     most: usize,
 }
 
@@ -93,7 +93,7 @@ impl Screen {
         }
     }
 
-    /// What is to be seen, without empty lines.
+    /// Returns the visible lines that are not empty.
     fn seen(&self) -> Vec<String> {
         let text = self.lines.iter().map(|line| line.iter().collect::<String>().trim_end().to_string());
         text.filter(|line| !line.is_empty()).collect()
@@ -101,7 +101,7 @@ impl Screen {
 }
 
 trait TakeWhileInclusive: Iterator<Item = char> {
-    /// The characters up to the first that `last` accepts, and that one.
+    /// Returns the characters up to the first that `last` accepts, including that one.
     fn take_while_inclusive(&mut self, last: impl Fn(&char) -> bool) -> String {
         let mut taken = String::new();
         for c in self {
@@ -116,8 +116,7 @@ trait TakeWhileInclusive: Iterator<Item = char> {
 
 impl<I: Iterator<Item = char>> TakeWhileInclusive for I {}
 
-/// Runs a command with standard error on a terminal; `watch` sees the screen whenever something was
-/// written.
+/// Runs a command with standard error on a terminal; `watch` sees the screen after each write.
 fn on_terminal(
     command: &mut Command,
     columns: u16,
@@ -126,8 +125,7 @@ fn on_terminal(
     let (mut master, slave) = terminal(columns)?;
     let mut child =
         command.env("TERM", "xterm").stdout(Stdio::piped()).stderr(Stdio::from(slave)).spawn().unwrap();
-    // The command holds the last copy of the writing end: what reads from here ends when the
-    // command does.
+    // The command holds the last copy of the writing end, so that the reader here ends with it.
     command.stderr(Stdio::null());
     let mut pipe = child.stdout.take().unwrap();
     let stdout = std::thread::spawn(move || {
@@ -137,11 +135,11 @@ fn on_terminal(
     });
     let mut screen = Screen::new(columns);
     let (mut buffer, mut held) = ([0; 4096], Vec::new());
-    // A terminal that nobody has open any more is an error to its reader.
+    // Reading from a terminal that no process has open any more is an error.
     while let Ok(read @ 1..) = master.read(&mut buffer) {
         held.extend_from_slice(&buffer[..read]);
-        // The bar's blocks are several bytes each, and a control sequence may be cut as well: whole
-        // draws end with neither.
+        // The blocks of the bar have several bytes each, and a read may split them or a control
+        // sequence. Complete draws end with neither.
         if let Ok(text) = std::str::from_utf8(&held)
             && text.rfind('\u{1b}').is_none_or(|at| text[at..].contains(|c: char| c.is_ascii_alphabetic()))
         {
@@ -155,7 +153,7 @@ fn on_terminal(
     Some((screen, stdout.join().unwrap(), status))
 }
 
-/// One rule so many times.
+/// Repeats one rule so many times.
 fn rules(command: &mut Command, repeats: usize) -> &mut Command {
     command.args(["tor", "run", "small.toml", "--tile", "48", "--workers", "2"]);
     for _ in 0..repeats {
@@ -164,10 +162,10 @@ fn rules(command: &mut Command, repeats: usize) -> &mut Command {
     command
 }
 
-/// A run that goes well and lasts long enough for a bar.
+/// Runs a successful command that is long enough for a bar.
 fn with_bar(columns: u16, arguments: &[&str]) -> Option<(Screen, String)> {
     let folder = folder(10);
-    // Work that is done at once shows none: more of it for faster machines.
+    // Short work shows no bar, so faster machines get more work.
     for repeats in [4, 16, 64, 256, 1024] {
         let mut command = zellige(folder.path());
         command.args(arguments).env("NO_COLOR", "1");
@@ -182,7 +180,7 @@ fn with_bar(columns: u16, arguments: &[&str]) -> Option<(Screen, String)> {
 
 #[test]
 fn the_bar_keeps_to_its_line_and_goes() {
-    // 20 columns are too few for the figures alone, which then wrap.
+    // The figures need more than 20 columns and wrap.
     for (columns, lines) in [(40, 1), (20, 2)] {
         let Some((screen, stdout)) = with_bar(columns, &[]) else {
             return;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{collect, zellige};
 
-/// The shell blocks of a page, in order.
+/// Returns the shell blocks of a page, in order.
 fn commands(page: &str) -> String {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
     let text = std::fs::read_to_string(folder.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
@@ -25,7 +25,7 @@ fn commands(page: &str) -> String {
     script
 }
 
-/// Runs them all; every one has to end with 0 and leave these files.
+/// Runs all blocks of a page. Every one must end with 0 and leave these files.
 #[track_caller]
 fn runs(page: &str, leaves: &[&str]) {
     let folder = tempfile::tempdir().expect("a temporary folder");

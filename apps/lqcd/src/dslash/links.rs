@@ -9,15 +9,16 @@ use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
 use crate::smear::Smeared;
 use crate::su3::{Matrix, adjoint, norm_sqr, scale};
 
-/// Matrices of each slab, in order of use: of a line of sites in x eight at a time,
-/// `[hops][direction][forwards, backwards][real][site]`, zeros beyond its end.
+/// Matrices of each slab, in order of use. The sites of a line in x are interleaved, 8-lane:
+/// `[hops][direction][forwards, backwards][real][site]`, with zeros beyond the end of the line.
 #[derive(Clone, Debug)]
 pub(super) struct Links {
-    /// Those of one hop, and of three.
+    /// Groups of matrices: for one hop, and for three.
     pub groups: Vec<Group>,
-    /// Of each slab. Eight numbers begin where a cache line begins, or in its middle.
+    /// Matrices of each slab. Every group of eight numbers is aligned to a cache line, or to its
+    /// middle.
     pub slabs: Vec<Handle<Buffer<f64>>>,
-    /// Words of a line.
+    /// Number of words for a line.
     pub words: usize,
 }
 
@@ -34,7 +35,7 @@ impl Links {
         let fields: Vec<(&Gauge, usize)> = fields.into_iter().flatten().collect();
         let last = fields.len() - 1;
         let group = |(i, (field, _)): (usize, &(&Gauge, usize))| {
-            // All but the smeared links of an improved action are multiples of unitary ones.
+            // Only the smeared links of an improved action are not multiples of unitary ones.
             let format = if i == last { format } else { MatrixFormat::full(format.number) };
             let numbers = field.links().iter().flatten().flatten().flat_map(|z| [z.re, z.im]);
             let largest = numbers.fold(0.0, |most: f64, x| most.max(x.abs()));
@@ -75,8 +76,8 @@ impl Links {
     }
 }
 
-/// The matrices of a site for so many hops, in each direction forwards and backwards, with phase,
-/// sign and boundary condition in them.
+/// Returns the matrices of a site for `hops` hops, in each direction forwards and backwards. They
+/// include phase, sign and boundary condition.
 fn fold(
     field: &Gauge,
     geometry: Geometry,

@@ -4,14 +4,15 @@
 //! mu) - N_mu(s - 3 mu)^H x(s - 3 mu) ]` without a factor 1/2, with the phases of MILC: `eta_t =
 //! 1`, `eta_x = (-1)^t`, `eta_y = (-1)^(t + x)`, `eta_z = (-1)^(t + x + y)`. `D` is antihermitian.
 //!
-//! Links are folded for each output site: 16 matrices in order of use (8 of the naive action; one
-//! hop, then three; of each direction forwards and backwards), adjoint, with phase, sign and
-//! boundary condition in them. That is twice the memory of the links of both parities, the same
-//! traffic, and nothing to be gathered but neighbours.
+//! Links are folded for each output site: 16 matrices in order of use (8 in the naive action; for
+//! one hop, then for three; for each direction forwards and backwards), adjoint, including phase,
+//! sign and boundary condition. This takes twice the memory of the links of both parities and the
+//! same traffic, and only neighbours have to be gathered.
 //!
-//! A task decodes each time slice that it needs into arrays of one component each, x fastest, with
-//! what lies beside a line around its ends: neighbours of eight sites are eight numbers beside each
-//! other in all directions. Products are sums over these arrays, in float32 or float64.
+//! A task decodes each time slice that it needs into arrays of one component each, x fastest. A
+//! line is padded with the sites around its ends, so that the neighbours of eight sites are eight
+//! contiguous numbers in all directions. Products are sums over these arrays, in float32 or
+//! float64.
 
 mod links;
 mod product;
@@ -34,12 +35,12 @@ use crate::precision::{Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::C64;
 
-/// What a quark field does where the lattice ends in time. In space all fields are periodic.
+/// Boundary condition of a quark field in time. In space all fields are periodic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Boundary {
-    /// It goes on.
+    /// The field continues periodically.
     Periodic,
-    /// It goes on with the other sign.
+    /// The field continues with the opposite sign.
     #[default]
     Antiperiodic,
 }
@@ -62,13 +63,13 @@ impl FromStr for Boundary {
     }
 }
 
-/// The phase of a site and direction.
+/// Returns the phase of a site and direction.
 fn phase([x, y, _, t]: [usize; DIRECTIONS], direction: usize) -> f64 {
     let sum = [t, t + x, t + x + y, 0][direction];
     if sum % 2 == 0 { 1.0 } else { -1.0 }
 }
 
-/// The operator from one parity to the other.
+/// Operator from one parity to the other.
 #[derive(Clone, Debug)]
 pub struct Dslash {
     geometry: Geometry,
@@ -79,8 +80,8 @@ pub struct Dslash {
 }
 
 impl Dslash {
-    /// Folds links for output sites of a parity. They are stored as the precision says, and
-    /// products are made as it says; vectors may have any of the formats.
+    /// Folds links for output sites of a parity. `precision` defines the storage of the links and
+    /// the arithmetic of the products; vectors may have any of the formats.
     pub fn new(
         target: &impl Submit,
         smeared: &Smeared,
@@ -93,29 +94,30 @@ impl Dslash {
         Dslash { geometry, to, space: geometry.space(), precision, links: Arc::new(links) }
     }
 
-    /// The parity of the sites that it writes.
+    /// Returns the parity of the output sites.
     pub fn to(&self) -> Parity {
         self.to
     }
 
-    /// The space of fields on the sites of a parity.
+    /// Returns the space of fields on the sites of a parity.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// How links are stored, and what products are made in.
+    /// Returns the storage format of the links and the format of the products.
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// Bytes of its links.
+    /// Returns the size of the links in bytes.
     pub fn bytes(&self) -> u64 {
         let lines = self.geometry.half() / self.geometry.line();
         (lines * self.links.words * size_of::<f64>()) as u64
     }
 
-    /// Slabs that a task multiplies. A GPU is filled by all of them together, and by one of them it
-    /// is not; with what they need they are to fit half of its memory.
+    /// Returns the number of slabs that a task multiplies. On GPUs it is the whole share of a GPU,
+    /// because one slab does not fill it, provided that links and vectors fit half of its memory.
+    /// Otherwise it is 1.
     fn at_once(&self, steps: &Steps<'_, C64>) -> usize {
         let rt = steps.executor();
         let nodes = rt.runtime().memory();
@@ -130,7 +132,7 @@ impl Dslash {
         }
     }
 
-    /// Slabs of which some slabs need some slices, themselves among them.
+    /// Returns the slabs whose slices a range of slabs needs, including the range itself.
     fn needed(&self, slabs: Range<usize>) -> Vec<usize> {
         let (nt, slab) = (self.geometry.extents()[T], self.geometry.slab());
         let hops: &[usize] = if self.links.groups.len() == 1 { &[1] } else { &[1, 3] };
@@ -145,11 +147,11 @@ impl Dslash {
         needed
     }
 
-    /// Records `y = factor D x`, and `+ diagonal z` where there is a `z` on the output sites.
+    /// Records `y = factor D x`, and `+ diagonal z` if a `z` on the output sites is given.
     ///
     /// # Errors
-    /// [`zellige_krylov::Error::Parameter`] for vectors that are stored otherwise than [`Sites`];
-    /// those of submission.
+    /// [`zellige_krylov::Error::Parameter`] for vectors with another storage than [`Sites`]; the
+    /// errors of submission.
     pub fn apply(
         &self,
         steps: &Steps<'_, C64>,

@@ -1,7 +1,7 @@
-//! The task that multiplies some slabs.
+//! The task that multiplies slabs.
 //!
-//! The one place of this crate with `unsafe`: a launch on a GPU names the memory of its task's
-//! operands and nothing else.
+//! This is the only module of this crate with `unsafe`: a launch on a GPU uses only the memory of
+//! its task's operands.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -19,22 +19,22 @@ use super::slab::{Buffers, Slab, Stored};
 use crate::geometry::{Parity, T};
 use crate::precision::Compute;
 
-/// `y = factor D x + diagonal z` on some slabs.
+/// The product `y = factor D x + diagonal z` on some slabs.
 pub(super) struct Product {
     pub slab: Slab,
     pub slabs: Range<usize>,
-    /// Of `x`, of `z`, and of `y`.
+    /// Formats of `x`, of `z`, and of `y`.
     pub formats: [SiteFormat; 3],
     pub compute: Compute,
 }
 
-/// Whether GPUs can multiply links that are stored so.
+/// Returns whether GPUs have kernels for links in this storage.
 pub(super) fn has_kernels(groups: &[Group]) -> bool {
     has_dslash(groups)
 }
 
 thread_local! {
-    /// Working space of a worker, which is made once.
+    /// Working space of a worker, allocated once.
     static SINGLE: RefCell<Buffers<f32>> = const { RefCell::new(Buffers::new()) };
     static DOUBLE: RefCell<Buffers<f64>> = const { RefCell::new(Buffers::new()) };
 }
@@ -42,7 +42,8 @@ thread_local! {
 type Views<'v, K> = <<Product as Codelet>::Operands as Operands>::Views<'v, K>;
 
 impl Codelet for Product {
-    /// The method's numbers, links, `x` as far as it is needed, `z`, if there is one, and `y`.
+    /// The operands are the method's numbers, the links, the needed slabs of `x`, the optional `z`,
+    /// and `y`.
     type Operands = (
         Read<Vec<f64>>,
         ReadList<Buffer<f64>>,
@@ -82,7 +83,7 @@ impl Codelet for Product {
         Ok(())
     }
 
-    /// Reads neither norms nor anything else that is known at the ends of other tasks.
+    /// The task needs neither norms nor other results of completed tasks.
     fn needs_ends(&self) -> bool {
         false
     }
@@ -121,14 +122,15 @@ impl Product {
         let y: Vec<_> = y.iter().map(|part| part.part(0)).collect();
         let z = (!own.is_empty()).then_some(SlabsAt { format: of_own, at: &own });
         let x = (&self.slab.needed[..], SlabsAt { format: of_x, at: &x });
-        // The kernel looks at the numbers of one column: several are multiplied even where all are
-        // done.
+        // The kernel reads the numbers of one column only. Several columns are multiplied even if
+        // all are done.
         let done = (columns == 1).then_some(numbers.part(0).0);
         for launch in dslash(&task, x, &links, z, SlabsAt { format: of_y, at: &y }, done)? {
             let source = source_with(SITE_SOURCES, launch.kernel);
             let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), source)?;
-            // SAFETY: all memory that the launch names is that of the body's operands, of which
-            // those of `y` are written and its alone; `dslash` names no more of each than it has.
+            // SAFETY: all memory of the launch belongs to the operands of the body. Only those of
+            // `y` are written, and the body has exclusive access to them. `dslash` uses no more
+            // than the size of each operand.
             unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         }
         Ok(())

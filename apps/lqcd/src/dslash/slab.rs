@@ -1,4 +1,4 @@
-//! What the task of a slab multiplies.
+//! Arithmetic of the task of a slab.
 
 use std::ops::Range;
 
@@ -9,39 +9,38 @@ use zellige_kernels::sites::{
 
 use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
 
-/// How far to the left of a line its neighbours begin, and to the right they end.
+/// Number of padding sites on each side of a line, for its neighbours.
 const BESIDE: usize = 2;
-/// Planes in z that are kept decoded, if a time slice has more: a plane and three on each side, in
-/// a cache beside the links that go through it.
+/// Number of decoded planes in z that are kept if a time slice has more: a plane and three on each
+/// side, which fit a cache along with their links.
 const PLANES: usize = 8;
-/// Columns that are multiplied in one go, for the same reason, where eight sites are worked on side
-/// by side.
+/// Number of columns in a block, for the same reason, if eight sites are interleaved.
 const COLUMNS: usize = 4;
-/// Numbers of a site where eight columns are worked on side by side.
+/// Numbers of a site if eight columns are interleaved.
 const SITE: usize = COMPONENTS * LANES;
 
-/// A vector as a task sees it: its parts, and how they are stored.
+/// A vector as seen by a task: its parts and their format.
 pub(super) struct Stored<'v> {
     pub format: SiteFormat,
     pub parts: Vec<&'v [f64]>,
 }
 
-/// What does not change from call to call.
+/// Parameters that are constant over calls.
 pub(super) struct Slab {
     pub geometry: Geometry,
     pub to: Parity,
     pub groups: Vec<Group>,
-    /// Words of the links of a line.
+    /// Number of words for the links of a line.
     pub words: usize,
-    /// The slabs that are given.
+    /// Indices of the given slabs.
     pub needed: Vec<usize>,
     pub columns: usize,
     pub factor: f64,
     pub diagonal: f64,
 }
 
-/// Working space of a worker, which stays in its caches: numbers of planes of a time slice padded
-/// around each line, and of a line of each of the slices around; a line of results.
+/// Working space of a worker, which stays in its caches. It holds planes of a time slice, padded
+/// around each line, a line of each of the neighbouring slices, and a line of results.
 #[derive(Default)]
 pub(super) struct Buffers<R> {
     x: Vec<R>,
@@ -57,7 +56,7 @@ impl<R> Buffers<R> {
 }
 
 impl<R: Real> Buffers<R> {
-    /// Makes room.
+    /// Allocates the space for a layout.
     fn fit(&mut self, layout: &Layout) {
         let sizes = match layout.across {
             true => [layout.x.column * SITE, layout.line * SITE],
@@ -71,12 +70,12 @@ impl<R: Real> Buffers<R> {
 }
 
 impl Slab {
-    /// Hops in each direction.
+    /// Returns the hops in each direction.
     fn hops(&self) -> &'static [usize] {
         if self.groups.len() == 1 { &[1] } else { &[1, 3] }
     }
 
-    /// The words of a vector, and the first site of a slice in them.
+    /// Returns the words of a vector, and the index of the first site of a slice in them.
     fn slice<'v>(&self, from: &Stored<'v>, t: usize) -> (&'v [f64], usize) {
         let slab = self.geometry.slab();
         let part = self.needed.binary_search(&(t / slab)).expect("a slab that is needed");
@@ -115,7 +114,8 @@ impl Slab {
         }
     }
 
-    /// The columns that are multiplied in one go: eight side by side, or some one after the other.
+    /// Returns the blocks of columns: eight interleaved ones each, then blocks of the remaining
+    /// columns.
     fn shares(&self) -> impl Iterator<Item = Range<usize>> {
         let (side_by_side, all) = (self.columns / LANES * LANES, self.columns);
         let one_by_one =
@@ -123,7 +123,7 @@ impl Slab {
         (0..side_by_side).step_by(LANES).map(|begin| begin..begin + LANES).chain(one_by_one)
     }
 
-    /// Where numbers are in the working space.
+    /// Returns the layout of numbers in the working space.
     fn layout(&self, columns: Range<usize>) -> Layout {
         let [_, ny, nz, _] = self.geometry.extents();
         let across = columns.len() == LANES;
@@ -146,7 +146,7 @@ impl Slab {
         }
     }
 
-    /// Sums products for a line.
+    /// Sums the products for a line.
     fn multiply_line<R: Real>(
         &self,
         codes: &[f64],
@@ -164,7 +164,7 @@ impl Slab {
         multiply_line(&self.groups, codes, (x, layout.x), starts, (y, layout.y), columns, matrices);
     }
 
-    /// Multiplies a line by the factor, and adds that of the vector on the output sites.
+    /// Multiplies a line by the factor, and adds the term of the vector on the output sites.
     fn combine<R: Real>(
         &self,
         own: Option<&Stored<'_>>,
@@ -187,8 +187,8 @@ impl Slab {
         y.iter_mut().zip(z).for_each(|(y, z)| *y = *z * diagonal + *y * factor);
     }
 
-    /// Decodes the planes of a time slice that plane `z` is the first to need, and the sites around
-    /// the ends of each line.
+    /// Decodes the planes of a time slice that plane `z` is the first to need, and the padding of
+    /// each line.
     fn decode_planes<R: Real>(
         &self,
         from: &Stored<'_>,
@@ -198,7 +198,7 @@ impl Slab {
     ) {
         let [_, ny, nz, _] = self.geometry.extents();
         let far = self.hops()[self.hops().len() - 1];
-        // From `far` planes below the first one on.
+        // The planes start at `far` planes below the first one.
         let new = match (layout.planes == nz, z) {
             (true, 0) => far..far + nz,
             (true, _) => 0..0,
@@ -217,7 +217,7 @@ impl Slab {
         }
     }
 
-    /// Decodes the lines at the same place as line `l` in the slices around.
+    /// Decodes the lines at the position of line `l` in the neighbouring slices.
     fn decode_lines_in_time<R: Real>(
         &self,
         from: &Stored<'_>,
@@ -234,7 +234,7 @@ impl Slab {
         }
     }
 
-    /// Where the neighbours of a line begin, in the order of its links.
+    /// Returns the first indices of the neighbours of a line, in the order of its links.
     fn starts(&self, (t, l): (usize, usize), layout: &Layout) -> [usize; 4 * DIRECTIONS] {
         let [_, ny, nz, _] = self.geometry.extents();
         let (y, z, of_line) = (l % ny, l / ny, layout.of_line);
@@ -243,8 +243,8 @@ impl Slab {
         let mut starts = [0; 4 * DIRECTIONS];
         let (of_hops, _) = starts.as_chunks_mut::<{ 2 * DIRECTIONS }>();
         for (k, (&n, starts)) in self.hops().iter().zip(of_hops).enumerate() {
-            // Sites of the other parity lie between those of a line: x + n has the place (n - 1) /
-            // 2 + offset beside that of x, with x = 2 i + offset.
+            // Sites of the other parity alternate with those of a line: x + n has the index (n - 1)
+            // / 2 + offset relative to that of x, with x = 2 i + offset.
             let half = n.div_ceil(2);
             let own = at(y, z + nz);
             let in_time = |side: usize| layout.around + (2 * k + side) * of_line + BESIDE;
@@ -263,36 +263,35 @@ impl Slab {
     }
 }
 
-/// Where numbers are in the working space: of eight columns side by side those of a site beside
-/// each other, `[site][component][column]`, of others those of a line,
-/// `[column][line][component][site]`. Places of lines and neighbours count sites, or numbers of a
-/// column.
+/// Layout of numbers in the working space. With eight interleaved columns it is
+/// `[site][component][column]`, otherwise `[column][line][component][site]`. Positions of lines and
+/// neighbours are in sites, or in numbers of a column.
 struct Layout {
-    /// Whether eight columns are worked on side by side.
+    /// Whether eight columns are interleaved.
     across: bool,
     columns: Range<usize>,
-    /// Sites of a line.
+    /// Number of sites of a line.
     line: usize,
-    /// From a line to the next.
+    /// Distance between consecutive lines.
     of_line: usize,
-    /// Of neighbours.
+    /// Layout of neighbours.
     x: Rows,
-    /// Of results.
+    /// Layout of results.
     y: Rows,
-    /// Planes in z that are kept.
+    /// Number of planes in z that are kept.
     planes: usize,
-    /// Where the lines of the slices around begin.
+    /// Offset of the lines of the neighbouring slices.
     around: usize,
 }
 
 impl Layout {
-    /// The place of a plane among those that are kept; planes count from `nz` on, and go on beyond
-    /// the ends if not all are kept.
+    /// Returns the index of a plane among the kept ones. Planes are counted from `nz` on, and
+    /// continue beyond the ends if not all are kept.
     fn place(&self, plane: usize, nz: usize) -> usize {
         if self.planes == nz { plane % nz } else { plane % PLANES }
     }
 
-    /// Decodes a line, from its first site on, to a place.
+    /// Decodes a line, from its first site on, to position `at`.
     fn decode<R: Real>(
         &self,
         format: SiteFormat,
@@ -312,7 +311,7 @@ impl Layout {
         }
     }
 
-    /// Puts what lies around the ends of a line beside them. A line has two sites at least.
+    /// Copies the sites around the ends of a line into its padding. A line has at least two sites.
     fn wrap<R: Real>(&self, at: usize, x: &mut [R]) {
         if self.across {
             let sites = &mut x[at * SITE..];

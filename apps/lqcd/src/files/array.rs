@@ -6,9 +6,9 @@
 //! | `(T, Z, Y, X, 4, 3, 3)` | that of ILDG's data, which lyncs-io reads: directions x, y, z, t |
 //! | `(T, X, Y, Z, 4, 3, 3)` | that of openQCD's fields, which lyncs-io reads: directions t, x, y, z |
 //!
-//! The first that a shape allows is taken, unless another that it allows has a plaquette that is
-//! larger by 0.1: links in another order are unitary as well, and have plaquettes near 0. The
-//! description says which it was.
+//! The first order that the shape allows is taken, unless the plaquette of another possible order
+//! is larger by 0.1. Links in a wrong order are unitary as well, but have plaquettes near 0. The
+//! description names the order.
 
 use num_complex::Complex;
 use zellige_files::ReadError;
@@ -25,7 +25,7 @@ use crate::su3::{C64, Matrix, ZERO};
 /// Margin by which the plaquette of one order has to exceed those of the others to decide for it.
 const LARGER: f64 = 0.1;
 
-/// Elements of a link.
+/// Number of entries of a link.
 const LINK: usize = COLOURS * COLOURS;
 
 /// An order of links.
@@ -47,7 +47,7 @@ impl Order {
         }
     }
 
-    /// Extents in x, y, z, t of an array with these sides; none for one that has another order.
+    /// Returns the extents in x, y, z, t of an array with these sides; `None` for another order.
     fn extents(self, sides: &[usize]) -> Option<[usize; DIRECTIONS]> {
         match (self, sides) {
             (Order::PyQuda, &[DIRECTIONS, t, z, y, x, COLOURS, COLOURS])
@@ -57,7 +57,7 @@ impl Order {
         }
     }
 
-    /// Which link of the array that of a site and direction is.
+    /// Returns the index in the array of the link of a site and direction.
     fn at(self, geometry: Geometry, [x, y, z, t]: [usize; DIRECTIONS], direction: usize) -> usize {
         let [nx, ny, nz, _] = geometry.extents();
         let site = x + nx * (y + ny * (z + nz * t));
@@ -94,7 +94,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         let problem = format!("an array of shape {sides:?}: gauge fields are {shapes}");
         return Err(source.wrong_all(problem));
     }
-    // A lattice that cannot be is refused before its links are read.
+    // An invalid lattice is refused before its links are read.
     for (_, extents) in &orders {
         links::geometry(&source, extents.map(|extent| extent as u64))?;
     }
@@ -127,7 +127,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
     })
 }
 
-/// The links of a lattice in an order.
+/// Returns the links of a lattice in an order.
 fn field(
     source: &Source,
     begin: u64,

@@ -1,11 +1,11 @@
 //! SciDAC and ILDG files: records in a LIME container.
 //!
 //! A record is a header of 144 bytes (big-endian: the magic number, a version and flags of 16 bits
-//! each, the length in 64 bits, a name in 128 bytes) and its data, filled up to a multiple of 8
-//! bytes. `ildg-format`, or SciDAC's two private records, say what the links are;
-//! `ildg-binary-data` or `scidac-binary-data` has them, big-endian; `scidac-checksum` has their
-//! checksums: the CRC-32 of each site, rotated to the left by the number of the site modulo 29 and
-//! 31, combined by exclusive or.
+//! each, the length in 64 bits, a name in 128 bytes) and its data, padded to a multiple of 8 bytes.
+//! `ildg-format`, or SciDAC's two private records, describe the links. `ildg-binary-data` or
+//! `scidac-binary-data` contains them, big-endian. `scidac-checksum` has their checksums: the
+//! CRC-32 of each site, rotated to the left by the number of the site modulo 29 and 31, combined by
+//! exclusive or.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,16 +17,16 @@ use super::{ByteOrder, Lattice, Source, printable};
 use crate::error::Error;
 use crate::gauge::Gauge;
 
-/// The first word of each record.
+/// First word of each record.
 pub const MAGIC: u32 = 0x4567_89ab;
 
-/// Bytes that a record of text may have.
+/// Maximum size of a text record in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// What is kept of descriptions (bytes), but for the last.
+/// Maximum number of bytes kept of descriptions, except for the last one.
 const MOST_TOLD: usize = 500;
 
-/// What the records of text have said.
+/// Contents of the text records.
 #[derive(Default)]
 struct Said {
     extents: Option<[u64; 4]>,
@@ -35,7 +35,7 @@ struct Said {
     description: String,
 }
 
-/// Reads what follows the first four bytes.
+/// Reads the file after its first four bytes.
 pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
     let mut said = Said::default();
     let mut data: Option<(Gauge, Layout, [u32; 2], &'static str)> = None;
@@ -128,7 +128,7 @@ fn read_data(
     Ok((gauge, layout, sums.sums))
 }
 
-/// The checksums of the sites so far.
+/// Checksums of the sites so far.
 #[derive(Default)]
 struct Sums {
     rank: u32,
@@ -145,24 +145,24 @@ impl Sums {
     }
 }
 
-/// Writes a gauge field as ILDG has it, in float64, with the records and checksums that SciDAC's
-/// library writes beside it.
+/// Writes a gauge field in ILDG format, in float64, with the records and checksums that SciDAC's
+/// library also writes.
 ///
 /// # Errors
-/// [`Error::File`] where the file cannot be written; there is then what was there before.
+/// [`Error::File`] if the file cannot be written; it then keeps its old content.
 pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error> {
     let written = zellige_files::write_whole(path, |out| put(out, gauge, description));
     written.map_err(|error| Error::file(path, "cannot be written", error.into()))
 }
 
-/// Where a record stands in its message.
+/// Flags of the first and last record of a message.
 const FIRST: u16 = 1 << 15;
 const LAST: u16 = 1 << 14;
 
-/// Writes it into a stream.
+/// Writes the field into a stream.
 ///
 /// # Errors
-/// Those of the stream.
+/// The errors of the stream.
 pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result<()> {
     let geometry = gauge.geometry();
     let site_bytes = |rank: usize| -> Vec<u8> {
@@ -181,8 +181,8 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result
     let about = format!("{HEAD}<title>{escaped}</title>");
     let layout = Layout { order: ByteOrder::Big, precision: 64, rows: 3 };
 
-    // Messages and records are those of QIO: readers of SciDAC files need the private ones, readers
-    // of ILDG files the format.
+    // Messages and records are those of QIO. Readers of SciDAC files need the private records,
+    // readers of ILDG files the format record.
     let file = format!(
         "{HEAD}<scidacFile><version>1.1</version><spacetime>4</spacetime><dims>{x} {y} {z} {t} </dims><volfmt>0</volfmt></scidacFile>"
     );
@@ -198,7 +198,7 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result
     record(out, 0, "ildg-format", format.as_bytes())?;
     record_head(out, 0, "ildg-binary-data", layout.bytes(geometry))?;
     let mut sums = Sums::default();
-    // A site has 576 bytes: nothing has to be filled up.
+    // A site has 576 bytes, so no padding is needed.
     for rank in 0..geometry.sites() {
         let site = site_bytes(rank);
         sums.add(&site);
@@ -289,7 +289,7 @@ impl Said {
     }
 }
 
-/// The text of the first element of this name that has no elements in it.
+/// Returns the text of the first element of this name that has no elements in it.
 fn element<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(&format!("<{tag}>"))?;
     Some(rest.split_once("</")?.0.trim())

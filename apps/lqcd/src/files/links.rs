@@ -1,4 +1,4 @@
-//! The data of all formats: matrices for each site and direction, site by site.
+//! Link data of all formats: matrices for each site and direction, site by site.
 
 use super::{ByteOrder, Source};
 use crate::error::Error;
@@ -6,33 +6,33 @@ use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, DIRECTIONS, Geometry};
 use crate::su3::{C64, Matrix, ZERO, deviation, third_row};
 
-/// How far from SU(3) a link may be: data in 32 bits are within 1e-6.
+/// Maximum deviation of a link from SU(3): data in 32 bits are within 1e-6.
 pub const TOLERANCE: f64 = 1e-5;
 
 const NAMES: [char; DIRECTIONS] = ['x', 'y', 'z', 't'];
 
-/// How links are stored.
+/// Storage format of links.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub order: ByteOrder,
-    /// Bits of a number: 32 or 64.
+    /// Number of bits of a number: 32 or 64.
     pub precision: u32,
-    /// Rows of a matrix: 3, or 2 from which the third follows.
+    /// Number of rows of a matrix: 3, or 2, from which the third is computed.
     pub rows: usize,
 }
 
 impl Layout {
-    /// Bytes of a link.
+    /// Returns the bytes of a link.
     pub fn bytes_of_link(self) -> usize {
         self.rows * COLOURS * 2 * self.precision as usize / 8
     }
 
-    /// Bytes of a site.
+    /// Returns the bytes of a site.
     pub fn bytes_of_site(self) -> usize {
         DIRECTIONS * self.bytes_of_link()
     }
 
-    /// Bytes of a lattice.
+    /// Returns the bytes of a lattice.
     pub fn bytes(self, geometry: Geometry) -> u64 {
         self.bytes_of_site() as u64 * geometry.sites() as u64
     }
@@ -59,7 +59,7 @@ impl Layout {
     }
 }
 
-/// Reads the links of a lattice; `look` sees the bytes of each site, in the order of the file.
+/// Reads the links of a lattice; `look` gets the bytes of each site, in the order of the file.
 pub(super) fn read(
     source: &mut Source,
     geometry: Geometry,
@@ -90,7 +90,7 @@ pub(super) fn read(
     Ok(gauge)
 }
 
-/// A link from its bytes at an offset, if it is in SU(3).
+/// Decodes a link from its bytes at an offset, if it is in SU(3).
 pub(super) fn link(
     source: &Source,
     layout: Layout,
@@ -110,10 +110,10 @@ pub(super) fn link(
     Ok(link)
 }
 
-/// What is wrong with a link that is not in SU(3).
+/// Describes the problem of a link that is not in SU(3).
 pub(super) fn problem(link: &Matrix, (at, direction): ([usize; DIRECTIONS], usize)) -> Option<String> {
     let off = deviation(link);
-    // What is not a number is not in SU(3) either.
+    // A NaN is not in SU(3) either.
     (off > TOLERANCE || off.is_nan()).then(|| {
         let name = NAMES[direction];
         format!(
@@ -122,15 +122,15 @@ pub(super) fn problem(link: &Matrix, (at, direction): ([usize; DIRECTIONS], usiz
     })
 }
 
-/// The coordinates of a site by its place in a file.
+/// Returns the coordinates of a site from its index in a file.
 pub(super) fn coordinates(geometry: Geometry, rank: usize) -> [usize; DIRECTIONS] {
     let [nx, ny, nz, _] = geometry.extents();
     [rank % nx, rank / nx % ny, rank / (nx * ny) % nz, rank / (nx * ny * nz)]
 }
 
-/// The lattice of a header.
+/// Returns the lattice of a header.
 pub(super) fn geometry(source: &Source, extents: [u64; DIRECTIONS]) -> Result<Geometry, Error> {
-    // What is larger than any lattice stays so.
+    // Values larger than any lattice stay too large.
     let extents = extents.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
     Geometry::new(extents).map_err(|error| source.wrong(error.to_string()))
 }

@@ -1,6 +1,6 @@
 //! MILC's binary format, version 5.
 //!
-//! All words have 32 bits in the byte order of whoever wrote the file; the first one tells.
+//! All words have 32 bits, in the byte order of the writing machine, which the first word reveals.
 //!
 //! | byte | what |
 //! | --- | --- |
@@ -12,7 +12,7 @@
 //! | 96 | for each site and direction a matrix, row by row: 18 numbers in float32 |
 //!
 //! Word `k` of the data, rotated to the left by `k mod 29` bits, is combined by exclusive or into
-//! `sum29`; likewise `sum31`.
+//! `sum29`; `sum31` is alike.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,13 +22,13 @@ use super::{ByteOrder, Lattice, Source, printable};
 use crate::error::Error;
 use crate::gauge::Gauge;
 
-/// The first word.
+/// First word of a file.
 pub const MAGIC: u32 = 20103;
 
-/// Bytes of the text of a header.
+/// Size of the text of a header in bytes.
 const STAMP: usize = 64;
 
-/// The checksums of some data.
+/// Checksums of some data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     words: u32,
@@ -40,7 +40,7 @@ impl Sums {
     fn add(&mut self, word: u32) {
         self.sum29 ^= word.rotate_left(self.words % 29);
         self.sum31 ^= word.rotate_left(self.words % 31);
-        // The number of words may go around: 29 * 31 does not divide 2^32.
+        // The word counter is reduced, because 29 * 31 does not divide 2^32.
         self.words = (self.words + 1) % (29 * 31);
     }
 
@@ -49,7 +49,7 @@ impl Sums {
     }
 }
 
-/// Reads what follows the first word.
+/// Reads the file after its first word.
 pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Error> {
     let header: [u8; 92] = source.array("the header of a MILC file")?;
     let word = |at: usize| order.u32(header[at - 4..at].try_into().expect("four bytes"));
@@ -83,20 +83,20 @@ pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Erro
     })
 }
 
-/// Writes a gauge field; links are rounded to float32. `stamp` is what the header says of it, 63
-/// bytes at most.
+/// Writes a gauge field, with links rounded to float32. `stamp` is the text of the header, 63 bytes
+/// at most.
 ///
 /// # Errors
-/// [`Error::File`] where the file cannot be written; there is then what was there before.
+/// [`Error::File`] if the file cannot be written; it then keeps its old content.
 pub fn write(path: &Path, gauge: &Gauge, stamp: &str, order: ByteOrder) -> Result<(), Error> {
     let written = zellige_files::write_whole(path, |out| put(out, gauge, stamp, order));
     written.map_err(|error| Error::file(path, "cannot be written", error.into()))
 }
 
-/// Writes it into a stream.
+/// Writes the field into a stream.
 ///
 /// # Errors
-/// Those of the stream.
+/// The errors of the stream.
 pub fn put(out: &mut impl Write, gauge: &Gauge, stamp: &str, order: ByteOrder) -> io::Result<()> {
     let geometry = gauge.geometry();
     let encoded = |word: u32| match order {

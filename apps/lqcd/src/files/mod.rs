@@ -8,13 +8,13 @@
 //! | [`openqcd`] | openQCD's exported configurations: reader |
 //! | [`mod@array`] | NumPy's npy, arrays of links as PyQUDA has them in memory, or in the order of ILDG: reader |
 //!
-//! [`read`] knows them by their first bytes, [`write`](write()) chooses by the name's ending. MILC,
-//! NERSC and LIME files store sites with `x` fastest, then `y`, `z` and `t`, and for each site a
-//! matrix for each direction, row by row. A reader refuses a wrong checksum, links that are not in
-//! SU(3), data that end too early or are in another byte order than the header says; it takes no
-//! memory before it knows that the file is as long as its header says, and then twice to three
-//! times the bytes of the file (npy in complex64, of a shape that allows several orders: six
-//! times).
+//! [`read`] recognises them by their first bytes, [`write`](write()) selects one by the name's
+//! ending. MILC, NERSC and LIME files store sites with `x` fastest, then `y`, `z` and `t`, and for
+//! each site a matrix for each direction, row by row. A reader refuses a wrong checksum, links that
+//! are not in SU(3), truncated data, and data in another byte order than the header says. It
+//! allocates no memory before it knows that the file is as long as its header says. Then it needs
+//! twice to three times the bytes of the file (npy in complex64, of a shape that allows several
+//! orders: six times).
 
 pub mod array;
 pub mod lime;
@@ -33,23 +33,23 @@ use crate::gauge::Gauge;
 
 pub use links::TOLERANCE;
 
-/// The order of the bytes of a number.
+/// Byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// The least significant first.
+    /// Least significant byte first.
     Little,
-    /// The most significant first.
+    /// Most significant byte first.
     Big,
 }
 
 impl ByteOrder {
-    /// The other one.
+    /// Returns the opposite order.
     #[must_use]
     pub fn other(self) -> ByteOrder {
         if self == ByteOrder::Little { ByteOrder::Big } else { ByteOrder::Little }
     }
 
-    /// As results name it.
+    /// Returns the name used in results.
     pub const fn name(self) -> &'static str {
         match self {
             ByteOrder::Little => "little",
@@ -72,28 +72,28 @@ impl ByteOrder {
     }
 }
 
-/// A gauge field, and what its file says of it.
+/// A gauge field with the metadata of its file.
 #[derive(Clone, Debug)]
 pub struct Lattice {
-    /// The links as they are stored: in SU(3) to the accuracy of the file.
+    /// Stored links, in SU(3) to the accuracy of the file.
     pub gauge: Gauge,
-    /// The format: `milc`, `nersc`, `scidac`, `ildg`, `openqcd` or `npy`.
+    /// Format: `milc`, `nersc`, `scidac`, `ildg`, `openqcd` or `npy`.
     pub format: &'static str,
-    /// The order of bytes.
+    /// Byte order of the data.
     pub byte_order: ByteOrder,
-    /// Bits of a number: 32 or 64.
+    /// Number of bits of a number: 32 or 64.
     pub precision: u32,
-    /// The checksum that the file names, and that its data have; none where it names none.
+    /// Checksum of the file, which its data match; `None` if the file has none.
     pub checksum: Option<String>,
-    /// What the file says about itself: a date, names, parameters.
+    /// Description in the file: a date, names, parameters.
     pub description: String,
 }
 
 /// Reads a file in any of the formats.
 ///
 /// # Errors
-/// [`Error::File`] for one that cannot be read, [`Error::Format`] for one that does not hold what
-/// its format promises.
+/// [`Error::File`] for a file that cannot be read, [`Error::Format`] for one that violates its
+/// format.
 pub fn read(path: &Path) -> Result<Lattice, Error> {
     let mut source = Source::open(path)?;
     let first = source.array::<4>("a gauge field")?;
@@ -110,11 +110,11 @@ pub fn read(path: &Path) -> Result<Lattice, Error> {
     }
 }
 
-/// Writes a gauge field: ILDG in float64 where the name ends in `.ildg` or `.lime`, MILC in float32
-/// otherwise. `description` is what the file says of it.
+/// Writes a gauge field: ILDG in float64 if the name ends in `.ildg` or `.lime`, otherwise MILC in
+/// float32. `description` is a text for the file.
 ///
 /// # Errors
-/// [`Error::File`] where the file cannot be written; there is then what was there before.
+/// [`Error::File`] if the file cannot be written; it then keeps its old content.
 pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error> {
     let is_ildg =
         |ending: &std::ffi::OsStr| ["ildg", "lime"].iter().any(|known| ending.eq_ignore_ascii_case(known));
@@ -124,7 +124,7 @@ pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error>
     }
 }
 
-/// A file that is being read, and how much of it has been.
+/// A file that is being read, and the current offset.
 struct Source {
     path: PathBuf,
     stream: BufReader<File>,
@@ -147,22 +147,22 @@ impl Source {
         Ok(Source { path: path.to_owned(), stream, length: about.len(), offset: 0 })
     }
 
-    /// An error at the present place.
+    /// Returns an error at the current offset.
     fn wrong(&self, problem: impl Into<String>) -> Error {
         Error::format(&self.path, Some(self.offset), problem)
     }
 
-    /// An error of the whole file.
+    /// Returns an error that concerns the whole file.
     fn wrong_all(&self, problem: impl Into<String>) -> Error {
         Error::format(&self.path, None, problem)
     }
 
-    /// Bytes that have not been read.
+    /// Returns the number of unread bytes.
     fn left(&self) -> u64 {
         self.length.saturating_sub(self.offset)
     }
 
-    /// Fills a buffer with what is `wanted`.
+    /// Fills a buffer; `wanted` names its content in errors.
     fn fill(&mut self, bytes: &mut [u8], wanted: &str) -> Result<(), Error> {
         if self.left() < bytes.len() as u64 {
             return Err(Error::format(
@@ -183,7 +183,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// So many bytes, which are there.
+    /// Reads `count` bytes, if the file has as many.
     fn bytes(&mut self, count: usize, wanted: &str) -> Result<Vec<u8>, Error> {
         if self.left() < count as u64 {
             return Err(
@@ -195,7 +195,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// Goes back to a place.
+    /// Seeks to an offset.
     fn back_to(&mut self, offset: u64) -> Result<(), Error> {
         let moved = self.stream.seek(SeekFrom::Start(offset));
         moved.map_err(|error| Error::file(&self.path, "cannot be read", error))?;
@@ -203,8 +203,8 @@ impl Source {
         Ok(())
     }
 
-    /// As many of the first bytes as there are, `most` at most; the source is at the beginning
-    /// afterwards.
+    /// Returns the first bytes of the file, `most` at most. Afterwards the source is at the
+    /// beginning.
     fn beginning(&mut self, most: usize) -> Result<Vec<u8>, Error> {
         self.back_to(0)?;
         let bytes = self.bytes(self.left().min(most as u64) as usize, "the file")?;
@@ -212,7 +212,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// Leaves bytes out.
+    /// Skips bytes.
     fn skip(&mut self, count: u64) -> Result<(), Error> {
         let step = i64::try_from(count.min(self.left())).unwrap_or(i64::MAX);
         let moved = self.stream.seek_relative(step);
@@ -221,7 +221,7 @@ impl Source {
         Ok(())
     }
 
-    /// Refuses a file that has another length than its header says.
+    /// Refuses a file with another length than its header says.
     fn expect_left(&self, wanted: u64, of: &str) -> Result<(), Error> {
         let left = self.left();
         if left < wanted {
@@ -237,7 +237,7 @@ impl Source {
     }
 }
 
-/// Text of a header for people: printable characters only.
+/// Returns the printable characters of a header's text.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let words: Vec<&str> =

@@ -1,10 +1,10 @@
-//! The format of the NERSC archive: lines of text, and after them the matrices.
+//! Format of the NERSC archive: lines of text, followed by the matrices.
 //!
 //! The header is `BEGIN_HEADER`, lines `KEY = VALUE`, `END_HEADER`. `DATATYPE` is `4D_SU3_GAUGE`
-//! (two rows of each matrix, the third follows) or `4D_SU3_GAUGE_3x3`; `FLOATING_POINT` is
-//! `IEEE32BIG`, `IEEE32LITTLE`, `IEEE64BIG` or `IEEE64LITTLE`; without an order of bytes it is that
-//! in which the checksum is right. `CHECKSUM` is the sum of all 32-bit words; `PLAQUETTE` and
-//! `LINK_TRACE` are compared as far as they have digits.
+//! (two rows of each matrix, the third is computed) or `4D_SU3_GAUGE_3x3`. `FLOATING_POINT` is
+//! `IEEE32BIG`, `IEEE32LITTLE`, `IEEE64BIG` or `IEEE64LITTLE`. Without a byte order, the one that
+//! gives the right checksum is used. `CHECKSUM` is the sum of all 32-bit words. `PLAQUETTE` and
+//! `LINK_TRACE` are compared to the precision of their digits.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use super::{ByteOrder, Lattice, Source};
 use crate::error::Error;
 use crate::observables::{link_trace, plaquettes};
 
-/// Bytes that a header may have.
+/// Maximum size of a header in bytes.
 const LONGEST: usize = 1 << 16;
 
-/// How far a plaquette or link trace may be from what the header says: it has some six digits.
+/// Tolerance for plaquette and link trace, since headers have about six digits.
 const MEASURED: f64 = 1e-5;
 
-/// Reads what follows the first four bytes.
+/// Reads the file after its first four bytes.
 pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
     let keys = header(&mut source)?;
     let text = |key: &str| keys.get(key).map(String::as_str);
@@ -92,20 +92,20 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
     })
 }
 
-/// The sum of the words of some data.
+/// Returns the sum of the words of some data.
 fn sum_of(bytes: &[u8], order: ByteOrder) -> u32 {
     let words = bytes.chunks_exact(4).map(|four| order.u32(four.try_into().expect("four bytes")));
     words.fold(0, u32::wrapping_add)
 }
 
-/// The order of bytes in which the data have the checksum that the header names; the source is
-/// where it was afterwards.
+/// Returns the byte order in which the data have the checksum of the header. Afterwards the source
+/// is at its previous offset.
 fn order_by_checksum(source: &mut Source, bytes: u64, named: u32) -> Result<ByteOrder, Error> {
     let (begin, orders) = (source.offset, [ByteOrder::Big, ByteOrder::Little]);
     let (mut sums, mut left) = ([0u32; 2], bytes);
     let mut buffer = vec![0; 1 << 16];
     while left > 0 {
-        // Both are multiples of a word.
+        // Both sizes are multiples of a word.
         let part = &mut buffer[..left.min(1 << 16) as usize];
         source.fill(part, "the links")?;
         for (sum, order) in sums.iter_mut().zip(orders) {
@@ -124,7 +124,7 @@ fn order_by_checksum(source: &mut Source, bytes: u64, named: u32) -> Result<Byte
     }
 }
 
-/// The keys of a header; the first bytes of its first line have been read.
+/// Reads the keys of a header; the first bytes of its first line have been read.
 fn header(source: &mut Source) -> Result<BTreeMap<String, String>, Error> {
     let (mut keys, mut line, mut read) = (BTreeMap::new(), b"BEGI".to_vec(), 0);
     loop {

@@ -8,9 +8,9 @@
 //! | 16 | mean of `Re tr` of the plaquettes, float64: 3 for unit matrices |
 //! | 24 | for each odd point eight matrices in float64, row by row: the links forwards and backwards in t, x, y and z |
 //!
-//! Points are in the order of `z + N3 (y + N2 (x + N1 t))`. The link backwards is that of the
+//! Points are in the order of `z + N3 (y + N2 (x + N1 t))`. The backward link is that of the
 //! neighbour, which ends at the point. PyQUDA writes the extents in the order t, z, y, x, for data
-//! in the order t, x, y, z: where the plaquette is right for that order alone, it is taken.
+//! in the order t, x, y, z. If the plaquette matches in that order only, it is used.
 
 use super::links::{self, Layout};
 use super::{ByteOrder, Lattice, Source};
@@ -20,30 +20,30 @@ use crate::geometry::{DIRECTIONS, Geometry, T};
 use crate::observables::plaquettes;
 use crate::su3::ZERO;
 
-/// Bytes of a header.
+/// Size of a header in bytes.
 const HEADER: usize = 24;
 
-/// No extent is larger.
+/// Maximum extent.
 const MOST: u32 = 1 << 12;
 
-/// How far the plaquette may be from what the header says: rounding of sums.
+/// Tolerance for the plaquette, for rounding errors of sums.
 const MEASURED: f64 = 1e-10;
 
-/// Links at a point.
+/// Number of links at a point.
 const LINKS: usize = 2 * DIRECTIONS;
 
 const LAYOUT: Layout = Layout { order: ByteOrder::Little, precision: 64, rows: 3 };
 
-/// What a header says.
+/// Contents of a header.
 pub(super) struct Header {
-    /// In t, x, y, z.
+    /// Extents in t, x, y, z.
     extents: [u64; DIRECTIONS],
-    /// 1 for unit matrices.
+    /// Mean plaquette; 1 for unit matrices.
     plaquette: f64,
 }
 
-/// The header, if the file begins as one of openQCD does: it has no magic number. The source is
-/// behind the header afterwards, or at the beginning.
+/// Reads the header, if the file begins like one of openQCD, which has no magic number. Afterwards
+/// the source is after the header, or at the beginning.
 pub(super) fn header(source: &mut Source) -> Result<Option<Header>, Error> {
     let first = source.beginning(HEADER)?;
     let Ok(first) = <[u8; HEADER]>::try_from(first) else { return Ok(None) };
@@ -57,7 +57,7 @@ pub(super) fn header(source: &mut Source) -> Result<Option<Header>, Error> {
     Ok(Some(Header { extents: extents.map(u64::from), plaquette: sum / 3.0 }))
 }
 
-/// Reads what follows the header.
+/// Reads the file after its header.
 pub(super) fn read(mut source: Source, header: Header) -> Result<Lattice, Error> {
     let [t, x, y, z] = header.extents;
     let geometry = links::geometry(&source, [x, y, z, t])?;
@@ -92,7 +92,7 @@ pub(super) fn read(mut source: Source, header: Header) -> Result<Lattice, Error>
     })
 }
 
-/// The links of a lattice.
+/// Reads the links of a lattice.
 fn field(source: &mut Source, geometry: Geometry) -> Result<Gauge, Error> {
     let [nx, ny, nz, nt] = geometry.extents();
     let mut gauge = Gauge::constant(geometry, ZERO);

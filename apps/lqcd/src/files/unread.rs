@@ -1,24 +1,23 @@
-//! Files of others that are not read, named by their first bytes, with what makes a file of them
-//! that is.
+//! Recognition of unsupported files by their first bytes, with advice on their conversion.
 
 use super::Source;
 use crate::error::Error;
 
-/// What is said of other files.
+/// Message for unknown files.
 const UNKNOWN: &str = "no gauge field that is known: MILC version 5, NERSC, SciDAC and ILDG, openQCD and npy files begin otherwise";
 
-/// Bytes that are looked at.
+/// Number of bytes to inspect.
 const LOOK: usize = 512;
 
 /// Bytes of a site: four matrices in float32.
 const SITE: u64 = 288;
 
-/// Numbers of links that a file begins with are at most this ...
+/// Maximum magnitude of the numbers of links at the beginning of a file.
 const LARGEST: f64 = 1.0 + 1e-5;
-/// ... and no smaller, but for zeros.
+/// Minimum magnitude of nonzero numbers of links.
 const SMALLEST: f64 = 1e-30;
 
-/// The error for a file in none of the formats.
+/// Returns the error for a file in none of the formats.
 pub(super) fn refuse(mut source: Source) -> Error {
     let length = source.length;
     match source.beginning(LOOK) {
@@ -27,7 +26,7 @@ pub(super) fn refuse(mut source: Source) -> Error {
     }
 }
 
-/// What a file is, and what helps.
+/// Returns the kind of a file, with advice.
 fn name(first: &[u8], length: u64) -> Option<String> {
     const SAVE: &str = "load it in Python and save the array of shape (4, T, Z, Y, X, 3, 3) with numpy.save";
     let unpack = |what: &str| Some(format!("compressed with {what}: unpack it first"));
@@ -59,7 +58,7 @@ fn name(first: &[u8], length: u64) -> Option<String> {
     }
 }
 
-/// Links without a header.
+/// Recognises links without a header.
 fn bare(first: &[u8], length: u64) -> Option<String> {
     if length == 0 || !length.is_multiple_of(SITE) || first.iter().all(|byte| *byte == 0) {
         return None;
@@ -69,7 +68,7 @@ fn bare(first: &[u8], length: u64) -> Option<String> {
     };
     let eight = || first.chunks_exact(8).map(|bytes| <[u8; 8]>::try_from(bytes).expect("eight bytes"));
     let four = || first.chunks_exact(4).map(|bytes| <[u8; 4]>::try_from(bytes).expect("four bytes"));
-    // Numbers in float32 may look like others in float64, but not the other way around.
+    // Numbers in float32 may look like numbers in float64, but not conversely.
     let is_single = are_links(Box::new(four().map(|bytes| f32::from_be_bytes(bytes).into())))
         || are_links(Box::new(four().map(|bytes| f32::from_le_bytes(bytes).into())));
     if !is_single && are_links(Box::new(eight().map(f64::from_be_bytes))) {

@@ -1,4 +1,4 @@
-//! How fast the operator is, beside the rate of memory.
+//! Rate of the operator, compared with the memory bandwidth.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::precision::{Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::{C64, Matrix, from_numbers};
 
-/// Matrices that random links are taken from in turn: drawing as many as a lattice has would take
-/// longer than everything else.
+/// Number of random matrices, which the links reuse cyclically. Drawing one for each link would
+/// take longer than the measurement.
 const DRAWN: usize = 4099;
 
-/// Random links of SU(3) for one hop and, for an improved action, for three: for measurements of
-/// speed.
+/// Returns random links of SU(3) for one hop and, for an improved action, for three. They are for
+/// measurements of speed.
 pub fn random_links(geometry: Geometry, improved: bool, seed: u64) -> Smeared {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let drawn: Vec<Matrix> = (0..DRAWN).map(|_| from_numbers(|| random.random_range(-1.0..1.0))).collect();
@@ -34,8 +34,8 @@ pub fn random_links(geometry: Geometry, improved: bool, seed: u64) -> Smeared {
     Smeared { fat: field(0), long: improved.then(|| field(DRAWN / 2)), unitarised: None, by_svd: 0 }
 }
 
-/// The rate at which so many threads together read memory (GB/s): sums of arrays that no cache
-/// holds, the best of five.
+/// Measures the memory bandwidth of `threads` concurrent threads that read (GB/s): sums of arrays
+/// larger than the caches, the best of five.
 pub fn read_bandwidth(threads: usize) -> f64 {
     const WORDS: usize = 1 << 24;
     let arrays: Vec<Vec<f64>> = (0..threads).map(|_| vec![1.0; WORDS]).collect();
@@ -57,19 +57,19 @@ pub fn read_bandwidth(threads: usize) -> f64 {
     (0..5).map(|_| once()).fold(0.0, f64::max)
 }
 
-/// Applications that follow one another without anybody waiting between them, where GPUs make them:
-/// one takes some hundred microseconds there.
+/// Number of consecutive applications on GPUs without synchronisation; one application takes some
+/// hundred microseconds there.
 const IN_A_ROW: usize = 20;
-/// Replays that do not count there: meanwhile the runtime finds out whether tasks or one launch are
-/// faster.
+/// Number of warm-up replays on GPUs, in which the runtime finds out whether tasks or a single
+/// graph launch are faster.
 const BEFORE_GPUS_COUNT: usize = 12;
 
-/// Applies the operator from odd to even sites to random fields, some times. `bandwidth` is the
-/// rate of memory that it is compared with (GB/s), by default that of [`read_bandwidth`]. On GPUs
-/// 20 applications follow one another each time, and links and fields stay there.
+/// Applies the operator from odd to even sites to random fields, `repeats` times. `bandwidth` is
+/// the memory bandwidth for comparison (GB/s), by default that of [`read_bandwidth`]. On GPUs each
+/// repeat is 20 consecutive applications, and links and fields stay there.
 ///
 /// # Errors
-/// Those of tasks.
+/// The errors of tasks.
 pub fn dslash(
     rt: &Runtime,
     smeared: &Smeared,
@@ -103,7 +103,7 @@ pub fn dslash(
         let begun = Instant::now();
         rt.replay(&Bindings::recorded(&graph))?;
         rt.wait_all()?;
-        // The first one makes working space, and brings everything to GPUs.
+        // The first application allocates working space, and copies everything to GPUs.
         if repeat >= before {
             times.push(begun.elapsed().as_secs_f64() / in_a_row as f64);
         }

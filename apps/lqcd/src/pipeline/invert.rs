@@ -1,4 +1,4 @@
-//! Propagators from a point.
+//! Propagators from a point source.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,17 +23,17 @@ use crate::precision::Precision;
 use crate::smear::{Action, smear};
 use crate::su3::C64;
 
-/// Where a propagator begins.
+/// Point source of a propagator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Source {
-    /// The coordinates x, y, z and t.
+    /// Coordinates x, y, z and t.
     pub at: [usize; DIRECTIONS],
-    /// Its colour; each in turn where none is said.
+    /// Colour of the source; by default each colour in turn.
     pub colour: Option<usize>,
 }
 
 impl Source {
-    /// The colours that it has.
+    /// Returns the colours of the source.
     fn colours(self) -> Vec<usize> {
         self.colour.map_or_else(|| (0..COLOURS).collect(), |colour| vec![colour])
     }
@@ -72,24 +72,24 @@ impl FromStr for Source {
     }
 }
 
-/// What is solved, and how well.
+/// Options of a solve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// The action.
+    /// Action.
     pub action: Action,
-    /// The mass, above 0.
+    /// Quark mass, above 0.
     pub mass: f64,
-    /// The boundary condition in time.
+    /// Boundary condition in time.
     pub boundary: Boundary,
-    /// The source.
+    /// Point source.
     pub source: Source,
-    /// The residual beside the source that is small enough.
+    /// Tolerance: norm of the residual relative to that of the source.
     pub tolerance: f64,
-    /// The heavy-quark residual that has to be reached, too; [`invert`] alone looks at it.
+    /// Additional tolerance for the heavy-quark residual; used by [`invert`] only.
     pub heavy_quark: Option<f64>,
-    /// Most steps for each colour.
+    /// Maximum number of steps for each colour.
     pub most_steps: usize,
-    /// The method, and its formats.
+    /// Method and formats.
     pub solver: Solver,
 }
 
@@ -109,7 +109,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a solution meets the tolerances.
+    /// Returns whether a solution meets the tolerances.
     fn are_met(&self, solution: &Solution, heavy: f64) -> bool {
         solution.true_residual <= self.tolerance * solution.rhs
             && self.heavy_quark.is_none_or(|goal| heavy <= goal)
@@ -135,24 +135,24 @@ impl Options {
     }
 }
 
-/// A correction that leaves more of the heavy-quark residual, and reaches no other site, is in vain
-/// ...
+/// Maximum ratio of the heavy-quark residuals after and before a useful correction, unless the
+/// correction reaches new sites.
 const GAIN: f64 = 0.99;
-/// ... and after so many one after the other no more are computed.
+/// Stagnation limit: number of consecutive useless corrections before the run ends.
 const PATIENCE: usize = 3;
 
-/// The propagator `M^-1 b` of `M = 2 m + D` from a point, for each colour, its correlator, and the
-/// residuals on the way.
+/// Computes the propagator `M^-1 b` of `M = 2 m + D` from a point, for each colour, with its
+/// correlator and the residual histories.
 ///
-/// `u` is the field as its file has it. Links are made exactly unitary first. Of a source on sites
-/// of one parity, `z = (4 m^2 - D D)^-1 b` there, and the propagator is `2 m z` on these sites and
-/// `-D z` on the others: small masses are never divided by.
+/// `u` is the field as stored in its file. Its links are first made exactly unitary. For a source
+/// on sites of one parity, `z = (4 m^2 - D D)^-1 b` on these sites. The propagator is `2 m z` on
+/// these sites and `-D z` on the others, without a division by a small mass.
 ///
-/// The observer is told of the iterations of the first colour.
+/// The observer is notified of the iterations of the first colour.
 ///
 /// # Errors
-/// [`Error::Parameter`] for options without meaning; those of tasks. A residual that does not
-/// become small enough is no error: the result says so.
+/// [`Error::Parameter`] for invalid options; the errors of tasks. A residual above the tolerance is
+/// no error: the result reports it.
 pub fn invert(
     rt: &Runtime,
     u: &Gauge,
@@ -209,8 +209,8 @@ pub fn invert(
         true_residual: solutions.iter().map(|solution| solution.true_residual / solution.rhs).collect(),
         heavy_quark_residual: of_heavy,
         reliable_updates: solutions.iter().map(|solution| solution.updates).collect(),
-        // Those of steps, for residuals that were replaced, for that which the first run begins
-        // with, and for that which each ends with.
+        // The applications are those of steps, for replaced residuals, for the initial residual of
+        // the first run, and for the final residual of each run.
         applications: solutions
             .iter()
             .map(|solution| products * steps * solution.steps + solution.updates + solution.runs + 1)
@@ -222,7 +222,7 @@ pub fn invert(
 }
 
 /// Solves for each right-hand side, and then for corrections until the heavy-quark residuals are
-/// small enough, too; these residuals.
+/// also small enough. Returns the solutions and these residuals.
 fn solved(
     rt: &Runtime,
     [exact, inner]: [&dyn Operator<C64>; 2],
@@ -252,9 +252,9 @@ fn solved(
             && solution.steps < most_steps
             && in_vain < PATIENCE
         {
-            // The norm of the residual is that of the sites near the source, where it may be as
-            // small as it can be while sites far away are not solved for yet. Against its own
-            // residual a correction is as accurate as before.
+            // The norm of the residual is dominated by sites near the source. There it may have
+            // reached its minimum while distant sites are not solved for yet. Relative to its own
+            // residual, a correction is as accurate as before.
             history.go_on();
             let steps = Stop::Steps(most_steps - solution.steps);
             let stop = [Stop::RelativeToRhs((0.5 * goal / heavy).min(0.1)), steps];
@@ -267,7 +267,8 @@ fn solved(
             }
             r = left;
             heavy = heavy_quark_residual(&r, &next);
-            // A site that is reached for the first time may have more than it had as a zero.
+            // A site that is reached for the first time may have a larger residual than with a zero
+            // solution.
             let has_gained = heavy <= GAIN * least || zeros(&next) < zeros(z);
             in_vain = if has_gained { 0 } else { in_vain + 1 };
             least = least.min(heavy);
@@ -283,19 +284,20 @@ fn solved(
     Ok((solutions, of_heavy))
 }
 
-/// Sites where a vector is zero.
+/// Returns the number of sites on which a vector is zero.
 fn zeros(z: &[C64]) -> usize {
     z.chunks_exact(COLOURS).filter(|site| site.iter().all(|z| *z == C64::default())).count()
 }
 
-/// A vector of zeros and a one.
+/// Returns a vector of zeros with a single one.
 pub(super) fn unit(length: usize, at: usize) -> Vec<C64> {
     let mut unit = vec![C64::default(); length];
     unit[at] = C64::new(1.0, 0.0);
     unit
 }
 
-/// The sums of the squares of `2 m z` and of `D z` in each time slice, counted from the `first`.
+/// Returns the sums of the squares of `2 m z` and of `D z` in each time slice, counted from
+/// `first`.
 fn correlator(
     rt: &Runtime,
     a: &Normal,
@@ -314,7 +316,7 @@ fn correlator(
         let there = there.column(rt, column)?;
         for t in 0..nt {
             let range = t * slice..(t + 1) * slice;
-            // The square of a heavy quark's `z` would underflow where that of the propagator does
+            // The square of a heavy quark's `z` could underflow even if that of the propagator does
             // not.
             let own = z[range.clone()].iter().map(|z| (2.0 * a.mass() * z).norm_sqr()).sum::<f64>();
             sums[(t + nt - first) % nt] += own + square(&there[range]);
@@ -358,7 +360,8 @@ mod tests {
         assert_eq!((same.correlator, same.iterations), (first.correlator.clone(), first.iterations));
         let near = |other: &[f64]| first.correlator.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-9 * a);
         assert!(near(&invert(&rt, &u.transformed(&g), &options, &Silent)?.0.correlator));
-        // The field shifted by one site in time, and the source with it: it is on odd sites then.
+        // The field and the source are shifted by one site in time, so that the source is on odd
+        // sites.
         let moved = Gauge::from_fn(geometry, |site, mu| *u.link(geometry.neighbour(site, T, -1), mu));
         let options = Options { source: "point:0,0,0,1".parse().expect("a source"), ..options };
         let (moved, _) = invert(&rt, &moved, &options, &Silent)?;
@@ -366,8 +369,8 @@ mod tests {
         Ok(())
     }
 
-    /// A quark so heavy that its propagator is tiny on most sites: a residual beside the source
-    /// says nothing of these.
+    /// The quark is so heavy that its propagator is tiny on most sites. A residual relative to the
+    /// source is insensitive to these.
     #[test]
     fn heavy_quarks_are_solved_for_until_every_site_is() -> Result<(), Error> {
         let (rt, u) = (Runtime::builder().workers(2).build()?, random_gauge(Geometry::new([4, 4, 4, 8])?, 1));
@@ -388,9 +391,9 @@ mod tests {
             assert!(history.checks.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{:?}", history.checks);
             assert_eq!(history.checks.last().map(|check| check.0), Some(after.iterations[k]));
         }
-        // Heavier still: the residual at the source is below its rounding errors long before every
-        // site is reached. Of a residual in which products are 4 m^2 times as large as the
-        // propagator's no more than their rounding errors can be reached.
+        // The quark is even heavier: the residual at the source is below its rounding errors long
+        // before every site is reached. Products are 4 m^2 times as large as the propagator, and
+        // their rounding errors limit the residual.
         for (mass, goal) in [(3.0, 1e-10), (30.0, 1e-10), (1e3, 1e-7)] {
             let heavy = Options { mass, tolerance: 1e-12, heavy_quark: Some(goal), ..plain };
             let (found, _) = invert(&rt, &u, &heavy, &Silent)?;
@@ -402,7 +405,7 @@ mod tests {
             let beyond = Options { mass, tolerance: 1e-12, heavy_quark: Some(1e-8), ..plain };
             assert!(!invert(&rt, &u, &beyond, &Silent)?.0.converged, "{mass}");
         }
-        // What no answer in float64 has, and what takes more steps than there are.
+        // These tolerances are unreachable in float64, or need more steps than permitted.
         let never = Options { heavy_quark: Some(1e-30), ..plain };
         assert!(!invert(&rt, &u, &never, &Silent)?.0.converged);
         let (few, _) = invert(&rt, &u, &Options { most_steps: before.iterations[0], ..never }, &Silent)?;
@@ -410,14 +413,14 @@ mod tests {
         Ok(())
     }
 
-    /// Of a mass beside which `D` is nothing the propagator is `b / 2 m` to rounding, and the first
-    /// time slice has its square.
+    /// For a very large mass, `D` is negligible. The propagator is then `b / 2 m` to rounding, and
+    /// the first time slice has its square.
     #[test]
     fn propagators_of_any_mass_are_in_range() -> Result<(), Error> {
         let (rt, u) = (Runtime::builder().workers(2).build()?, random_gauge(Geometry::new([4, 4, 4, 4])?, 1));
         let plain = Options { action: Action::Naive, ..Options::default() };
         let of = |mass: f64, solver: Solver| invert(&rt, &u, &Options { mass, solver, ..plain }, &Silent);
-        // Powers of the operator, which polynomials have, are in range of smaller masses alone.
+        // The polynomials contain powers of the operator, whose range permits only smaller masses.
         for (method, masses) in [(Method::Cg, &[1e10, 1e40, 5e76][..]), (Method::BiCgStab, &[1e10])] {
             for &mass in masses {
                 let (found, _) = of(mass, Solver { method, ..Solver::default() })?;

@@ -1,4 +1,4 @@
-//! From parameters and gauge fields to results.
+//! Pipelines from parameters and gauge fields to results.
 
 pub mod dslash;
 pub mod invert;

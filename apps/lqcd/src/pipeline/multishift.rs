@@ -20,23 +20,22 @@ use crate::precision::Precision;
 use crate::smear::smear;
 use crate::su3::C64;
 
-/// A shift, and the residual beside the source that is small enough for it.
+/// A shift with its tolerance: the norm of the residual relative to that of the source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// What is added to `4 m^2 - D D`, 0 or more.
+    /// Term added to `4 m^2 - D D`, 0 or more.
     pub shift: f64,
-    /// The tolerance.
+    /// Tolerance for the residual.
     pub tolerance: f64,
 }
 
 /// Solves `(4 m^2 - D D + sigma_k) z_k = b` for every shift by conjugate gradients, for a source of
-/// one colour (the first, where none is said): in one Krylov space that they share, in the formats
-/// of the options' solver, then each by itself from where that has brought it, with `refinement`.
-/// Every residual is recomputed in float64. The observer is told of the iterations that all shifts
-/// share.
+/// one colour (by default the first). All shifts first share one Krylov space, in the formats of
+/// the options' solver. Each is then refined separately from that result, with `refinement`. Every
+/// residual is recomputed in float64. The observer is notified of the shared iterations.
 ///
 /// # Errors
-/// [`Error::Parameter`] for options without meaning; those of tasks.
+/// [`Error::Parameter`] for invalid options; the errors of tasks.
 pub fn multishift(
     rt: &Runtime,
     u: &Gauge,

@@ -1,5 +1,5 @@
-//! The figures and tables of Clark et al. 2022 on another gauge field: what they show beside what
-//! is found.
+//! Reproduction of the figures and tables of Clark et al. 2022 on another gauge field: published
+//! values and results.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,27 +24,27 @@ use crate::precision::{Precision, Sites};
 use crate::smear::smear;
 use crate::su3::C64;
 
-/// A figure or a table.
+/// A figure or a table of the publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// Conjugate gradients in double, and in double-half with and without what keeps them stable.
+    /// Conjugate gradients in double, and in double-half with and without stabilisation.
     Fig1,
     /// Deviations of the operator in its formats.
     Fig2,
     /// Residuals of BiCGStab(4) in five precisions.
     Fig4,
-    /// Iterations and times of the same.
+    /// Iterations and times of BiCGStab(4) in five precisions.
     Table2,
     /// Several shifts, in double-single then double-half, and in double-int30 then double-int20.
     Table3,
 }
 
 impl Published {
-    /// All of them.
+    /// All figures and tables.
     pub const ALL: [Published; 5] =
         [Published::Fig1, Published::Fig2, Published::Fig4, Published::Table2, Published::Table3];
 
-    /// Its name.
+    /// Returns the name of the figure or table.
     pub fn name(self) -> &'static str {
         match self {
             Published::Fig1 => "fig1",
@@ -104,8 +104,8 @@ const SHIFTS: [(f64, f64); 11] = [
     (5.0, 6.85e-12),
 ];
 
-/// Formats of the shared steps and of those after them; shared steps, steps after them, and
-/// residuals between, of table 3.
+/// Entries of table 3: formats of the shared steps and of the separate ones, number of shared
+/// steps, numbers of separate steps, and the residuals in between.
 type ShiftsOfTable = (&'static str, &'static str, usize, [usize; 11], [f64; 11]);
 
 const TABLE_3: [ShiftsOfTable; 2] = [
@@ -125,12 +125,13 @@ const TABLE_3: [ShiftsOfTable; 2] = [
     ),
 ];
 
-/// Does on `u` what the figure or table shows, with the action, mass, boundary condition, tolerance
-/// and most steps of the options (table 3 has its own tolerances). Solves are for a source of one
-/// colour, the first where none is said. The histories are those of the solves, in their order.
+/// Repeats the computation of a figure or table on `u`, with the action, mass, boundary condition,
+/// tolerance and maximum number of steps of the options (table 3 has its own tolerances). Solves
+/// are for a source of one colour, by default the first. The histories are those of the solves, in
+/// order.
 ///
 /// # Errors
-/// As [`invert()`].
+/// The errors of [`invert()`].
 pub fn reproduce(
     rt: &Runtime,
     u: &Gauge,
@@ -178,8 +179,8 @@ pub fn reproduce(
     Ok((result, histories))
 }
 
-/// What the publication shows its figure or table on, and what an answer here does not show of it:
-/// a sentence each.
+/// Returns remarks on a result, a sentence each: the setting of the published figure or table, and
+/// properties that the result does not reproduce.
 pub fn remarks(result: &ReproduceResult) -> Vec<String> {
     let Ok(what) = result.published.parse() else { return Vec::new() };
     let setting = match what {
@@ -214,7 +215,7 @@ fn in_formats(method: Method, precision: &str) -> Solver {
     Solver { method, precision, ..Solver::default() }
 }
 
-/// What is solved with, and what is published of it.
+/// Returns the solvers of a figure or table, with their published values.
 fn solvers(what: Published) -> Vec<(String, Solver, Option<PublishedSolve>)> {
     if what == Published::Fig1 {
         let half = Solver { precision: Mixed::With(Precision::HALF), ..Solver::default() };
@@ -234,7 +235,7 @@ fn solvers(what: Published) -> Vec<(String, Solver, Option<PublishedSolve>)> {
     TABLE_2.map(of_table).to_vec()
 }
 
-/// Absolute deviations from float64 of `D x`, for `x` of normally distributed numbers.
+/// Returns the absolute deviations from float64 of `D x`, for `x` of normally distributed numbers.
 fn deviations(rt: &Runtime, u: &Gauge, options: &Options) -> Result<Vec<Deviations>, Error> {
     let mut links = u.clone();
     links.reunitarise();
@@ -290,8 +291,7 @@ mod tests {
             assert_eq!((counts, histories.len()), (expected, expected.0), "{what}");
             assert!(result.solves.iter().all(|one| one.found.true_residual[0] < 2e-6), "{result:?}");
             assert!(result.shifts.iter().all(|one| one.found.shifts.len() == 11), "{result:?}");
-            // Formats follow in the order of what they are worth, and int30 needs products in
-            // float64.
+            // Formats are in the order of their accuracy, and int30 needs products in float64.
             let medians: Vec<f64> = result.deviations.iter().map(|one| one.quantiles[49]).collect();
             if let [half, int20, single, narrow, int30] = medians[..] {
                 assert!(half > int20 && int20 > 10.0 * single && single > 10.0 * int30, "{medians:?}");

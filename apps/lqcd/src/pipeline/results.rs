@@ -1,4 +1,4 @@
-//! What verbs write as JSON.
+//! Results of the verbs, as written to JSON.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,26 +11,26 @@ use crate::smear::{Action, Smeared};
 /// Mean plaquettes, 1 for a field without any force.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Plaquettes {
-    /// Between two directions of space.
+    /// Mean over plaquettes between two space directions.
     pub ss: f64,
-    /// Between a direction of space and time.
+    /// Mean over plaquettes between a space direction and time.
     pub st: f64,
 }
 
 impl Plaquettes {
-    /// Those of a field.
+    /// Computes the plaquettes of a field.
     pub fn of(u: &Gauge) -> Plaquettes {
         let observables::Plaquettes { ss, st } = observables::plaquettes(u);
         Plaquettes { ss, st }
     }
 }
 
-/// What is known of a gauge field.
+/// Observables of a gauge field.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FieldResult {
     /// Extents in x, y, z and t.
     pub lattice: [usize; 4],
-    /// Mean plaquettes of the links as they are stored.
+    /// Mean plaquettes of the stored links.
     pub plaquette: Plaquettes,
     /// Mean of `Re tr / 3` of all links.
     pub link_trace: f64,
@@ -39,7 +39,7 @@ pub struct FieldResult {
 }
 
 impl FieldResult {
-    /// That of a field.
+    /// Computes the observables of a field.
     pub fn of(u: &Gauge) -> FieldResult {
         let line = polyakov_loop(u);
         FieldResult {
@@ -54,23 +54,23 @@ impl FieldResult {
 /// A result of `zellige lqcd info`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InfoResult {
-    /// `milc`, `nersc`, `scidac`, `ildg`, `openqcd` or `npy`.
+    /// Format: `milc`, `nersc`, `scidac`, `ildg`, `openqcd` or `npy`.
     pub format: &'static str,
-    /// `little` or `big`.
+    /// Byte order: `little` or `big`.
     pub byte_order: &'static str,
-    /// Bits of a number.
+    /// Number of bits of a number.
     pub precision: u32,
-    /// Checksums of the data, which are those that the file names; null where it names none.
+    /// Checksums of the data, which match those of the file; null if the file has none.
     pub checksum: Option<String>,
-    /// What the file says about itself.
+    /// Description in the file.
     pub description: String,
-    /// The field.
+    /// Observables of the field.
     #[serde(flatten)]
     pub field: FieldResult,
 }
 
 impl InfoResult {
-    /// That of a file.
+    /// Returns the result for a file.
     pub fn of(lattice: &Lattice) -> InfoResult {
         InfoResult {
             format: lattice.format,
@@ -86,18 +86,18 @@ impl InfoResult {
 /// A result of `zellige lqcd generate`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GenerateResult {
-    /// The coupling `6 / g^2`.
+    /// Gauge coupling `6 / g^2`.
     pub beta: f64,
     /// Sweeps of over-relaxation in each trajectory.
     pub overrelaxation: usize,
-    /// What random numbers follow from.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// The field.
+    /// Observables of the field.
     #[serde(flatten)]
     pub field: FieldResult,
-    /// The mean plaquette after each trajectory.
+    /// Mean plaquette after each trajectory.
     pub history: Vec<f64>,
-    /// The file.
+    /// Name of the file.
     pub written: String,
     /// Time for all trajectories (s).
     pub seconds: f64,
@@ -109,24 +109,24 @@ pub struct GenerateResult {
 pub struct SmearResult {
     /// The action, as `--action` takes it.
     pub action: String,
-    /// The field before.
+    /// Observables of the field before smearing.
     #[serde(flatten)]
     pub field: FieldResult,
-    /// Mean of `Re tr / 3` of the links of one hop.
+    /// Mean of `Re tr / 3` of the one-hop links.
     pub fat_trace: f64,
-    /// The same of the links of three hops; null where the action has none.
+    /// Mean of `Re tr / 3` of the three-hop links; null if the action has none.
     pub long_trace: Option<f64>,
     /// Mean plaquettes of the unitary links between the two levels of HISQ; null for other actions.
     pub unitarised_plaquette: Option<Plaquettes>,
-    /// Links that were projected to U(3) by singular values.
+    /// Number of links that were projected to U(3) by singular values.
     pub links_by_svd: usize,
     /// Time (s).
     pub seconds: f64,
 }
 
 impl SmearResult {
-    /// That of an action on a field; `u` is the field as its file has it, `smeared` are its links,
-    /// made unitary before.
+    /// Returns the result of an action on a field. `u` is the field as stored in its file;
+    /// `smeared` are its links, made unitary before smearing.
     pub fn of(action: Action, u: &Gauge, smeared: &Smeared, seconds: f64) -> SmearResult {
         SmearResult {
             action: action.to_string(),
@@ -140,150 +140,151 @@ impl SmearResult {
     }
 }
 
-/// A result of `zellige lqcd invert`: one source. Lists have an entry for each colour of the
+/// A result of `zellige lqcd invert` for one source. Lists have an entry for each colour of the
 /// source.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InvertResult {
     /// Extents in x, y, z and t.
     pub lattice: [usize; 4],
-    /// Mean plaquettes of the links as they are stored.
+    /// Mean plaquettes of the stored links.
     pub plaquette: Plaquettes,
     /// Mean of `Re tr / 3` of all links.
     pub link_trace: f64,
     /// The action, as `--action` takes it.
     pub action: String,
-    /// The mass.
+    /// Quark mass.
     pub mass: f64,
-    /// `periodic` or `antiperiodic` in time.
+    /// Boundary condition in time: `periodic` or `antiperiodic`.
     pub boundary: String,
     /// The source, as `--source` takes it.
     pub source: String,
-    /// The requested residual beside the source.
+    /// Requested residual relative to the source.
     pub tolerance: f64,
-    /// The requested heavy-quark residual.
+    /// Requested heavy-quark residual.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heavy_quark_tolerance: Option<f64>,
-    /// The method.
+    /// Krylov method.
     pub method: String,
     /// Formats of the solver.
     pub precision: String,
     /// Whether all residuals are within the tolerances.
     pub converged: bool,
-    /// Links that were projected to U(3) by singular values.
+    /// Number of links that were projected to U(3) by singular values.
     pub links_by_svd: usize,
-    /// Steps of the solver.
+    /// Number of steps of the solver.
     pub iterations: Vec<usize>,
-    /// The residual that the solver itself kept, beside the source.
+    /// Residual of the solver's recurrence, relative to the source.
     pub iterated_residual: Vec<f64>,
-    /// `|b - (4 m^2 - D D) z| / |b|`, computed from the answer.
+    /// Recomputed residual `|b - (4 m^2 - D D) z| / |b|`.
     pub true_residual: Vec<f64>,
-    /// `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity.
+    /// Heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity.
     pub heavy_quark_residual: Vec<f64>,
-    /// Residuals that were replaced on the way by computed ones.
+    /// Number of reliable updates, which replaced the residual by a recomputed one.
     pub reliable_updates: Vec<usize>,
-    /// Applications of `4 m^2 - D D`, those for computed residuals among them.
+    /// Number of applications of `4 m^2 - D D`, including those for recomputed residuals.
     pub applications: Vec<usize>,
-    /// For each time slice, counted from that of the source: the sum of the squares of all elements
-    /// of the propagator `(2 m + D)^-1`, over the colours of the source.
+    /// Correlator by time slice, counted from that of the source: the sum of the squares of all
+    /// entries of the propagator `(2 m + D)^-1`, over the colours of the source.
     pub correlator: Vec<f64>,
     /// Times.
     pub seconds: Seconds,
 }
 
-/// A result of `zellige lqcd multishift`: one source of one colour.
+/// A result of `zellige lqcd multishift` for one source of one colour.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MultishiftResult {
     /// Extents in x, y, z and t.
     pub lattice: [usize; 4],
     /// The action, as `--action` takes it.
     pub action: String,
-    /// The mass.
+    /// Quark mass.
     pub mass: f64,
-    /// `periodic` or `antiperiodic` in time.
+    /// Boundary condition in time: `periodic` or `antiperiodic`.
     pub boundary: String,
     /// The source, as `--source` takes it.
     pub source: String,
     /// Formats of the steps that all shifts share.
     pub precision: String,
-    /// Formats of those after them.
+    /// Formats of the separate steps after them.
     pub refinement: String,
     /// Whether all residuals are within their tolerances.
     pub converged: bool,
-    /// Steps that all shifts share.
+    /// Number of steps that all shifts share.
     pub iterations: usize,
-    /// Residuals of the smallest shift that were replaced in them by computed ones.
+    /// Number of reliable updates of the smallest shift in the shared steps.
     pub reliable_updates: usize,
-    /// Applications of the operator in all.
+    /// Total number of applications of the operator.
     pub applications: usize,
-    /// Each shift.
+    /// Results of each shift.
     pub shifts: Vec<ShiftResult>,
     /// Times.
     pub seconds: Seconds,
 }
 
-/// What was found for a shift.
+/// Result of one shift.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ShiftResult {
-    /// What is added to `4 m^2 - D D`.
+    /// Term added to `4 m^2 - D D`.
     pub shift: f64,
-    /// The requested residual beside the source.
+    /// Requested residual relative to the source.
     pub tolerance: f64,
     /// Whether the residual is within the tolerance.
     pub converged: bool,
-    /// Shared steps in which it took part: until it was done, or at the floor of the formats.
+    /// Number of shared steps of this shift, until it converged or reached the resolution of the
+    /// formats.
     pub shared_iterations: usize,
-    /// The residual after the shared steps, computed from the answer.
+    /// Recomputed residual after the shared steps.
     pub shared_residual: f64,
-    /// Steps after the shared ones.
+    /// Number of steps after the shared ones.
     pub iterations: usize,
-    /// The residual that the solver itself kept, beside the source.
+    /// Residual of the solver's recurrence, relative to the source.
     pub iterated_residual: f64,
-    /// The residual beside the source, computed from the answer.
+    /// Recomputed residual relative to the source.
     pub true_residual: f64,
-    /// `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity.
+    /// Heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity.
     pub heavy_quark_residual: f64,
-    /// Residuals that were replaced after the shared steps.
+    /// Number of reliable updates after the shared steps.
     pub reliable_updates: usize,
-    /// Applications of the operator after the shared steps, those for computed residuals among
-    /// them.
+    /// Number of applications of the operator after the shared steps, including those for
+    /// recomputed residuals.
     pub applications: usize,
 }
 
-/// A result of `zellige lqcd reproduce`: what was found on a field beside what Clark et al. 2022
-/// publish of another. Lists that a figure or table has nothing for are empty.
+/// A result of `zellige lqcd reproduce`: the results on a field and those of Clark et al. 2022 on
+/// another. Lists that a figure or table does not use are empty.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReproduceResult {
-    /// The figure or table.
+    /// Name of the figure or table.
     pub published: &'static str,
     /// Extents in x, y, z and t.
     pub lattice: [usize; 4],
     /// The action, as `--action` takes it.
     pub action: String,
-    /// The mass.
+    /// Quark mass.
     pub mass: f64,
     /// Solves of figures 1 and 4 and of table 2.
     pub solves: Vec<ReproducedSolve>,
     /// Solves of table 3.
     pub shifts: Vec<ReproducedShifts>,
-    /// Those of figure 2.
+    /// Deviations of figure 2.
     pub deviations: Vec<Deviations>,
 }
 
 /// A solve of one right-hand side.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReproducedSolve {
-    /// What it is called.
+    /// Name of the solver.
     pub name: String,
-    /// What is published of it; null where no numbers are.
+    /// Published values; null if no numbers are published.
     pub published: Option<PublishedSolve>,
-    /// What was found.
+    /// Result on this field.
     pub found: InvertResult,
 }
 
 /// Published figures of a solve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PublishedSolve {
-    /// Iterations.
+    /// Number of iterations.
     pub iterations: usize,
     /// Time (s), on a GPU.
     pub seconds: f64,
@@ -292,29 +293,29 @@ pub struct PublishedSolve {
 /// A solve for several shifts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReproducedShifts {
-    /// What is published of it.
+    /// Published values.
     pub published: PublishedShifts,
-    /// What was found.
+    /// Result on this field.
     pub found: MultishiftResult,
 }
 
 /// Published figures of a solve for several shifts. Lists have an entry for each shift.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PublishedShifts {
-    /// Steps that all shifts share.
+    /// Number of steps that all shifts share.
     pub iterations: usize,
-    /// Steps after the shared ones.
+    /// Number of steps after the shared ones.
     pub after: Vec<usize>,
     /// Residuals after the shared steps.
     pub shared_residuals: Vec<f64>,
 }
 
-/// How far a product is from that in float64.
+/// Deviations of a product from that in float64.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Deviations {
     /// Formats of links, quark fields and products.
     pub precision: String,
-    /// Absolute deviations of real and imaginary parts that 1, 2, ..., 100 % of them do not exceed.
+    /// Percentiles 1, 2, ..., 100 of the absolute deviations of real and imaginary parts.
     pub quantiles: Vec<f64>,
 }
 
@@ -325,32 +326,32 @@ pub struct DslashResult {
     pub lattice: [usize; 4],
     /// Formats of links, quark fields and products.
     pub precision: String,
-    /// Right-hand sides at once.
+    /// Number of right-hand sides in a block.
     pub columns: usize,
-    /// The GPUs that applied it, or `cpu`.
+    /// GPUs that applied the operator, or `cpu`.
     pub device: String,
-    /// CPU workers.
+    /// Number of CPU workers.
     pub workers: usize,
     /// Time of an application to one parity, for all right-hand sides (ns for each site): the
     /// shortest.
     pub nanoseconds: f64,
     /// Bytes of an application for each site, if each number is read or written once.
     pub bytes: f64,
-    /// These bytes by that time (GB/s).
+    /// Ratio of these bytes to that time (GB/s).
     pub rate: f64,
-    /// Rate at which memory is read by all CPU workers, or that of copies within a GPU's memory,
-    /// bytes read and written, measured beside it (GB/s).
+    /// Rate at which all CPU workers read memory, or that of copies within a GPU's memory, bytes
+    /// read and written, measured in the same run (GB/s).
     pub bandwidth: f64,
-    /// Rate of operations, 1146 for each site and right-hand side with hops of three links, 570
-    /// without (Gflop/s).
+    /// Rate of operations, 1146 for each site and right-hand side with three-link hops, 570 without
+    /// (Gflop/s).
     pub gflops: f64,
 }
 
 /// Times (s).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Seconds {
-    /// Smearing, and folding links.
+    /// Time for smearing and folding links.
     pub smear: f64,
-    /// Solving for all colours.
+    /// Time for solving for all colours.
     pub solve: f64,
 }

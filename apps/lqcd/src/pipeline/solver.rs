@@ -1,4 +1,4 @@
-//! Which method solves, and in which formats.
+//! Solver: its method and its formats.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ use crate::precision::{Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::C64;
 
-/// The degree of the polynomials of BiCGStab.
+/// Degree of the polynomials of BiCGStab.
 const L: usize = 4;
 
 /// A Krylov method.
@@ -28,7 +28,7 @@ pub enum Method {
     /// Conjugate gradients.
     #[default]
     Cg,
-    /// BiCGStab(4). Four steps are counted for each polynomial, which are eight applications.
+    /// BiCGStab(4). Each polynomial counts as four steps, which are eight applications.
     BiCgStab,
 }
 
@@ -51,21 +51,21 @@ impl FromStr for Method {
 }
 
 /// Formats of a solver: `double`; `double-X`, which replaces residuals of [`Precision`] `X` by
-/// those of float64 on the way; or `X` alone, whose residual is computed only where it seems to be
-/// small enough.
+/// float64 ones during the iteration; or `X` alone, whose residual is recomputed only when it seems
+/// to be small enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mixed {
-    /// Float64.
+    /// Float64 alone.
     #[default]
     Double,
-    /// With reliable updates.
+    /// A low precision with reliable updates.
     With(Precision),
-    /// Without.
+    /// A low precision without reliable updates.
     Alone(Precision),
 }
 
 impl Mixed {
-    /// The narrow formats, if there are any.
+    /// Returns the low-precision formats, if there are any.
     pub fn narrow(self) -> Option<Precision> {
         match self {
             Mixed::Double => None,
@@ -73,7 +73,7 @@ impl Mixed {
         }
     }
 
-    /// The same with another format of links.
+    /// Returns the formats with another format of links.
     #[must_use]
     pub fn with_gauge(self, gauge: Option<MatrixFormat>) -> Mixed {
         let changed =
@@ -108,29 +108,30 @@ impl FromStr for Mixed {
     }
 }
 
-/// What a solver does besides its method (Clark et al. 2022). None of it matters in
-/// [`Mixed::Double`].
+/// Method, formats and stabilisation of a solver (Clark et al. 2022). The stabilisation has no
+/// effect in [`Mixed::Double`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Solver {
-    /// The method.
+    /// Krylov method.
     pub method: Method,
-    /// Formats.
+    /// Formats of the steps.
     pub precision: Mixed,
-    /// Another format of the narrow operator's links.
+    /// Other format of the low-precision operator's links.
     pub gauge: Option<MatrixFormat>,
-    /// The residual is replaced where it has become smaller by this since the last time ...
+    /// Threshold of reliable updates: the residual is replaced when it has fallen by this factor
+    /// since the last replacement.
     pub delta: f64,
-    /// ... or, for conjugate gradients, where an estimate of rounding errors is large (van der
-    /// Vorst and Ye 2000).
+    /// Whether, for conjugate gradients, the residual is instead replaced when an estimate of
+    /// rounding errors is large (van der Vorst and Ye 2000).
     pub estimate: bool,
-    /// The solution is accumulated in float64.
+    /// Whether the solution is accumulated in float64.
     pub wide_solution: bool,
-    /// Directions are made orthogonal to a residual that was replaced.
+    /// Whether directions are made orthogonal to a replaced residual.
     pub projection: bool,
-    /// Of several shifts, those that have reached what the formats can resolve are removed from the
-    /// shared steps.
+    /// Whether shifts that have reached the resolution of the formats are removed from the shared
+    /// steps.
     pub removal: bool,
-    /// Directions of conjugate gradients by the formula of Polak and Ribière.
+    /// Whether directions of conjugate gradients follow the formula of Polak and Ribière.
     pub polak_ribiere: bool,
 }
 
@@ -154,13 +155,13 @@ impl Default for Solver {
 }
 
 impl Solver {
-    /// The formats with the format of links in them.
+    /// Returns the formats, with the format of the links.
     pub fn formats(&self) -> Mixed {
         self.precision.with_gauge(self.gauge)
     }
 
-    /// Refuses a parameter with which products of a `term` times a vector, and their norms, would
-    /// be out of the range of the formats.
+    /// Refuses a parameter for which products of a `term` and a vector, or their norms, would be
+    /// out of the range of the formats.
     pub(crate) fn check_range(&self, name: &'static str, value: f64, term: f64) -> Result<(), Error> {
         let (most, range) = match self.formats() {
             Mixed::Double => (f64::MAX.sqrt(), "norms in float64"),
@@ -178,12 +179,12 @@ impl Solver {
         Err(Error::parameter(name, problem))
     }
 
-    /// Steps of the method in one of the recorded ones, and applications in a step.
+    /// Returns the number of steps of the method in one recorded step.
     pub(crate) fn steps(&self) -> usize {
         if self.method == Method::Cg { 1 } else { L }
     }
 
-    /// The narrow operator, if there is one.
+    /// Returns the low-precision operator, if there is one.
     pub(crate) fn narrow(
         &self,
         rt: &Runtime,
@@ -196,12 +197,12 @@ impl Solver {
         Some(Normal::new(rt, smeared, mass, parity, boundary, narrow))
     }
 
-    /// When residuals are replaced, and how vectors are stored.
+    /// Returns the trigger of reliable updates, and the storage of vectors.
     pub(crate) fn updates(&self, columns: usize) -> Updates<C64> {
         let fermion = self.formats().narrow().unwrap_or(Precision::DOUBLE).fermion;
         let is_alone = matches!(self.precision, Mixed::Alone(_));
         let trigger = match (is_alone, self.estimate) {
-            // Never before it seems to be small enough.
+            // The residual is not replaced before it seems to be small enough.
             (true, _) => Trigger::Reduction(f64::MIN_POSITIVE),
             (false, true) => Trigger::Estimate,
             (false, false) => Trigger::Reduction(self.delta),
@@ -211,7 +212,7 @@ impl Solver {
         Updates { trigger, storage: Arc::new(Sites::new(fermion, columns)), stabilisation, buffer: 1 }
     }
 
-    /// The method for so many columns, with true residuals of `exact`.
+    /// Returns the method for `columns` columns, with recomputed residuals of `exact`.
     pub(crate) fn method<'e>(
         &self,
         exact: &'e dyn Operator<C64>,
@@ -228,23 +229,23 @@ impl Solver {
         }
     }
 
-    /// What it is called.
+    /// Returns the name of the method.
     pub(crate) fn name(&self, exact: &dyn Operator<C64>) -> String {
         self.method(exact, 1).name()
     }
 }
 
-/// The residual `r = b - A z`.
+/// Computes the residual `r = b - A z`.
 pub(crate) fn residual(rt: &Runtime, a: &dyn Operator<C64>, b: &[C64], z: &[C64]) -> Result<Vec<C64>, Error> {
     let product = multiply(rt, a, z)?;
     Ok(b.iter().zip(product).map(|(b, product)| b - product).collect())
 }
 
-/// The heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity; a site
-/// where `z` is zero counts 1.
+/// Computes the heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity. A
+/// site with `z` = 0 counts as 1.
 pub(crate) fn heavy_quark_residual(r: &[C64], z: &[C64]) -> f64 {
     let sites = r.chunks_exact(COLOURS).zip(z.chunks_exact(COLOURS));
-    // Squares of what heavy quarks are far from their source would underflow.
+    // Squares of a heavy quark's values would underflow far from its source.
     let of_site = |(r, z): (&[C64], &[C64])| match norm(z) {
         0.0 => 1.0,
         z => (norm(r) / z).powi(2),
@@ -252,12 +253,12 @@ pub(crate) fn heavy_quark_residual(r: &[C64], z: &[C64]) -> f64 {
     (sites.map(of_site).sum::<f64>() * COLOURS as f64 / r.len() as f64).sqrt()
 }
 
-/// The norm of a vector whose squares may be out of range.
+/// Returns the norm of a vector whose squares may be out of range.
 pub(crate) fn norm(vector: &[C64]) -> f64 {
     vector.iter().map(|z| z.norm()).fold(0.0, f64::hypot)
 }
 
-/// Applies the operator between parities to columns, now.
+/// Applies the operator between parities to columns, synchronously.
 pub(crate) fn dslash_now(
     rt: &Runtime,
     d: &crate::dslash::Dslash,

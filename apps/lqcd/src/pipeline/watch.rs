@@ -1,19 +1,20 @@
-//! Residuals as they come: for whoever waits, and for pictures.
+//! Residual histories, with notification of an observer.
 
 use zellige_files::observe::Observer;
 use zellige_krylov::{History, Logger};
 
-/// The history of a right-hand side, which an observer may be told of.
+/// History of a right-hand side, with an optional observer.
 #[derive(Clone)]
 pub(super) struct Watched<'o> {
     pub history: History,
     observer: Option<&'o dyn Observer>,
-    /// Steps before the solve that is going on.
+    /// Number of steps before the current solve.
     before: usize,
 }
 
 impl<'o> Watched<'o> {
-    /// For so many right-hand sides of at most `most_steps`; the observer is told of the first.
+    /// Makes histories for `count` right-hand sides of at most `most_steps`. The observer is
+    /// notified of the first one.
     pub fn each(count: usize, most_steps: usize, observer: &'o dyn Observer) -> Vec<Watched<'o>> {
         observer.stage("iterations", most_steps as u64);
         let of =
@@ -21,7 +22,7 @@ impl<'o> Watched<'o> {
         (0..count).map(of).collect()
     }
 
-    /// Another solve begins where the last one ended.
+    /// Begins another solve, after the last one.
     pub fn go_on(&mut self) {
         self.before = self.history.steps.len();
     }

@@ -10,13 +10,13 @@ use crate::pipeline::results::{
     Deviations, GenerateResult, InvertResult, MultishiftResult, Plaquettes, ReproduceResult,
 };
 
-/// Lines that have a colour of their own.
+/// Number of lines with different colours.
 const LINES: usize = 5;
 
 /// Margins of a chart.
 const MARGINS: [f64; 4] = [24.0, 14.0, 42.0, 64.0];
 
-/// The page of a field that was made.
+/// Returns the page of a generated field.
 pub fn of_generated(result: &GenerateResult) -> Page {
     let mut page = Page::new(&format!("gauge field, beta {}", result.beta));
     page.section("Gauge field", "A field without quarks, by heatbath and over-relaxation.", "");
@@ -35,7 +35,7 @@ pub fn of_generated(result: &GenerateResult) -> Page {
     page
 }
 
-/// The page of a propagator; `histories` are those of the colours.
+/// Returns the page of a propagator; `histories` are those of the colours.
 pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) -> Page {
     let mut page = Page::new(&format!("{lattice}: propagator"));
     page.section(lattice, "The propagator of a staggered quark from a point.", "");
@@ -63,7 +63,7 @@ pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) 
     page
 }
 
-/// The page of several shifts; `histories` are those of the shifts.
+/// Returns the page of several shifts; `histories` are those of the shifts.
 pub fn of_shifts(lattice: &str, result: &MultishiftResult, histories: &[History]) -> Page {
     let mut page = Page::new(&format!("{lattice}: {} shifts", result.shifts.len()));
     page.section(lattice, "Systems with several shifts, solved in one Krylov space.", "");
@@ -88,7 +88,7 @@ pub fn of_shifts(lattice: &str, result: &MultishiftResult, histories: &[History]
     page
 }
 
-/// The page of a figure or table of Clark et al. 2022; `histories` are those of its solves.
+/// Returns the page of a figure or table of Clark et al. 2022; `histories` are those of its solves.
 pub fn of_reproduced(lattice: &str, result: &ReproduceResult, histories: &[History]) -> Page {
     let mut page = Page::new(&format!("{lattice}: {}", result.published));
     let remarks = remarks(result).join(" ");
@@ -171,7 +171,7 @@ fn plaquettes(history: &[f64]) -> String {
     chart.finish()
 }
 
-/// Sources have the norm 1: residuals are relative to them.
+/// Draws residual histories. Sources have the norm 1, so that residuals are relative to them.
 fn residuals(histories: &[History]) -> String {
     let runs: Vec<_> =
         histories.iter().map(|history| Run { steps: &history.steps, checks: &history.checks }).collect();

@@ -1,4 +1,4 @@
-//! Each format is read back, and refused by name where it is damaged.
+//! Tests of all formats: each is read back, and a damaged file is refused with its name.
 
 use std::path::Path;
 
@@ -26,14 +26,14 @@ fn milc(u: &Gauge, order: ByteOrder) -> Vec<u8> {
     bytes
 }
 
-/// The largest difference of elements.
+/// Returns the largest difference of entries.
 fn apart(a: &Gauge, b: &Gauge) -> f64 {
     assert_eq!(a.geometry(), b.geometry());
     let elements = |u: &Gauge| u.links().iter().flatten().flatten().copied().collect::<Vec<_>>();
     elements(a).iter().zip(elements(b)).map(|(x, y)| (x - y).norm()).fold(0.0, f64::max)
 }
 
-/// What can happen to any file: each end, each kind of bit.
+/// Damages that apply to any file: truncation at several positions, and a flipped bit.
 fn damage(bytes: &[u8], sign: usize) {
     for end in [0, 3, 50, bytes.len() / 2, bytes.len() - 1] {
         let error = read(&bytes[..end]).expect_err("truncated").to_string();
@@ -44,8 +44,8 @@ fn damage(bytes: &[u8], sign: usize) {
     refused(&other, "is not unitary");
 }
 
-/// Every bit of a link comes back. Data, records and checksums are those that the test lays out by
-/// itself; the checksums of the unit field are Python's (`zlib.crc32`).
+/// Every bit of a link is restored. Data, records and checksums are compared with those that the
+/// test computes itself. The checksums of the unit field are Python's (`zlib.crc32`).
 #[test]
 fn ildg_files_are_written_in_double_precision() -> Result<(), Error> {
     let (u, folder) = (field(), tempdir().expect("a folder"));
@@ -58,7 +58,8 @@ fn ildg_files_are_written_in_double_precision() -> Result<(), Error> {
     let bytes = std::fs::read(&path).expect("there");
     let mut data = record("ildg-binary-data", &sites(&u, 3, 64, ByteOrder::Big).concat());
     assert_eq!(bytes.windows(data.len()).filter(|part| *part == data).count(), 1, "the record of the links");
-    // Records and the beginnings and ends of their messages are those that SciDAC's library writes.
+    // Records, and the first and last flags of their messages, are those that SciDAC's library
+    // writes.
     let (mut at, mut records) = (0, Vec::new());
     while let Some(head) = bytes.get(at..at + 144) {
         let name = head[16..].split(|byte| *byte == 0).next().expect("a name");
@@ -115,7 +116,7 @@ fn ildg_files_are_written_in_double_precision() -> Result<(), Error> {
     lime::put(&mut data, &Gauge::cold(Geometry::new([4, 4, 4, 8]).expect("a lattice")), "").expect("memory");
     let text = String::from_utf8_lossy(&data).into_owned();
     assert!(text.contains("<suma>600f31d6</suma><sumb>2e812e81</sumb>"), "another checksum");
-    // Other names are MILC's.
+    // Files with other endings are in MILC's format.
     let path = folder.path().join("field.lat");
     files::write(&path, &u, "ours")?;
     assert_eq!(files::read(&path)?.format, "milc");
@@ -181,7 +182,7 @@ fn openqcd_files() -> Result<(), Error> {
     Ok(())
 }
 
-/// Arrays in each order and type; where a shape allows two orders, the plaquette says which it is.
+/// Arrays in each order and type. If a shape allows two orders, the plaquette decides.
 #[test]
 fn npy_files() -> Result<(), Error> {
     let u = smooth();
@@ -214,7 +215,8 @@ fn npy_files() -> Result<(), Error> {
             refused(&npy("<f8", &sides, &values[..values.len() / 2]), "complex128 or complex64");
         }
     }
-    // No plaquette says how a random field lies: the shape does, and PyQUDA's order comes first.
+    // The plaquettes of a random field give no order. The shape then decides, and PyQUDA's order
+    // comes first.
     let u = field();
     let [(sides, values), ..] = arrays(&u, ByteOrder::Little);
     assert_eq!(apart(&read(&npy("<c16", &sides, &values))?.gauge, &u), 0.0);
@@ -223,7 +225,7 @@ fn npy_files() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is not read is named, with what helps.
+/// Errors for unsupported files name the format and a remedy.
 #[test]
 fn files_of_others_are_named() {
     let u = field();
@@ -256,7 +258,7 @@ fn files_of_others_are_named() {
     refused(b"", "truncated");
 }
 
-/// A header that promises a lattice of any size takes no memory.
+/// A header with a huge lattice takes no memory.
 #[test]
 fn large_promises_are_refused() {
     let mut bytes = milc(&field(), ByteOrder::Little);
@@ -296,8 +298,7 @@ fn nersc_files() -> Result<(), Error> {
         [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
     };
     refused(&text("IEEE32BIG", "IEEE32LITTLE"), "the data are swapped");
-    // Without an order of bytes the checksum says it, as in PyQUDA's files and those of the
-    // archive.
+    // Without a byte order the checksum decides, as for PyQUDA's files and those of the archive.
     for (rows, bits, order) in [
         (2, 32, ByteOrder::Big),
         (2, 32, ByteOrder::Little),

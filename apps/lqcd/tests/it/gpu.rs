@@ -1,5 +1,5 @@
-//! The operator on a GPU that is not there: the kernels' source on the host, and a driver that
-//! checks the order of streams.
+//! The operator on a mock GPU: the kernels' source runs on the host, with a driver that checks the
+//! order of streams.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use zellige_lqcd::su3::C64;
 use zellige_lqcd::{Boundary, Error, Geometry, Parity};
 use zellige_runtime::{Bindings, Runtime};
 
-/// What `compute` finds with so many GPUs beside CPU workers, which leave to them what they can
-/// run, and nothing is in disorder. `None` without g++.
+/// Runs `compute` with so many GPUs in addition to CPU workers, which leave them the tasks that
+/// they can run. The mock must report no violation. Returns `None` without g++.
 fn on_gpus<T>(
     gpus: u32,
     workers: usize,
@@ -46,7 +46,7 @@ fn bits(x: &[C64]) -> Vec<[u64; 2]> {
     x.iter().map(|z| [z.re.to_bits(), z.im.to_bits()]).collect()
 }
 
-/// `-0.7 D x + 0.3 z`, each of its columns.
+/// Computes `-0.7 D x + 0.3 z` for each column.
 fn product(
     rt: &Runtime,
     geometry: Geometry,
@@ -75,7 +75,7 @@ fn product(
 #[test]
 fn products_on_gpus_have_the_bits_of_the_cpu() -> Result<(), Error> {
     let host = Runtime::builder().workers(2).build()?;
-    // Several slabs, the last one shorter.
+    // The lattice has several slabs, with a shorter last one.
     let geometry = Geometry::new([4, 6, 8, 14])?;
     assert!(geometry.space().parts() > 1);
     let formats = ["double", "single", "half", "int20", "int30", "fixed24/single/fp32", "fp32/int20/fp64"];
@@ -85,7 +85,7 @@ fn products_on_gpus_have_the_bits_of_the_cpu() -> Result<(), Error> {
         for (columns, of_z) in [(1, SiteFormat::ALL[(i + 1) % 5]), (3, precision.fermion)] {
             let made = |rt: &Runtime| product(rt, geometry, improved, to, precision, of_z, columns);
             let expected = made(&host)?;
-            // No CPU worker: who else would multiply?
+            // Without CPU workers, the GPUs must run the products.
             for gpus in [1, 2] {
                 let Some(found) = on_gpus(gpus, 0, made)? else { return Ok(()) };
                 assert!(found == expected, "{format}, {columns} columns, {gpus} GPUs");
@@ -95,7 +95,7 @@ fn products_on_gpus_have_the_bits_of_the_cpu() -> Result<(), Error> {
     Ok(())
 }
 
-/// Compressed links, for which there is no kernel.
+/// There is no kernel for compressed links.
 #[test]
 fn what_gpus_cannot_multiply_cpu_workers_do() -> Result<(), Error> {
     let (host, geometry) = (Runtime::builder().workers(1).build()?, Geometry::new([4, 4, 4, 4])?);
@@ -125,7 +125,7 @@ fn the_normal_operator_on_a_gpu_has_the_bits_of_the_cpu() -> Result<(), Error> {
     Ok(())
 }
 
-/// Links and vectors stay where they are: only the first application brings something.
+/// Links and vectors stay on the GPU: only the first application transfers data.
 #[test]
 fn nothing_crosses_the_bus_between_applications() -> Result<(), Error> {
     let geometry = Geometry::new([4, 4, 4, 14])?;
@@ -152,7 +152,7 @@ fn nothing_crosses_the_bus_between_applications() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whichever way replays go.
+/// Both kinds of replay are possible here.
 #[test]
 fn the_measurement_names_the_gpu() -> Result<(), Error> {
     let links = random_links(Geometry::new([4, 4, 4, 4])?, true, 1);
@@ -168,8 +168,8 @@ fn the_measurement_names_the_gpu() -> Result<(), Error> {
     Ok(())
 }
 
-/// In float64 conjugate gradients with the normal operator have the bits of the CPU, and no vector
-/// crosses the bus within a step: some hundred bytes of numbers do that the host looks at.
+/// In float64, conjugate gradients with the normal operator have the bits of the CPU. No vector is
+/// transferred within a step, only some hundred bytes of numbers that the host reads.
 #[test]
 fn conjugate_gradients_stay_on_the_gpu() -> Result<(), Error> {
     let (host, geometry) = (Runtime::builder().workers(2).build()?, Geometry::new([4, 4, 6, 14])?);

@@ -1,4 +1,4 @@
-//! Tests of files, and of published values where their data are at hand.
+//! Tests of files, and of published values if their data are available.
 
 mod files;
 mod gpu;

@@ -1,4 +1,4 @@
-//! Formats: what they do to products, and to solvers.
+//! Effects of formats on products and on solvers.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use zellige_test_scale::every;
 
 use crate::reference::lattice;
 
-/// A field at beta 5.7 that is not yet in equilibrium.
+/// Returns a field at beta 5.7 that is not yet in equilibrium.
 fn field(rt: &Runtime, extents: [usize; 4]) -> Gauge {
     let geometry = Geometry::new(extents).expect("a lattice");
     let options = Quenched { beta: 5.7, trajectories: 8, ..Quenched::default() };
     generate(rt, geometry, &options, &Silent).expect("a field").gauge
 }
 
-/// Normally distributed numbers on the sites of a parity.
+/// Returns normally distributed numbers on the sites of a parity.
 fn gaussian(geometry: Geometry, seed: u64) -> Vec<C64> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut next = || {
@@ -38,7 +38,7 @@ fn gaussian(geometry: Geometry, seed: u64) -> Vec<C64> {
     (0..geometry.half() * 3).map(|_| next()).collect()
 }
 
-/// The product with some columns, stored as the precision says.
+/// Returns the product for some columns, stored in the format of the precision.
 fn product(rt: &Runtime, smeared: &Smeared, precision: Precision, x: &[&[C64]]) -> Vec<Vec<C64>> {
     let d = Dslash::new(rt, smeared, Parity::Even, Boundary::Antiperiodic, precision);
     let stored =
@@ -62,8 +62,8 @@ fn apart(a: &[C64], b: &[C64]) -> f64 {
     (difference / norm).sqrt()
 }
 
-/// Deviations from float64, each within 20 % of what another program found on a lattice of 12^4
-/// sites. Where products in float32 are what limits, ours are better: each sum is made of two, the
+/// Deviations from float64 are within 20 % of those of another program on a lattice of 12^4 sites.
+/// If products in float32 are the limit, zellige's are smaller: each sum consists of two sums, the
 /// other program's of one.
 #[test]
 fn deviations_of_products() -> Result<(), Error> {
@@ -81,7 +81,7 @@ fn deviations_of_products() -> Result<(), Error> {
         ("fp32/single/fp32", 1.4e-7),
         ("fixed32/int30/fp32", 1.4e-7),
         ("fixed32/int30/fp64", 2.0e-9),
-        // Ours.
+        // The remaining values are zellige's own.
         ("fixed16-13/int20/fp32", 2.5e-5),
         ("fixed16-9/int20/fp32", 2.4e-5),
     ] {
@@ -96,8 +96,8 @@ fn deviations_of_products() -> Result<(), Error> {
     Ok(())
 }
 
-/// Links of two rows and a phase, which belong to the long links of an improved action and all of
-/// the naive one.
+/// Links with two rows and a phase occur as long links of an improved action, and as all links of
+/// the naive action.
 #[test]
 fn compressed_links_are_those_of_all_numbers() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -119,7 +119,8 @@ fn compressed_links_are_those_of_all_numbers() -> Result<(), Error> {
     Ok(())
 }
 
-/// On one worker and two, on emulated devices, and for a column alone and among others.
+/// The bits are equal on one worker and two, on emulated devices, and for a single column and
+/// several.
 #[test]
 fn products_have_the_same_bits_everywhere() -> Result<(), Error> {
     let one = Runtime::builder().workers(1).build()?;
@@ -144,8 +145,7 @@ fn products_have_the_same_bits_everywhere() -> Result<(), Error> {
     Ok(())
 }
 
-/// Eight columns side by side, and three more one after the other; in z there are more planes than
-/// are kept.
+/// There are eight interleaved columns and three more, and more planes in z than are kept decoded.
 #[test]
 fn many_columns_have_the_bits_of_each() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -167,14 +167,14 @@ fn many_columns_have_the_bits_of_each() -> Result<(), Error> {
 fn solved(rt: &Runtime, u: &Gauge, options: &Options, precision: &str, solver: Solver) -> InvertResult {
     let solver = Solver { precision: precision.parse().expect("formats"), ..solver };
     let (result, _) = invert(rt, u, &Options { solver, ..*options }, &Silent).expect("a result");
-    // Whatever the solver itself believes.
+    // The check uses recomputed residuals only.
     let is_within = result.true_residual.iter().all(|residual| *residual <= options.tolerance);
     assert_eq!(result.converged, is_within, "{result:?}");
     result
 }
 
-/// All formats and methods come to the same propagator, and a solver has the same bits on one
-/// worker and two.
+/// All formats and methods give the same propagator, and a solver has the same bits on one worker
+/// and two.
 #[test]
 fn solvers_of_all_formats() -> Result<(), Error> {
     let (one, two) = (Runtime::builder().workers(1).build()?, Runtime::builder().workers(2).build()?);
@@ -209,14 +209,15 @@ fn solvers_of_all_formats() -> Result<(), Error> {
     assert_eq!((here.correlator, here.true_residual), (there.correlator, there.true_residual));
     let alternative = Solver { estimate: true, ..Solver::default() };
     assert!(solved(&two, &u, &options, "double-half", alternative).converged);
-    // Less than float32 has bits for, with a residual that nothing replaces before it seems small.
+    // The tolerance is above the precision of float32, and the residual is not replaced before it
+    // seems small enough.
     let single = solved(&two, &u, &Options { tolerance: 1e-5, ..options }, "single", Solver::default());
     assert!(single.converged, "{:?}", single.true_residual);
     Ok(())
 }
 
-/// The naive action and a light quark on the field of the data, by conjugate gradients for one
-/// colour.
+/// Solves for a light quark with the naive action on the field of the data, by conjugate gradients
+/// for one colour.
 fn light_quark(tolerance: f64, runs: &[(&str, Solver, usize)]) -> Option<Vec<InvertResult>> {
     let read = lattice("own.b57.l8888.milc")?;
     let rt = Runtime::builder().workers(1).build().expect("a runtime");
@@ -234,15 +235,15 @@ fn light_quark(tolerance: f64, runs: &[(&str, Solver, usize)]) -> Option<Vec<Inv
     Some(runs.iter().map(run).collect())
 }
 
-/// 16-bit numbers converge with all three refinements, and without any do not come near in more
-/// steps.
+/// 16-bit numbers converge with all three refinements. Without any, they are far from it after as
+/// many steps.
 #[test]
 fn refinements_are_needed_for_a_light_quark() {
     let all = Solver::default();
     let none = Solver { wide_solution: false, projection: false, polak_ribiere: false, ..all };
     let Some(with) = light_quark(1e-6, &[("double-half", all, 6000)]) else { return };
     assert!(with[0].converged, "{with:?}");
-    // In as many steps.
+    // This run has the same number of steps.
     let without = light_quark(1e-6, &[("double-half", none, with[0].iterations[0])]).expect("the same field");
     assert!(!without[0].converged && without[0].true_residual[0] > 1e-3, "{without:?}");
 }
@@ -258,7 +259,7 @@ fn twenty_bits_are_as_good_as_float32_for_a_light_quark() {
     assert!(int20 <= 1.15 * single, "{int20} {single}");
 }
 
-/// Without narrow formats too, and shifts without meaning are refused.
+/// Shifts are also solved without low-precision formats, and invalid shifts are refused.
 #[test]
 fn shifts_in_float64() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -278,7 +279,7 @@ fn shifts_in_float64() -> Result<(), Error> {
     Ok(())
 }
 
-/// Shared steps in 30 bits leave less to do for each shift than those in float32.
+/// Shared steps in 30 bits leave fewer steps for each shift than those in float32.
 #[test]
 fn shifts_in_30_and_20_bits() -> Result<(), Error> {
     let Some(read) = lattice("own.b57.l8888.milc") else { return Ok(()) };
@@ -304,8 +305,8 @@ fn shifts_in_30_and_20_bits() -> Result<(), Error> {
         |result: &MultishiftResult| result.shifts.iter().map(|one| one.shared_residual).collect::<Vec<_>>();
     let (before, after) = (residuals(&old), residuals(&new));
     assert!(new.applications < old.applications, "{} {}", new.applications, old.applications);
-    // Shifts that are removed at the floor of the formats take part in fewer steps, at the price of
-    // hardly any applications: 2 % at most.
+    // Shifts that are removed at the resolution of the formats take part in fewer steps. The number
+    // of applications grows by at most 2 %.
     for (removed, stayed) in [
         (&old, run_with(false, "double-single", "double-half")),
         (&new, run_with(false, "double-int30", "double-int20")),

@@ -1,4 +1,4 @@
-//! Values that were computed with MILC, for gauge fields that are no part of the project.
+//! Comparison with values computed by MILC, for gauge fields that are not part of the project.
 
 use serde_json::Value;
 use tempfile::tempdir;
@@ -13,7 +13,7 @@ use zellige_test_data::data;
 
 use crate::written::{ildg, nersc};
 
-/// The published runs; none where the data are not at hand.
+/// Returns the published runs; `None` if the data are not available.
 pub fn runs() -> Option<Value> {
     let path = data("lqcd/reference_small.json")?;
     let text = std::fs::read_to_string(path).expect("a file");
@@ -21,7 +21,7 @@ pub fn runs() -> Option<Value> {
     Some(all["runs"].take())
 }
 
-/// A gauge field of the data.
+/// Reads a gauge field of the data.
 pub fn lattice(name: &str) -> Option<Lattice> {
     Some(files::read(&data(&format!("lqcd/{name}"))?).expect("a gauge field"))
 }
@@ -46,7 +46,7 @@ fn plaquettes_and_link_traces() {
         let sums = &run["milc_sum29_sum31"];
         let named = format!("{} {}", sums[0].as_str().expect("text"), sums[1].as_str().expect("text"));
         assert_eq!(read.checksum, Some(named));
-        // The same field as a NERSC file has the checksum that MILC writes into one.
+        // The same field as a NERSC file has the checksum that MILC writes.
         let folder = tempdir().expect("a folder");
         let path = folder.path().join("nersc");
         std::fs::write(&path, nersc(&read.gauge, 2, 32, ByteOrder::Big)).expect("written");
@@ -63,7 +63,7 @@ fn a_field_at_beta_5_7() {
     assert!((plaquettes(&read.gauge).mean() - 0.547).abs() < 1e-3);
 }
 
-/// The smeared links of HISQ. Published with 12 digits and 6.
+/// Smeared links of HISQ, published with 12 digits and 6.
 #[test]
 fn links_of_hisq() -> Result<(), Error> {
     let Some(read) = lattice("lat.sample.l8888") else { return Ok(()) };
@@ -88,14 +88,14 @@ fn inverted(u: &Gauge, action: &str, boundary: Boundary, mass: f64) -> InvertRes
     result
 }
 
-/// Within three iterations of MILC's counts.
+/// Checks that iterations are within three of MILC's.
 fn counts(result: &InvertResult, published: [usize; 3]) {
     let (action, mass, own) = (&result.action, result.mass, &result.iterations);
     let near = own.iter().zip(published).all(|(own, published)| own.abs_diff(published) <= 3);
     assert!(near, "{action}, mass {mass}: {own:?}, not {published:?}");
 }
 
-/// Correlators to seven digits, as they are printed, and iterations.
+/// Compares correlators to seven digits, as they are printed, and iterations.
 #[test]
 fn correlators() {
     let Some(runs) = runs() else { return };
@@ -112,15 +112,15 @@ fn correlators() {
             for (own, published) in
                 result.correlator.iter().zip(published["pion5_point_point"].as_array().expect("values"))
             {
-                // A unit of the last of seven digits.
+                // The tolerance is one unit in the last of seven digits.
                 near(*own, published, 5e-7);
             }
         }
     }
 }
 
-/// Iterations of MILC for other actions, masses and boundaries, and the correlator of a light
-/// quark.
+/// Compares iterations with MILC for other actions, masses and boundary conditions, and the
+/// correlator of a light quark.
 #[test]
 fn iterations() {
     let (Some(large), Some(small)) = (lattice("lat.sample.l8888"), lattice("lat.sample.l4448")) else {

@@ -1,4 +1,4 @@
-//! Files of the formats that the library reads and does not write.
+//! Writers for formats that the library only reads.
 
 use num_complex::Complex;
 use zellige_lqcd::files::ByteOrder;
@@ -6,7 +6,7 @@ use zellige_lqcd::observables::{link_trace, plaquettes};
 use zellige_lqcd::su3::from_numbers;
 use zellige_lqcd::{Gauge, Geometry};
 
-/// A small field of links that differ.
+/// Returns a small field of different links.
 pub fn field() -> Gauge {
     let mut state = 1u64;
     let mut next = move || {
@@ -16,7 +16,7 @@ pub fn field() -> Gauge {
     Gauge::from_fn(Geometry::new([4, 4, 6, 4]).expect("a lattice"), |_, _| from_numbers(&mut next))
 }
 
-/// A small field of a large plaquette, which links in another order do not have.
+/// Returns a small field with a large plaquette, which links in another order do not have.
 pub fn smooth() -> Gauge {
     let (mut state, mut at) = (1u64, 0);
     let mut next = move || {
@@ -30,7 +30,7 @@ pub fn smooth() -> Gauge {
     near_one.transformed(field().of_direction(0))
 }
 
-/// The bytes of each site, in the order of files.
+/// Returns the bytes of each site, in the order of files.
 pub fn sites(u: &Gauge, rows: usize, bits: u32, order: ByteOrder) -> Vec<Vec<u8>> {
     let [nx, ny, nz, nt] = u.geometry().extents();
     let ends = |mut bytes: Vec<u8>| {
@@ -52,7 +52,7 @@ pub fn sites(u: &Gauge, rows: usize, bits: u32, order: ByteOrder) -> Vec<Vec<u8>
     (0..nx * ny * nz * nt).map(of_site).collect()
 }
 
-/// A NERSC file.
+/// Returns a NERSC file.
 pub fn nersc(u: &Gauge, rows: usize, bits: u32, order: ByteOrder) -> Vec<u8> {
     let data = sites(u, rows, bits, order).concat();
     let word = |four: &[u8]| {
@@ -71,7 +71,7 @@ pub fn nersc(u: &Gauge, rows: usize, bits: u32, order: ByteOrder) -> Vec<u8> {
     [header.into_bytes(), data].concat()
 }
 
-/// A record of a LIME file.
+/// Returns a record of a LIME file.
 pub fn record(name: &str, data: &[u8]) -> Vec<u8> {
     let mut bytes = 0x4567_89abu32.to_be_bytes().to_vec();
     bytes.extend([0, 1, 0, 0]);
@@ -83,7 +83,7 @@ pub fn record(name: &str, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The bytewise CRC-32 of zip files.
+/// Returns the bytewise CRC-32 of zip files.
 fn crc(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         let shift = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
@@ -92,7 +92,7 @@ fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
-/// The record of checksums of some sites.
+/// Returns the record with the checksums of some sites.
 pub fn checksums(sites: &[Vec<u8>]) -> Vec<u8> {
     let sum = |modulus: u32| {
         let each = sites.iter().enumerate().map(|(rank, site)| crc(site).rotate_left(rank as u32 % modulus));
@@ -103,7 +103,7 @@ pub fn checksums(sites: &[Vec<u8>]) -> Vec<u8> {
     record("scidac-checksum", text.as_bytes())
 }
 
-/// An ILDG file.
+/// Returns an ILDG file.
 pub fn ildg(u: &Gauge, bits: u32) -> Vec<u8> {
     let [x, y, z, t] = u.geometry().extents();
     let format = format!(
@@ -120,7 +120,7 @@ pub fn ildg(u: &Gauge, bits: u32) -> Vec<u8> {
     .concat()
 }
 
-/// A SciDAC file in 32 bits.
+/// Returns a SciDAC file in 32 bits.
 pub fn scidac(u: &Gauge) -> Vec<u8> {
     let dims = u.geometry().extents().map(|extent| extent.to_string()).join(" ");
     let file = format!(
@@ -139,13 +139,13 @@ pub fn scidac(u: &Gauge) -> Vec<u8> {
     .concat()
 }
 
-/// Bytes of a link in float64.
+/// Returns the bytes of a link in float64.
 fn doubles(link: &[[Complex<f64>; 3]; 3], order: ByteOrder) -> Vec<u8> {
     let bytes = |x: f64| if order == ByteOrder::Big { x.to_be_bytes() } else { x.to_le_bytes() };
     link.iter().flatten().flat_map(|z| [z.re, z.im]).flat_map(bytes).collect()
 }
 
-/// A file of openQCD, or with extents as PyQUDA writes them.
+/// Returns an openQCD file, or one with extents as PyQUDA writes them.
 pub fn openqcd(u: &Gauge, is_pyqudas: bool) -> Vec<u8> {
     let [nx, ny, nz, nt] = u.geometry().extents();
     let extents = if is_pyqudas { [nt, nz, ny, nx] } else { [nt, nx, ny, nz] };
@@ -175,7 +175,7 @@ pub fn openqcd(u: &Gauge, is_pyqudas: bool) -> Vec<u8> {
     bytes
 }
 
-/// An npy file with these sides and elements.
+/// Returns an npy file with these sides and values.
 pub fn npy(kind: &str, sides: &[usize], values: &[u8]) -> Vec<u8> {
     let sides: Vec<String> = sides.iter().map(usize::to_string).collect();
     let header =
@@ -184,13 +184,13 @@ pub fn npy(kind: &str, sides: &[usize], values: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), values].concat()
 }
 
-/// Links as an array of PyQUDA's has them, of ILDG's data, and of openQCD's fields, with the sides.
+/// Returns links as an array of PyQUDA, of ILDG's data, and of openQCD's fields, with the sides.
 pub fn arrays(u: &Gauge, order: ByteOrder) -> [(Vec<usize>, Vec<u8>); 3] {
     let [nx, ny, nz, nt] = u.geometry().extents();
     let link = |at: [usize; 4], mu: usize| doubles(u.link(u.geometry().site(at), mu), order);
     let mut made = [vec![], vec![], vec![]];
     let sites = || 0..nx * ny * nz * nt;
-    // x fastest, and z fastest.
+    // One order has x fastest, the other z.
     let by_x = |k: usize| [k % nx, k / nx % ny, k / (nx * ny) % nz, k / (nx * ny * nz)];
     let by_z = |k: usize| [k / (nz * ny) % nx, k / nz % ny, k % nz, k / (nz * ny * nx)];
     (0..4).for_each(|mu| sites().for_each(|k| made[0].extend(link(by_x(k), mu))));

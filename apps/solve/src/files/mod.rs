@@ -1,4 +1,4 @@
-//! Vectors that are written, residuals as CSV.
+//! Output of vectors, and of residuals as CSV.
 
 mod vectors;
 
@@ -10,10 +10,10 @@ use crate::pipeline::results::Solved;
 
 pub use vectors::write_vectors_to;
 
-/// Writes a line for each step; for several right-hand sides with their number.
+/// Writes a line for each step, with the number of the right-hand side if there are several.
 ///
 /// # Errors
-/// Those of the stream.
+/// The errors of the stream.
 pub fn write_csv(to: &mut dyn Write, solved: &[Solved]) -> io::Result<()> {
     let several = solved.len() > 1;
     let shifts = if solved.iter().any(|solved| solved.shift.is_some()) { "shift," } else { "" };

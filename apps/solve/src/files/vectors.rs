@@ -1,4 +1,4 @@
-//! Vectors that are written: Matrix Market, or arrays.
+//! Output of vectors: Matrix Market, or arrays.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,16 +7,16 @@ use num_complex::Complex;
 use zellige_files::array;
 use zellige_sparse::Error;
 
-/// Writes vectors of one length, as columns, in the format that `name` ends in: npy (`float64`; one
-/// dimension for one vector), or a Matrix Market array with every digit; complex ones
-/// (`complex128`) where `complex` says that vectors have real and imaginary parts in turn. Errors
-/// call the place by that name, too.
+/// Writes vectors of equal length, as columns, in the format of the ending of `name`. The formats
+/// are npy (`float64`; one dimension for one vector), and a Matrix Market array with every digit.
+/// With `complex`, vectors have real and imaginary parts in turn, and are written as complex ones
+/// (`complex128`). `name` also appears in errors.
 ///
 /// # Errors
 /// [`Error::File`].
 ///
 /// # Panics
-/// If their lengths differ.
+/// The lengths differ.
 pub fn write_vectors_to(
     to: &mut dyn Write,
     name: &Path,
@@ -88,13 +88,13 @@ mod tests {
                 let read = read_vectors(&path, None)?;
                 assert_eq!(read.complex, complex, "{name}");
                 assert_eq!(read, written, "{name}");
-                // The sign of a zero is kept where numbers are real.
+                // The sign of a zero is preserved for real numbers.
                 assert!(complex || bits(read) == bits(written), "{name}");
             }
         }
         let real = Vectors { columns: vec![vec![1.0, 2.0]], complex: false };
         assert_eq!(real.into_complex(), [[1.0, 0.0, 2.0, 0.0]]);
-        // As NumPy writes unless it is told otherwise: row after row.
+        // NumPy's default is row-major order.
         let path = folder.path().join("r.npy");
         array::write(&path, &[2, 3], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("a file");
         assert_eq!(read_vectors(&path, None)?.columns, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]);
@@ -116,7 +116,7 @@ mod tests {
         assert!(problem(&whole[..200]).contains("cut off"));
         assert!(problem(&whole[..whole.len() - 8]).contains("v.npy"));
         assert!(problem(&whole[..20]).contains("v.npy"));
-        // Who reads brackets within brackets takes time that doubles with each.
+        // A parser with recursion on brackets would take time that doubles with each of them.
         let nested = [b"\x93NUMPY\x01\x00\x40\x00", &[b'['; 64][..]].concat();
         assert!(problem(&nested).contains("no npy file"));
     }

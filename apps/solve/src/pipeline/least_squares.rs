@@ -11,41 +11,41 @@ use zellige_sparse::{Csr, Error, Stored, best_edge};
 
 use super::Told;
 
-/// What least squares are solved with.
+/// Options of a least-squares solve.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// What `x` costs beside the residual: `min |b - A x|^2 + damping^2 |x|^2`.
+    /// Damping of the solution: `min |b - A x|^2 + damping^2 |x|^2`.
     pub damping: f64,
-    /// See [`LeastSquares::tolerance`].
+    /// Tolerance; see [`LeastSquares::tolerance`].
     pub tolerance: f64,
-    /// Most steps.
+    /// Maximum number of steps.
     pub steps: usize,
-    /// Most time.
+    /// Maximum time.
     pub time: Option<Duration>,
 }
 
-/// What was found for one right-hand side.
+/// Result for one right-hand side.
 #[derive(Debug, Clone)]
 pub struct Fitted {
-    /// The right-hand side, counted from 1.
+    /// Number of the right-hand side, counted from 1.
     pub rhs: usize,
-    /// What the method says.
+    /// Solution with the statistics of the method.
     pub solution: LeastSquaresSolution,
-    /// The measure that the tolerance is compared with, by step.
+    /// History of the measure that is compared with the tolerance, by step.
     pub history: History,
-    /// Storing the matrix and its transpose.
+    /// Time for storing the matrix and its transpose.
     pub setup: Duration,
-    /// Steps, of all right-hand sides together.
+    /// Time of the steps, for all right-hand sides.
     pub solve: Duration,
     /// Bytes of the matrix and its transpose.
     pub bytes: u64,
 }
 
-/// Solves a least-squares problem for each right-hand side by LSMR; `step` is told of the measure
-/// that the tolerance is compared with.
+/// Solves a least-squares problem for each right-hand side by LSMR. `step` is called with the
+/// measure that is compared with the tolerance.
 ///
 /// # Errors
-/// Those of storing the matrix and of [`krylov::least_squares`].
+/// The errors of storing the matrix and of [`krylov::least_squares`].
 pub fn least_squares(
     rt: &dyn Executor,
     a: &Csr,
@@ -64,7 +64,7 @@ pub fn least_squares(
     let step = Mutex::new(step);
     let mut told: Vec<_> = b.iter().map(|_| Told::new(&step)).collect();
     let (mut x, mut found) = (Vec::new(), Vec::new());
-    // As many at once as products take.
+    // Right-hand sides are solved in blocks of the size that products support.
     for (b, told) in b.chunks(MOST_COLUMNS).zip(told.chunks_mut(MOST_COLUMNS)) {
         let b: Vec<&[f64]> = b.iter().map(Vec::as_slice).collect();
         let mut logs: Vec<&mut dyn Logger> = Vec::new();
@@ -83,5 +83,5 @@ pub fn least_squares(
     Ok((x, fitted.collect()))
 }
 
-/// Right-hand sides that are solved for at once, at most.
+/// Maximum number of right-hand sides in a block.
 const MOST_COLUMNS: usize = 8;

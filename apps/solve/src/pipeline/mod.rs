@@ -1,4 +1,4 @@
-//! Several right-hand sides with one matrix, or with shifts of it.
+//! Solves with one matrix, or with shifts of it, for several right-hand sides.
 
 pub mod least_squares;
 pub mod results;
@@ -11,14 +11,14 @@ use zellige_sparse::system::System;
 
 use results::Solved;
 
-/// Answers, and what is known of them.
+/// Solutions, with their statistics.
 pub type Found = (Vec<Vec<f64>>, Vec<Solved>);
 
-/// Solves for each right-hand side, from these beginnings or from zero; `step` is told of the
-/// residual after each step.
+/// Solves for each right-hand side, from these initial guesses or from zero. `step` is called with
+/// the residual after each step.
 ///
 /// # Errors
-/// Those of [`System::solve_each`].
+/// The errors of [`System::solve_each`].
 pub fn solve(
     system: &System<'_>,
     b: &[Vec<f64>],
@@ -39,7 +39,7 @@ pub fn solve(
 /// matrix.
 ///
 /// # Errors
-/// Those of [`System::solve_shifted`].
+/// The errors of [`System::solve_shifted`].
 pub fn solve_shifted(
     system: &System<'_>,
     b: &[Vec<f64>],
@@ -60,7 +60,7 @@ pub fn solve_shifted(
     Ok((x, solved))
 }
 
-/// Keeps the residuals of one right-hand side, and passes on those of all.
+/// Logger that keeps the residuals of one right-hand side, and forwards them to the common `step`.
 struct Told<'s, F> {
     history: History,
     step: &'s Mutex<F>,

@@ -1,4 +1,4 @@
-//! What `zellige solve` and `zellige matrix info` write as JSON.
+//! Results of `zellige solve` and `zellige matrix info`, as written to JSON.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,32 +8,32 @@ use zellige_sparse::{Csr, Description};
 
 use super::least_squares::Fitted;
 
-/// What one of several ranks took.
+/// Resource use of one of several ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RankUse {
-    /// The rank, from 0.
+    /// Number of the rank, from 0.
     pub rank: usize,
-    /// Most memory its process held (0 where the system does not tell).
+    /// Peak memory of its process (0 if the system does not report it).
     pub peak_memory_bytes: u64,
     /// Bytes of values that it sent to other ranks.
     pub sent_bytes: u64,
 }
 
-/// What was found for one right-hand side, and one shift.
+/// Result for one right-hand side and one shift.
 #[derive(Debug)]
 pub struct Solved {
-    /// The right-hand side, counted from 1.
+    /// Number of the right-hand side, counted from 1.
     pub rhs: usize,
-    /// The multiple of the identity that was added to the matrix.
+    /// Multiple of the identity that was added to the matrix.
     pub shift: Option<f64>,
-    /// What the solver says.
+    /// Answer of the solver.
     pub answer: Answer,
-    /// The residuals on its way.
+    /// Residual history.
     pub history: History,
 }
 
 impl Solved {
-    /// What it is the answer to, in words, unless there is but one.
+    /// Returns the name of the system, if there are several.
     pub fn name(&self, several: bool) -> Option<String> {
         let rhs = || format!("right-hand side {}", self.rhs);
         several.then(|| self.shift.map_or_else(rhs, |shift| format!("{}, shift {shift:?}", rhs())))
@@ -45,60 +45,61 @@ impl Solved {
 pub struct SolveResult {
     /// Whether the residual is within the requested tolerance.
     pub converged: bool,
-    /// Why the solver stopped.
+    /// Stopping reason of the solver.
     pub reason: &'static str,
-    /// The multiple of the identity that was added to the matrix.
+    /// Multiple of the identity that was added to the matrix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shift: Option<f64>,
-    /// What methods multiplied with; `--operator` has the same again.
+    /// Operator of the inner iteration, in the syntax of `--operator`.
     pub operator: String,
-    /// The method of the last attempt.
+    /// Method of the last attempt.
     pub method: String,
-    /// Its preconditioner.
+    /// Preconditioner of the last attempt.
     pub preconditioner: String,
-    /// Steps of all attempts.
+    /// Number of steps of all attempts.
     pub iterations: usize,
-    /// How often the method was started from a true residual.
+    /// Number of runs of the method, each from a recomputed residual.
     pub runs: usize,
-    /// Whether the matrix or a vector is complex; the system is solved as the real one of twice the
-    /// size.
+    /// Whether the matrix or a vector is complex. The system is then solved as the real one of
+    /// twice the size.
     pub complex: bool,
-    /// Rows of the (real) matrix.
+    /// Number of rows of the (real) matrix.
     pub rows: usize,
-    /// Nonzeros of the (real) matrix.
+    /// Number of nonzeros of the (real) matrix.
     pub nonzeros: usize,
-    /// The residual that the method itself kept (2-norm).
+    /// Residual of the method's recurrence (2-norm).
     pub iterated_residual: f64,
-    /// `b - A x` (2-norm).
+    /// Recomputed residual `b - A x` (2-norm).
     pub true_residual: f64,
-    /// The right-hand side (2-norm).
+    /// Norm of the right-hand side (2-norm).
     pub rhs: f64,
-    /// Norm of what `--nullspace` took out of the right-hand side; `rhs` is that of the rest.
+    /// Norm of the part that `--nullspace` removed from the right-hand side; `rhs` is that of the
+    /// rest.
     pub removed: f64,
-    /// `|b - A x| / (|A| |x| + |b|)` in infinity norms (Rigal and Gaches 1967).
+    /// Backward error `|b - A x| / (|A| |x| + |b|)` in infinity norms (Rigal and Gaches 1967).
     pub backward_error: f64,
-    /// The residual that answers in f64 can have.
+    /// Smallest residual that is attainable in f64.
     pub attainable_residual: f64,
     /// Times (s).
     pub seconds: Seconds,
-    /// Every stored copy.
+    /// Bytes of every stored copy.
     pub bytes: Bytes,
-    /// Methods and preconditioners in the order in which they were tried.
+    /// Methods and preconditioners in the order of the attempts.
     pub attempts: Vec<Attempt>,
     /// Residuals by step.
     pub history: Residuals,
-    /// What each rank took, where there are several.
+    /// Resource use of each rank, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankUse>,
 }
 
-/// What `zellige solve` writes for a right-hand side.
+/// Result of `zellige solve` for a right-hand side.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SolveOutput {
-    /// Of a system.
+    /// Result of a linear system.
     System(Box<SolveResult>),
-    /// Of a least-squares problem: a matrix that is not square, or `--damping`.
+    /// Result of a least-squares problem: a matrix that is not square, or `--damping`.
     LeastSquares(Box<LeastSquaresResult>),
 }
 
@@ -107,49 +108,49 @@ pub enum SolveOutput {
 pub struct LeastSquaresResult {
     /// Whether one of the measures is within the requested tolerance.
     pub converged: bool,
-    /// Why the solver stopped.
+    /// Stopping reason of the solver.
     pub reason: &'static str,
-    /// `lsmr`.
+    /// Method: `lsmr`.
     pub method: &'static str,
-    /// Whether the matrix or a vector is complex; the system is solved as the real one of twice the
-    /// size.
+    /// Whether the matrix or a vector is complex. The system is then solved as the real one of
+    /// twice the size.
     pub complex: bool,
-    /// Rows of the (real) matrix.
+    /// Number of rows of the (real) matrix.
     pub rows: usize,
-    /// Columns of the (real) matrix.
+    /// Number of columns of the (real) matrix.
     pub columns: usize,
-    /// Nonzeros of the (real) matrix.
+    /// Number of nonzeros of the (real) matrix.
     pub nonzeros: usize,
-    /// What `x` costs beside the residual.
+    /// Damping of the solution.
     pub damping: f64,
-    /// Steps.
+    /// Number of steps.
     pub iterations: usize,
-    /// `|b - A x|` (2-norm).
+    /// Residual `|b - A x|` (2-norm).
     pub residual: f64,
-    /// `|A^T (b - A x) - damping^2 x|` (2-norm): 0 at the minimum.
+    /// Gradient `|A^T (b - A x) - damping^2 x|` (2-norm): 0 at the minimum.
     pub gradient: f64,
-    /// The right-hand side (2-norm).
+    /// Norm of the right-hand side (2-norm).
     pub rhs: f64,
-    /// The answer (2-norm).
+    /// Norm of the solution (2-norm).
     pub answer: f64,
     /// Frobenius norm of the part of the matrix that the method has seen.
     pub norm: f64,
-    /// Storing the matrix and its transpose (s).
+    /// Time for storing the matrix and its transpose (s).
     pub seconds_setup: f64,
-    /// Steps (s), of all right-hand sides together.
+    /// Time of the steps (s), for all right-hand sides.
     pub seconds_solve: f64,
-    /// Bytes of the matrix and its transpose, as they are multiplied with.
+    /// Bytes of the matrix and its transpose, in the storage for products.
     pub bytes: u64,
-    /// By step, the measure that the tolerance is compared with: the smaller of `|r| /
+    /// History by step of the measure that is compared with the tolerance: the smaller of `|r| /
     /// (|b| + |A| |x|)` and `|A^T r - damping^2 x| / (|A| |r|)`.
     pub history: Vec<f64>,
-    /// What each rank took, where there are several.
+    /// Resource use of each rank, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankUse>,
 }
 
 impl LeastSquaresResult {
-    /// Of a matrix and what was found.
+    /// Returns the result for a matrix and a solution.
     pub fn new(a: &Csr, complex: bool, damping: f64, fitted: &Fitted) -> Self {
         let solution = &fitted.solution;
         LeastSquaresResult {
@@ -179,63 +180,63 @@ impl LeastSquaresResult {
 /// Times of an answer (s).
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Seconds {
-    /// Storing the matrix, preconditioners.
+    /// Time for storing the matrix, and for preconditioners.
     pub setup: f64,
-    /// Steps.
+    /// Time of the steps.
     pub solve: f64,
-    /// Products with the matrix, of these.
+    /// Part of the steps in products with the matrix.
     pub spmv: f64,
 }
 
-/// Every stored copy.
+/// Bytes of every stored copy.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Bytes {
-    /// By rows, as it was read.
+    /// The matrix in CSR, as read.
     pub given: u64,
-    /// In another order, and with scaled rows and columns.
+    /// The matrix in another order, and with scaled rows and columns.
     pub rearranged: u64,
-    /// For products.
+    /// Copy for products.
     pub matrix: u64,
-    /// For products in lower precision.
+    /// Copy for products in lower precision.
     pub operator: u64,
-    /// The preconditioner that served.
+    /// Preconditioner of the successful attempt.
     pub preconditioner: u64,
-    /// Those that did not.
+    /// Preconditioners of failed attempts.
     pub failed_preconditioners: u64,
     /// Krylov vectors.
     pub basis: u64,
     /// Other vectors.
     pub vectors: u64,
-    /// All together.
+    /// Total of all copies.
     pub total: u64,
 }
 
-/// A method that was tried.
+/// An attempt with one method.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Attempt {
-    /// Its name.
+    /// Name of the method.
     pub method: String,
-    /// What it was preconditioned with.
+    /// Name of the preconditioner.
     pub preconditioner: String,
-    /// Why it stopped.
+    /// Stopping reason.
     pub reason: String,
-    /// Steps.
+    /// Number of steps.
     pub iterations: usize,
-    /// `b - A x` at its end (2-norm).
+    /// Recomputed residual `b - A x` at its end (2-norm).
     pub true_residual: Option<f64>,
 }
 
 /// Residuals by step (2-norms).
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Residuals {
-    /// The method's own, after each step.
+    /// Residual of the method's recurrence, after each step.
     pub iterated: Vec<f64>,
-    /// `[steps, residual]`: of `b - A x`.
+    /// Recomputed residuals of `b - A x`: `[steps, residual]`.
     pub r#true: Vec<(usize, f64)>,
 }
 
 impl SolveResult {
-    /// Of a matrix and what was found.
+    /// Returns the result for a matrix and a solution.
     pub fn new(a: &Csr, complex: bool, Solved { rhs: _, shift, answer, history }: &Solved) -> SolveResult {
         let solution = &answer.solution;
         let attempts: Vec<Attempt> = answer.attempts.iter().map(Attempt::new).collect();
@@ -299,7 +300,7 @@ impl Bytes {
 }
 
 impl Attempt {
-    /// Of what the solver says.
+    /// Returns the attempt from the solver's record.
     pub fn new(attempt: &system::Attempt) -> Attempt {
         let solution = attempt.result.as_ref().ok();
         Attempt {
@@ -318,38 +319,38 @@ impl Attempt {
 /// The result of `zellige matrix info`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MatrixResult {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Columns.
+    /// Number of columns.
     pub columns: usize,
-    /// Stored nonzeros.
+    /// Number of stored nonzeros.
     pub nonzeros: usize,
-    /// Those that are zero.
+    /// Number of stored entries that are zero.
     pub zeros: usize,
-    /// Fewest and most nonzeros of a row.
+    /// Smallest and largest number of nonzeros in a row.
     pub row_nonzeros: [usize; 2],
-    /// Largest distance of an element from the diagonal.
+    /// Largest distance of an entry from the diagonal.
     pub bandwidth: usize,
-    /// Whether elements are complex.
+    /// Whether entries are complex.
     pub complex: bool,
     /// Whether the pattern is symmetric.
     pub symmetric_pattern: bool,
-    /// Whether the values are, too.
+    /// Whether the values are symmetric, too.
     pub symmetric: bool,
-    /// Whether elements are the complex conjugates of those across the diagonal; of a real matrix
+    /// Whether entries are the complex conjugates of those across the diagonal; for a real matrix
     /// the same as symmetric.
     pub hermitian: bool,
-    /// Zeros on the diagonal.
+    /// Number of zeros on the diagonal.
     pub zero_diagonals: usize,
-    /// Least and largest magnitude.
+    /// Smallest and largest magnitude.
     pub magnitudes: [f64; 2],
-    /// `[k, count]`: nonzeros from 10^k to 10^(k+1).
+    /// Histogram of magnitudes: `[k, count]` for nonzeros from 10^k to 10^(k+1).
     pub decades: Vec<(i32, u64)>,
     /// Largest sum of magnitudes of a row.
     pub norm_inf: f64,
-    /// Least sum of magnitudes of a row.
+    /// Smallest sum of magnitudes of a row.
     pub least_row_sum: f64,
-    /// By rows in fp64; of a complex matrix, as the real one of twice the size.
+    /// Bytes in CSR in fp64; for a complex matrix, as the real one of twice the size.
     pub bytes: u64,
 }
 

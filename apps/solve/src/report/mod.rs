@@ -1,4 +1,4 @@
-//! What a solver did, as a page.
+//! Report of a solve, as a page.
 
 use zellige_app::page::{Page, figure};
 use zellige_app::residuals::{Run, residuals};
@@ -10,7 +10,7 @@ use zellige_sparse::system::Answer;
 use crate::pipeline::least_squares::Fitted;
 use crate::pipeline::results::Solved;
 
-/// The page of answers to the systems of a matrix of this name.
+/// Returns the page of solutions with a matrix of this name.
 pub fn of_solved(matrix: &str, solved: &[Solved]) -> Page {
     let all = match &solved {
         [one] => one.answer.solution.reason.name().to_owned(),
@@ -31,7 +31,7 @@ pub fn of_solved(matrix: &str, solved: &[Solved]) -> Page {
     page
 }
 
-/// The page of answers to least-squares problems of a matrix of this name.
+/// Returns the page of least-squares solutions with a matrix of this name.
 pub fn of_fitted(name: &str, a: &Csr, damping: f64, fitted: &[Fitted]) -> Page {
     let mut page = Page::new(&format!("{name}: least squares"));
     page.section(name, "A least-squares problem, and how it was solved.", "");

@@ -1,8 +1,8 @@
 //! Covariances on a GPU: the generator as one array, and the launches that fill parts of a matrix
 //! from it.
 //!
-//! The kernel (`apps/tor/cuda/covariance.cu`) does what `fill` does, entry by entry and with the
-//! same bits but for what its source says.
+//! The kernel (`apps/tor/cuda/covariance.cu`) computes the same entries as `fill`, with the same
+//! bits except for the differences that its source describes.
 
 use super::{Covariance, Diagonal, Part, direct, half_k};
 use crate::Error;
@@ -21,12 +21,12 @@ pub const SOURCE: Source = Source {
 /// Rows of a block, and columns of one thread: `ROWS` and `COLUMNS` of the source.
 const ROWS: u32 = 64;
 const COLUMNS: u32 = 8;
-/// Most blocks along the second axis of a grid.
+/// Maximum number of blocks along the second axis of a grid.
 const GRID_LIMIT: usize = 65_535;
-/// Words that say what is where: `Model` of the source.
+/// Length of the header, which holds the offsets of the parts: `Model` of the source.
 const HEADER: usize = 16;
 
-/// A [`Covariance`] as a GPU reads it.
+/// A [`Covariance`] in the layout that a GPU reads.
 ///
 /// Slopes have one numbering: the `n` measurements, then the `m` slopes of the truth sensor on the
 /// first target, on the second, and so on. Rows and columns `0..n` are `Cmm`; rows `n + t m..n +
@@ -71,13 +71,13 @@ impl DeviceModel {
         DeviceModel { words: words.0, slopes: slopes.len() }
     }
 
-    /// What is to be copied to the device, in this machine's order of bytes.
+    /// Returns the words to copy to the device, in this machine's byte order.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
     /// Fills `rows x cols` of the matrix of all slopes, times the power of two `scale`, in `f32` or
-    /// `f64`. `model`: where the words lie.
+    /// `f64`. `model` is the device address of the words.
     ///
     /// # Errors
     /// [`Error`] for rows or columns that do not exist, too many of them, overlapping columns of
@@ -126,11 +126,11 @@ impl DeviceModel {
 struct SlopeEntry {
     view: usize,
     axis: Axis,
-    /// Index of its sub-aperture in the view.
+    /// Index of the sub-aperture in the view.
     index: usize,
-    /// Its cell `ix + iy (2 nssp - 1)`.
+    /// Cell `ix + iy (2 nssp - 1)` of the sub-aperture.
     linear: u64,
-    /// The edge point before it, in its lattice.
+    /// Index of the preceding edge point in its lattice.
     point: u64,
 }
 
@@ -156,13 +156,14 @@ fn slopes_of(covariance: &Covariance, block: &Block, view: usize) -> Vec<SlopeEn
     grid.cells.iter().zip(points).enumerate().map(entry).collect()
 }
 
-/// The edge points of all sub-apertures of a view along one axis.
+/// Returns the edge points of all sub-apertures of a view along one axis.
 fn lattice(covariance: &Covariance, view: usize, axis: Axis) -> direct::Lattice {
     let view_of = &covariance.views[view];
     direct::Lattice::new(view_of, &Part { view, axis, cells: 0..view_of.grid.len(), at: 0 })
 }
 
-/// Noise of a slope with itself, and with the slope of the other axis of its sub-aperture.
+/// Returns the noise variance of a slope, and its noise covariance with the other slope of the same
+/// sub-aperture.
 fn noise(covariance: &Covariance, slope: &SlopeEntry) -> [f64; 2] {
     let Some(list) = covariance.noise.get(slope.view) else { return [0.0; 2] };
     let other = if slope.axis == Axis::X { Axis::Y } else { Axis::X };
@@ -174,7 +175,7 @@ fn noise(covariance: &Covariance, slope: &SlopeEntry) -> [f64; 2] {
 struct Words(Vec<u64>);
 
 impl Words {
-    /// What follows is part `place` of the header.
+    /// Records in the header that part `place` begins here.
     fn begin(&mut self, place: usize) {
         self.0[place] = self.0.len() as u64;
     }
@@ -183,7 +184,7 @@ impl Words {
         self.0.extend(values.into_iter().map(f64::to_bits));
     }
 
-    /// The tables by offset, then the pairs of views that say which is theirs.
+    /// Appends the tables by offset, then an index that assigns them to pairs of views.
     fn pairs(&mut self, covariance: &Covariance) {
         let mut places = Vec::with_capacity(covariance.tables.len());
         for table in &covariance.tables {
@@ -204,7 +205,7 @@ impl Words {
         }
     }
 
-    /// Every edge point on every layer, then the lattices that say which are theirs.
+    /// Appends the edge points on every layer, then an index of the lattices that they belong to.
     fn lattices(&mut self, covariance: &Covariance) {
         self.begin(6);
         let mut places = Vec::new();

@@ -1,5 +1,5 @@
-//! Blocks without structure (sensors of different altitude or grid, rotated sensors), evaluated
-//! point pair by point pair.
+//! Blocks without offset structure (sensors of different altitude or grid, rotated sensors),
+//! evaluated for each pair of points.
 
 use super::{Diagonal, LayerTerm, Part, Scalar, View};
 use crate::geometry::Axis;
@@ -9,9 +9,9 @@ use crate::turbulence::Table;
 /// `cells.len() + 1` points.
 #[derive(Debug)]
 struct Run {
-    /// First of its points in [`Lattice::u`] and [`Lattice::v`].
+    /// Index of its first point in [`Lattice::u`] and [`Lattice::v`].
     point: usize,
-    /// Sub-apertures.
+    /// Indices of the sub-apertures.
     cells: Vec<usize>,
 }
 
@@ -61,8 +61,8 @@ impl Lattice {
             for run in &runs {
                 for k in 0..=run.cells.len() {
                     let point = if view.lattice {
-                        // A function of the grid position alone: the same bits for both neighbours,
-                        // whatever the part.
+                        // The position depends on the grid position alone, so that both neighbours
+                        // get the same bits in any part.
                         let first = grid.cells[run.cells[0]].map(f64::from);
                         let mut position = [first[0] + 0.5, first[1] + 0.5];
                         position[along] = first[along] + k as f64;
@@ -81,17 +81,18 @@ impl Lattice {
         Lattice { runs, points, first_cell: part.cells.start, u, v, visible }
     }
 
-    /// Number of edge points on a layer.
+    /// Returns the number of edge points on a layer.
     pub(super) fn points(&self) -> usize {
         self.points
     }
 
-    /// `u, v` of every edge point, layer by layer.
+    /// Returns `u, v` of every edge point, layer by layer.
     pub(super) fn coordinates(&self) -> impl Iterator<Item = f64> {
         self.u.iter().zip(&self.v).flat_map(|(&u, &v)| [u, v])
     }
 
-    /// For each sub-aperture, in measurement order, the point before it; the next one is behind it.
+    /// Returns for each sub-aperture, in measurement order, the index of the point before it. The
+    /// next point is the one after it.
     pub(super) fn first_points(&self) -> Vec<usize> {
         let mut out = vec![0; self.runs.iter().map(|run| run.cells.len()).sum()];
         for run in &self.runs {
@@ -149,7 +150,7 @@ pub(super) fn fill<T: Scalar>(
     }
 }
 
-/// Adds one layer's structure function between all points of two runs; column by column.
+/// Adds the structure function of one layer between all points of two runs, column by column.
 fn add_layer(
     sums: &mut [f64],
     rows: (&[f64], &[f64]),

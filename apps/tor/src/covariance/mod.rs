@@ -1,4 +1,4 @@
-//! Slope covariances, generated where and when they are needed.
+//! Slope covariances, generated on demand.
 //!
 //! A slope is the difference of the phase at the middles of two opposite edges of a sub-aperture,
 //! divided by its side (the slope model of Vidal, Gendron & Rousset, JOSA A 27, 2010, A253, and of
@@ -18,8 +18,8 @@
 //!   depend only on the offset between the two sub-apertures, `(2 nssp - 1)^2` values for a whole
 //!   block (`offsets`).
 //!
-//! Every entry is a function of its two indices alone (the same bits whatever part of the matrix is
-//! asked for), and `cov(i, j) == cov(j, i)` exactly.
+//! Every entry is a function of its two indices alone, with the same bits in any requested part of
+//! the matrix, and `cov(i, j) == cov(j, i)` exactly.
 
 pub mod device;
 mod direct;
@@ -34,19 +34,19 @@ use offsets::OffsetTable;
 use std::f64::consts::PI;
 use std::ops::Range;
 
-/// Which matrix.
+/// Covariance matrix to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Measurements with measurements, `n x n`, noise and the laser stars' tip-tilt constant
-    /// included.
+    /// Measurements with measurements, `n x n`, with noise and the tip-tilt constant of laser
+    /// stars.
     Cmm,
-    /// Truth sensor on the given target with measurements, `m x n`, no noise.
+    /// Truth sensor on the given target with measurements, `m x n`, without noise.
     Ctm(usize),
-    /// Truth sensor with itself, `m x m`, no noise; the same for every target.
+    /// Truth sensor with itself, `m x m`, without noise; the same for every target.
     Ctt,
 }
 
-/// A number that covariances can be written as.
+/// Number type of generated covariances.
 pub trait Scalar: Copy + Send + Sync + 'static {
     /// Rounds to nearest.
     fn from_f64(value: f64) -> Self;
@@ -64,27 +64,27 @@ impl Scalar for f32 {
     }
 }
 
-/// What is needed of one layer: `weight * g(sqrt(stretch * r^2))` is its structure function.
+/// Parameters of one layer: `weight * g(sqrt(stretch * r^2))` is its structure function.
 #[derive(Debug, Clone, Copy)]
 struct LayerTerm {
     weight: f64,
     stretch: f64,
 }
 
-/// A sensor as the covariance sees it.
+/// Sensor data that the covariance needs.
 #[derive(Debug)]
 struct View {
     grid: SubApertures,
     inverse_altitude: f64,
     projections: Vec<Projection>,
-    /// Projected sub-apertures share their edges: no rotation, no magnification, or that of whole
-    /// sub-apertures.
+    /// Whether projected sub-apertures share their edges: there is no rotation or magnification, or
+    /// they apply to whole sub-apertures.
     lattice: bool,
-    /// Edges are parallel to the axes, and as long as those in the pupil.
+    /// Whether edges are parallel to the axes, and as long as those in the pupil.
     upright: bool,
 }
 
-/// Most memory for offset tables; sensor pairs beyond it are evaluated entry by entry.
+/// Maximum memory of offset tables in bytes; further sensor pairs are evaluated entry by entry.
 const TABLE_BUDGET: usize = 1 << 30;
 
 /// Generator of the covariance matrices of one system under one atmosphere. It is immutable: any
@@ -125,7 +125,7 @@ impl Covariance {
         system.check()?;
         atmosphere.check()?;
         let geometry = Geometry::new(&system)?;
-        // An empty layer changes nothing and costs as much as a full one.
+        // An empty layer contributes nothing and costs as much as any other.
         let layers: Vec<_> = atmosphere.layers.iter().filter(|l| l.cn2 > 0.0).collect();
         let view = |star: &GuideStar, grid: &SubApertures| {
             let upright = star.rotation == 0.0 && star.magnification == 1.0;
@@ -167,7 +167,8 @@ impl Covariance {
         Ok(out)
     }
 
-    /// Tables for every pair of views that has the offset structure and is ever asked for.
+    /// Builds the tables of all pairs of views that have the offset structure and occur in a
+    /// matrix.
     fn build_tables(&mut self) {
         let sensors = self.geometry.sensors().len();
         let mut bytes = 0;
@@ -197,32 +198,33 @@ impl Covariance {
         }
     }
 
-    /// Sub-apertures and order of the measurements.
+    /// Returns the sub-apertures and the order of the measurements.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Number of measurements `n`.
+    /// Returns the number of measurements `n`.
     pub fn measurements(&self) -> usize {
         self.geometry.measurements()
     }
 
-    /// Number of truth-sensor slopes `m`.
+    /// Returns the number of truth-sensor slopes `m`.
     pub fn truth_slopes(&self) -> usize {
         self.geometry.truth_slopes()
     }
 
-    /// Number of targets.
+    /// Returns the number of targets.
     pub fn targets(&self) -> usize {
         self.targets
     }
 
-    /// Noise of every sub-aperture of a measuring sensor, or `None` if there is no such sensor.
+    /// Returns the noise of every sub-aperture of a measuring sensor, or `None` if there is no such
+    /// sensor.
     pub fn noise(&self, sensor: usize) -> Option<&[SlopeNoise]> {
         self.noise.get(sensor).map(Vec::as_slice)
     }
 
-    /// Rows and columns of a matrix.
+    /// Returns the number of rows and columns of a matrix.
     pub fn shape(&self, kind: Kind) -> (usize, usize) {
         let (n, m) = (self.measurements(), self.truth_slopes());
         match kind {
@@ -278,7 +280,7 @@ impl Covariance {
         Ok(())
     }
 
-    /// A whole matrix in float64: for small systems and tests.
+    /// Returns a whole matrix in float64, for small systems and tests.
     ///
     /// # Errors
     /// The target does not exist.
@@ -289,7 +291,7 @@ impl Covariance {
         Ok(out)
     }
 
-    /// The stretches of `range` that lie in one block each.
+    /// Splits `range` into parts that lie in one block each.
     fn parts(&self, kind: Kind, rows: bool, range: &Range<usize>) -> Vec<Part> {
         let sensors = self.geometry.sensors().len();
         let part = |b: &Block, view: usize| {
@@ -334,13 +336,13 @@ impl Covariance {
     }
 }
 
-/// `K / 2` times the product of the two pitches: arcsec^2 m^2 per rad^2 of phase at 500 nm.
+/// Returns `K / 2` times the product of the two pitches: arcsec^2 m^2 per rad^2 of phase at 500 nm.
 fn half_k() -> f64 {
     0.5 * (500e-9 / (2.0 * PI) * ARCSEC_PER_RADIAN).powi(2)
 }
 
-/// Part of one block: sub-apertures `cells` of a view along `axis`, to be written from row or
-/// column `at` on.
+/// Part of one block: sub-apertures `cells` of a view along `axis`, written from row or column `at`
+/// on.
 #[derive(Debug)]
 struct Part {
     view: usize,
@@ -349,8 +351,8 @@ struct Part {
     at: usize,
 }
 
-/// What is added to the turbulence: a constant to the whole block, noise where a sub-aperture meets
-/// itself.
+/// Terms added to the turbulence: a constant for the whole block, and noise on the diagonal of a
+/// sub-aperture with itself.
 struct Diagonal<'a> {
     constant: f64,
     noise: Option<(&'a [SlopeNoise], Axis, Axis)>,

@@ -11,7 +11,7 @@ pub(super) struct OffsetTable {
     nssp: usize,
     inverse_altitude: f64,
     pitch: f64,
-    /// Per layer, how far the two views are apart in m.
+    /// Distance of the two views on each layer in m.
     shift: Vec<[f64; 2]>,
     xx: Vec<f64>,
     yy: Vec<f64>,
@@ -24,7 +24,7 @@ impl OffsetTable {
         a.upright && b.upright && a.grid.nssp == b.grid.nssp && a.inverse_altitude == b.inverse_altitude
     }
 
-    /// Offset of view `a` against view `b` on every layer.
+    /// Returns the offset of view `a` from view `b` on every layer.
     pub(super) fn shift(a: &View, b: &View) -> Vec<[f64; 2]> {
         a.projections
             .iter()
@@ -38,17 +38,17 @@ impl OffsetTable {
         3 * side * side * size_of::<f64>()
     }
 
-    /// Offsets along an axis.
+    /// Returns the number of offsets along an axis.
     pub(super) fn side(&self) -> usize {
         2 * self.nssp - 1
     }
 
-    /// The values xx, yy, xy by offset, x fastest; [`side`](Self::side) along each axis.
+    /// Returns the values xx, yy, xy by offset, x fastest; [`side`](Self::side) along each axis.
     pub(super) fn values(&self) -> [&[f64]; 3] {
         [&self.xx, &self.yy, &self.xy]
     }
 
-    /// Whether this is the table of a view like `a` with that shift.
+    /// Returns whether this is the table of a view like `a` with that shift.
     pub(super) fn same(&self, a: &View, shift: &[[f64; 2]]) -> bool {
         self.nssp == a.grid.nssp
             && self.inverse_altitude == a.inverse_altitude
@@ -59,8 +59,8 @@ impl OffsetTable {
     pub(super) fn new(a: &View, shift: Vec<[f64; 2]>, layers: &[LayerTerm], table: &Table) -> Self {
         let nssp = a.grid.nssp;
         let pitch = a.grid.pitch;
-        // Structure function summed over the layers on whole (and on half) offsets, one more than
-        // needed on each side.
+        // The structure function is summed over the layers at whole (and at half) offsets, one more
+        // than needed on each side.
         let reach = nssp as f64;
         let wide = 2 * nssp + 1;
         let sum = |count: usize, first: f64| {
@@ -109,7 +109,7 @@ impl OffsetTable {
         out
     }
 
-    /// Writes one block; `swapped` when the rows belong to the table's second view.
+    /// Writes one block; `swapped` if the rows belong to the table's second view.
     pub(super) fn fill<T: Scalar>(
         &self,
         grid: &SubApertures,

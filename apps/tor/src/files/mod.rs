@@ -1,8 +1,8 @@
 //! Files: FITS and npy, and the order of the slopes in them.
 //!
-//! Matrices appear in files as Python sees them: `array[i, j]` is entry `(i, j)`, row after row.
-//! Every file is written under a temporary name in its own folder and renamed when complete: a
-//! reader sees the old file or the new one, never half of one.
+//! Matrices in files have NumPy's layout: `array[i, j]` is entry `(i, j)`, in row-major order.
+//! Every file is written under a temporary name in its own folder and renamed when complete. A
+//! reader sees the old file or the new one, but no partial file.
 
 pub mod fits;
 pub mod npy;
@@ -44,7 +44,7 @@ fn rows_of(matrix: &crate::Matrix) -> Result<CellMap, String> {
     CellMap::from_numbers(&(0..matrix.rows()).map(row).collect::<Vec<Vec<f64>>>())
 }
 
-/// A map of lines of 0 and 1, with blanks or commas between them or nothing.
+/// Parses a map with lines of 0 and 1, separated by blanks, by commas or not at all.
 pub(crate) fn map_of_text(text: &str) -> Result<CellMap, String> {
     let mut rows = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -67,10 +67,10 @@ pub(crate) fn map_of_text(text: &str) -> Result<CellMap, String> {
     CellMap::from_numbers(&rows)
 }
 
-/// Writes a file through `body` and puts it in place only if everything worked.
+/// Writes a file through `body`, and puts it in place only after success.
 ///
 /// # Errors
-/// The folder does not exist or is not writable, or the disk is full; nothing is left behind.
+/// The folder does not exist or is not writable, or the disk is full. No partial file remains.
 pub fn write_whole(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&File>) -> std::io::Result<()>,

@@ -1,4 +1,4 @@
-//! Matrices in array files: `float32` or `float64`, whatever their order.
+//! Matrices in array files: `float32` or `float64`, in C or Fortran order.
 
 use crate::{Error, Matrix};
 use std::path::Path;
@@ -7,7 +7,7 @@ use zellige_files::array::{self, Array, Number};
 /// Writes a matrix as a C-ordered `float64` array of shape `(rows, cols)`.
 ///
 /// # Errors
-/// The file cannot be written; nothing is left behind.
+/// The file cannot be written. No partial file remains.
 pub fn write_f64(path: &Path, matrix: &Matrix) -> Result<(), Error> {
     write(path, matrix, |x| x)
 }
@@ -15,12 +15,12 @@ pub fn write_f64(path: &Path, matrix: &Matrix) -> Result<(), Error> {
 /// Writes a matrix as a C-ordered `float32` array of shape `(rows, cols)`.
 ///
 /// # Errors
-/// The file cannot be written; nothing is left behind.
+/// The file cannot be written. No partial file remains.
 pub fn write_f32(path: &Path, matrix: &Matrix) -> Result<(), Error> {
     write(path, matrix, |x| x as f32)
 }
 
-/// Rows turned at a time: a cache line or two of every column.
+/// Number of rows transposed at a time: one or two cache lines of every column.
 const TURN: usize = 16;
 
 fn write<T: Number>(path: &Path, matrix: &Matrix, convert: impl Fn(f64) -> T) -> Result<(), Error> {
@@ -39,15 +39,15 @@ fn write<T: Number>(path: &Path, matrix: &Matrix, convert: impl Fn(f64) -> T) ->
     written.map_err(|error| Error::io(path, error.problem, error.source))
 }
 
-/// Reads a two-dimensional array of `float32` or `float64` (or one of AOT's, (rows, 2, half the
-/// columns)): npy, `FILE.npz/NAME` or `FILE.h5/NAME`.
+/// Reads a two-dimensional array of `float32` or `float64`, or one of AOT's, (rows, 2, half the
+/// columns): npy, `FILE.npz/NAME` or `FILE.h5/NAME`.
 ///
 /// # Errors
 /// The file cannot be read, is no array, is shorter or longer than its header says, or holds
-/// something else.
+/// another type.
 pub fn read(path: &Path) -> Result<Matrix, Error> {
     let array = Array::open(path)?;
-    // Control matrices of AOT: commands, x and y, sub-apertures.
+    // Control matrices of AOT have the axes commands, x and y, sub-apertures.
     if let [rows, 2, cells] = *array.sides() {
         let array = array.of(&["f4", "f8"], 3)?;
         return Ok(Matrix::from_vec(2 * cells, rows, array.reals()?)?.transposed());
@@ -55,7 +55,7 @@ pub fn read(path: &Path) -> Result<Matrix, Error> {
     of(array, &["f4", "f8"])
 }
 
-/// As [`read`], of flags and integers too: masks.
+/// Reads a mask like [`read`], also of flags and integers.
 ///
 /// # Errors
 /// See [`read`].

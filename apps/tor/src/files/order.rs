@@ -1,9 +1,9 @@
-//! The two orders of slopes in use.
+//! The two common orders of slopes.
 
 use crate::geometry::Block;
 use crate::{Error, Matrix};
 
-/// How the slopes of one sensor follow each other.
+/// Order of the slopes of one sensor.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -12,12 +12,12 @@ pub enum SlopeOrder {
     /// All x slopes, then all y slopes (this crate, MOAO, COMPASS).
     #[default]
     Xxyy,
-    /// x and y of each sub-aperture together (some real-time computers).
+    /// The x and y slope of each sub-aperture in turn (some real-time computers).
     Xyxy,
 }
 
 impl SlopeOrder {
-    /// Value of the FITS keyword `SLOPEORD`.
+    /// Returns the value of the FITS keyword `SLOPEORD`.
     pub fn name(self) -> &'static str {
         match self {
             SlopeOrder::Xxyy => "xxyy",
@@ -25,13 +25,13 @@ impl SlopeOrder {
         }
     }
 
-    /// The order of that name.
+    /// Returns the order with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [SlopeOrder::Xxyy, SlopeOrder::Xyxy].into_iter().find(|o| o.name() == name)
     }
 }
 
-/// `place[k]` is where slope `k` of order xxyy stands in order xyxy.
+/// Returns the permutation from order xxyy to xyxy: slope `k` moves to `places[k]`.
 fn places(blocks: &[Block]) -> Vec<usize> {
     let mut out = Vec::new();
     for pair in blocks.chunks(2) {
@@ -43,10 +43,11 @@ fn places(blocks: &[Block]) -> Vec<usize> {
     out
 }
 
-/// Matrix with its columns (one per slope of `blocks`) brought from one order to another.
+/// Returns the matrix with its columns (one per slope of `blocks`) converted from one order to
+/// another.
 ///
 /// # Errors
-/// The number of columns is not that of the blocks.
+/// The number of columns differs from that of the blocks.
 pub fn reorder_columns(
     matrix: &Matrix,
     blocks: &[Block],
@@ -72,10 +73,11 @@ pub fn reorder_columns(
     Ok(out)
 }
 
-/// Matrix with its rows (one per slope of `blocks`) brought from one order to another.
+/// Returns the matrix with its rows (one per slope of `blocks`) converted from one order to
+/// another.
 ///
 /// # Errors
-/// The number of rows is not that of the blocks.
+/// The number of rows differs from that of the blocks.
 pub fn reorder_rows(
     matrix: &Matrix,
     blocks: &[Block],

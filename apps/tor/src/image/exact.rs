@@ -2,12 +2,13 @@
 //!
 //! `SR = mean over all pairs of pupil points of exp(-k^2/2 (P_ii + P_jj - 2 P_ij))`, `P = F Cvv
 //! F^T`, `k = 2 pi / lambda`, with `F` the influence functions at the points (conventions of
-//! [`Pupil`]). `P` is never stored: for 86 sub-apertures across it would have 8e9 entries. Because
-//! influence functions are Gaussian, `F` is the product of a factor in x and one in y: with `M_i`
-//! row `i` of `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`, about
-//! `1 / nssp` of the work of the dense product, which a mirror with influence functions of its own
-//! needs. A block is one line of pupil points against this line and all later ones; the blocks are
-//! independent.
+//! [`Pupil`]). `P` is never stored: for 86 sub-apertures across it would have 8e9 entries.
+//!
+//! Because influence functions are Gaussian, `F` is the product of a factor in x and one in y. With
+//! `M_i` row `i` of `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`.
+//! This takes about `1 / nssp` of the work of the dense product, which a mirror with sampled
+//! influence functions needs. A block is one line of pupil points against this line and all later
+//! ones; the blocks are independent.
 
 use super::pupil::Pupil;
 use super::{check_cvv, sampled};
@@ -18,11 +19,11 @@ use crate::{Error, Matrix};
 use faer::{MatMut, MatRef};
 use std::f64::consts::PI;
 
-/// Points of a line that share one matrix product: bounds the scratch memory.
+/// Number of points of a line that share one matrix product, which bounds the scratch memory.
 const BATCH: usize = 16;
 
-/// The exact Strehl ratio of one `Cvv`, as independent blocks. It owns what it needs, so that tasks
-/// can share it.
+/// Computation of the exact Strehl ratio of one `Cvv`, as independent blocks. It owns its data, so
+/// that tasks can share it.
 ///
 /// ```text
 /// let exact = ExactStrehl::new(&system, &mirror, &cvv)?;
@@ -60,12 +61,12 @@ impl ExactStrehl {
         Ok(ExactStrehl { pupil, mirror: mirror.clone(), cvv: cvv.clone(), half_variance, scale })
     }
 
-    /// Number of blocks: lines of the sampled pupil. Early ones cost most.
+    /// Returns the number of blocks: lines of the sampled pupil. Early ones cost most.
     pub fn blocks(&self) -> usize {
         self.pupil.across
     }
 
-    /// Sum over the pairs of block `i`; 0 for a block that does not exist.
+    /// Returns the sum over the pairs of block `i`; 0 for a block that does not exist.
     pub fn block(&self, i: usize) -> f64 {
         let Some(points) = self.pupil.lines.get(i).filter(|line| !line.is_empty()) else {
             return 0.0;
@@ -92,8 +93,8 @@ impl ExactStrehl {
         let (across, side, actuators) = (self.pupil.across, self.mirror.across, self.mirror.len());
         let factor = &self.pupil.factor;
 
-        // Contract the actuator rows with this line's factor in y, then the actuator columns with
-        // the factor in x.
+        // The actuator rows are contracted with this line's factor in y, then the actuator columns
+        // with the factor in x.
         let mut rows = Matrix::zeros(side, actuators);
         for b in 0..actuators {
             let (source, target) = (self.cvv.col(b), rows.col_mut(b));
@@ -145,25 +146,26 @@ impl ExactStrehl {
         sum
     }
 
-    /// Sum of one point's exponentials; later lines count twice, for the pair taken the other way
-    /// round.
+    /// Returns the sum of one point's exponentials. Later lines count twice, for the pairs in both
+    /// orders.
     fn pairs(&self, i: usize, own: f64, p: &[f64]) -> f64 {
         let across = self.pupil.across;
         let mut sum = 0.0;
         for (y, line) in self.pupil.lines.iter().enumerate().skip(i) {
             let values = &p[(y - i) * across..(y - i + 1) * across];
             let variances = &self.half_variance[y * across..(y + 1) * across];
-            // Half the variance of a difference, with the sign turned: above 0 it is rounding.
+            // This is minus half the variance of a difference, so that a positive value is a
+            // rounding error.
             let part: f64 = line.iter().map(|&x| (values[x] - (own + variances[x])).min(0.0).exp()).sum();
             sum += if y == i { part } else { 2.0 * part };
         }
         sum
     }
 
-    /// The Strehl ratio from the sums of all blocks, in order.
+    /// Returns the Strehl ratio from the sums of all blocks, in order.
     ///
     /// # Errors
-    /// Not as many sums as blocks.
+    /// The number of sums differs from the number of blocks.
     pub fn finish(&self, partials: &[f64]) -> Result<f64, Error> {
         if partials.len() != self.blocks() {
             return Err(Error::shape(
@@ -174,7 +176,7 @@ impl ExactStrehl {
         Ok(partials.iter().sum::<f64>() / (self.pupil.points() as f64).powi(2))
     }
 
-    /// All blocks one after the other on this thread.
+    /// Computes all blocks one after the other on this thread.
     ///
     /// # Errors
     /// None in practice: the signature is that of [`ExactStrehl::finish`].

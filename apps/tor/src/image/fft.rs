@@ -1,4 +1,4 @@
-//! Square two-dimensional transforms on one thread.
+//! Two-dimensional FFTs of square images on one thread.
 
 use rustfft::num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
@@ -16,15 +16,16 @@ impl Fft2 {
         Fft2 { size, forward: planner.plan_fft_forward(size), inverse: planner.plan_fft_inverse(size) }
     }
 
-    /// Transform of a real image; the result is transposed, which no caller minds because all its
-    /// images are treated alike.
+    /// Transforms a real image. The result is transposed, which does not matter because callers
+    /// treat all images alike.
     pub(super) fn forward(&self, image: &[f64]) -> Vec<Complex64> {
         let mut data: Vec<Complex64> = image.iter().map(|&x| Complex64::new(x, 0.0)).collect();
         self.both(&self.forward, &mut data);
         data
     }
 
-    /// Inverse of [`Fft2::forward`], normalised by `1 / size^2`; the real part.
+    /// Computes the inverse of [`Fft2::forward`], normalised by `1 / size^2`; returns the real
+    /// part.
     pub(super) fn inverse(&self, mut data: Vec<Complex64>) -> Vec<f64> {
         self.both(&self.inverse, &mut data);
         let scale = 1.0 / (self.size * self.size) as f64;

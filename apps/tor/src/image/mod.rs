@@ -1,16 +1,16 @@
-//! From the covariance of the residual on the actuators to the image.
+//! The image, from the covariance of the residual on the actuators.
 //!
-//! Three judgements of the same `Cvv`, from the quickest to the most faithful:
+//! There are three measures of the same `Cvv`, from the fastest to the most accurate:
 //!
 //! * [`residual`]: rms wavefront error over the pupil and the Marechal approximation of the Strehl
 //!   ratio;
-//! * [`psf`]: the stationary image that MOAO computes, comparable with published values; it
+//! * [`psf`]: the stationary image that MOAO computes, comparable with published values. It
 //!   averages `Cvv` over equal actuator offsets and so counts noisy edge actuators fully, which
 //!   makes it pessimistic for small systems;
 //! * [`ExactStrehl`]: the long-exposure Strehl ratio of the non-stationary residual, over all pairs
 //!   of pupil points.
 //!
-//! All of them hold the tomographic error only: no fitting, aliasing or bandwidth error.
+//! All of them include the tomographic error only: no fitting, aliasing or bandwidth error.
 
 mod exact;
 mod fft;
@@ -33,7 +33,7 @@ fn check_cvv(cvv: &Matrix, mirror: &Mirror) -> Result<(), Error> {
             format!("{} x {}, the mirror has {n} actuators", cvv.rows(), cvv.cols()),
         ));
     }
-    // Squares and sums of what is larger would overflow, and no mirror has such strokes.
+    // Squares and sums of larger values would overflow, and no mirror has such strokes.
     if !cvv.data().iter().all(|x| x.abs() < 1e120) {
         return Err(Error::numeric(
             "Cvv",

@@ -11,20 +11,20 @@ use std::f64::consts::PI;
 /// `obstruction < r <= 1` (pupil radii).
 #[derive(Debug, Clone)]
 pub struct Pupil {
-    /// Points across the square.
+    /// Number of points across the square.
     pub across: usize,
     /// Valid columns of each row of the grid.
     pub lines: Vec<Vec<usize>>,
     /// Influence of actuator column (or row) `k` at grid column (or row) `p`, `across x
     /// mirror.across`: the influence function is the product of one factor in x and one in y.
     pub(super) factor: Matrix,
-    /// Of a mirror with functions of its own: points x actuators, in units of `STROKE`, line by
-    /// line.
+    /// Influence functions of a mirror with sampled functions: points x actuators, in units of
+    /// `STROKE`, line by line.
     pub(super) dense: Option<Matrix>,
 }
 
 impl Pupil {
-    /// The pupil of a system under its mirror.
+    /// Samples the pupil of a system with this mirror.
     pub fn new(system: &System, mirror: &Mirror) -> Self {
         let across = 4 * system.nssp;
         let at = |k: usize| (2.0 * k as f64 + 1.0) / across as f64 - 1.0;
@@ -47,24 +47,24 @@ impl Pupil {
         Pupil { across, lines, factor, dense }
     }
 
-    /// Number of points.
+    /// Returns the number of points.
     pub fn points(&self) -> usize {
         self.lines.iter().map(Vec::len).sum()
     }
 
-    /// Coordinate of grid column (or row) `k` in pupil radii.
+    /// Returns the coordinate of grid column (or row) `k` in pupil radii.
     fn coordinate(&self, k: usize) -> f64 {
         (2.0 * k as f64 + 1.0) / self.across as f64 - 1.0
     }
 
-    /// `diag(F Cvv F^T)` in units of `STROKE^2`, on the whole `across x across` grid (0 outside the
-    /// pupil; x inner).
+    /// Returns `diag(F Cvv F^T)` in units of `STROKE^2`, on the whole `across x across` grid (0
+    /// outside the pupil; x inner).
     pub(super) fn variance(&self, mirror: &Mirror, cvv: &Matrix) -> Vec<f64> {
         if let Some(dense) = &self.dense {
             return self.on_grid(&sampled::variance(dense, cvv));
         }
-        // Beyond 5 pitches an influence function is below 0.2^25: less than rounding, so each point
-        // has few actuators.
+        // Beyond 5 pitches an influence function is below 0.2^25, less than rounding, so that each
+        // point has few actuators.
         let negligible = 1e-18;
         let near: Vec<Vec<usize>> = (0..self.across)
             .map(|p| (0..mirror.across).filter(|&k| self.factor[(p, k)] > negligible).collect())
@@ -102,7 +102,7 @@ impl Pupil {
         out
     }
 
-    /// Values of the points on the whole grid, 0 outside the pupil.
+    /// Returns the values of the points on the whole grid, 0 outside the pupil.
     fn on_grid(&self, values: &[f64]) -> Vec<f64> {
         let mut out = vec![0.0; self.across * self.across];
         let places = self
@@ -114,8 +114,8 @@ impl Pupil {
         out
     }
 
-    /// `F^T u` (per actuator, in units of `STROKE`) of a function `u` on the grid that vanishes
-    /// outside the pupil.
+    /// Computes `F^T u` (per actuator, in units of `STROKE`) of a function `u` on the grid that
+    /// vanishes outside the pupil.
     fn project(&self, mirror: &Mirror, u: &Matrix) -> Matrix {
         if let Some(dense) = &self.dense {
             let places =
@@ -139,20 +139,20 @@ impl Pupil {
 /// Wavefront error over the pupil.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Residual {
-    /// rms in nm, piston included.
+    /// Wavefront error, rms in nm, including piston.
     pub wfe_nm: f64,
-    /// rms in nm without piston.
+    /// Wavefront error, rms in nm, without piston.
     pub wfe_nm_piston_removed: f64,
-    /// rms in nm without piston, tip and tilt.
+    /// Wavefront error, rms in nm, without piston, tip and tilt.
     pub wfe_nm_ptt_removed: f64,
     /// Marechal approximation `exp(-(2 pi sigma / lambda)^2)` without piston.
     pub marechal_piston_removed: f64,
-    /// The same without piston, tip and tilt.
+    /// Marechal approximation without piston, tip and tilt.
     pub marechal_ptt_removed: f64,
 }
 
-/// Wavefront error of a residual `cvv` \[volts^2\] averaged over the pupil, and Marechal's Strehl
-/// ratio at the imaging wavelength.
+/// Computes the wavefront error of a residual `cvv` \[volts^2\] averaged over the pupil, and
+/// Marechal's Strehl ratio at the imaging wavelength.
 ///
 /// # Errors
 /// `cvv` does not fit the mirror or is not finite.
@@ -162,8 +162,8 @@ pub fn residual(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Residu
     let count = pupil.points() as f64;
     let total = pupil.variance(mirror, cvv).iter().sum::<f64>() / count;
 
-    // Orthonormal piston, tip and tilt on the sampled pupil (Gram-Schmidt), each taking its share
-    // of the variance.
+    // The modes are orthonormal piston, tip and tilt on the sampled pupil (Gram-Schmidt). Each
+    // takes its part of the variance.
     let mut modes: Vec<Matrix> = Vec::new();
     let mut shares = Vec::new();
     for power in 0..3 {

@@ -1,22 +1,23 @@
-//! Images of a mirror with influence functions of its own, which nothing makes products of factors
-//! in x and y.
+//! Images of a mirror with sampled influence functions, which are not separable in x and y.
 //!
 //! The structure function of the residual, averaged over the pupil, is `sum_k lambda_k V_kk` with
-//! the eigenvalues of `Cvv` and, of each eigenmode `M_k`, `V_kk(r)` the mean of `(M_k(x) - M_k(x +
-//! r))^2` over all `x` with both points in the pupil (Gendron et al., A&A 457, 2006, 359, after
-//! Véran et al., JOSA A 14, 1997, 3057). It is at least 0 everywhere.
+//! the eigenvalues `lambda_k` of `Cvv`. For the eigenmode `M_k`, `V_kk(r)` is the mean of
+//! `(M_k(x) - M_k(x + r))^2` over all `x` with both points in the pupil (Gendron et al., A&A 457,
+//! 2006, 359, after Véran et al., JOSA A 14, 1997, 3057). The structure function is at least 0
+//! everywhere.
 
 use super::fft::Fft2;
 use crate::dm::{InfluenceFunctions, STROKE};
 use crate::matrix::gemm;
 use crate::{Error, Matrix};
 
-/// Influence functions at points in pupil radii, in units of `STROKE`: points x actuators.
+/// Returns the influence functions at points in pupil radii, in units of `STROKE`: points x
+/// actuators.
 pub(super) fn at_points(functions: &InfluenceFunctions, points: &[[f64; 2]]) -> Matrix {
     Matrix::from_fn(points.len(), functions.actuators(), |p, a| functions.at(a, points[p]) / STROKE)
 }
 
-/// `diag(F Cvv F^T)` in units of `STROKE^2`.
+/// Returns `diag(F Cvv F^T)` in units of `STROKE^2`.
 pub(super) fn variance(dense: &Matrix, cvv: &Matrix) -> Vec<f64> {
     let mut spread = Matrix::zeros(dense.rows(), cvv.cols());
     gemm(spread.view_mut(), false, dense.view(), cvv.view(), 1.0);
@@ -28,9 +29,9 @@ pub(super) fn variance(dense: &Matrix, cvv: &Matrix) -> Vec<f64> {
     out
 }
 
-/// Sum of `exp(k^2 P_ij - (k^2 P_ii + k^2 P_jj) / 2)`, `P` in `scale / k^2`, over the pairs of the
-/// points `first..first + count` with those and all later ones; later ones count twice. `halves`
-/// are half the scaled variances from point `first` on.
+/// Returns the sum of `exp(k^2 P_ij - (k^2 P_ii + k^2 P_jj) / 2)`, `P` in `scale / k^2`, over the
+/// pairs of the points `first..first + count` with those and all later ones. Later ones count
+/// twice. `halves` are half the scaled variances from point `first` on.
 pub(super) fn pairs(
     dense: &Matrix,
     cvv: &Matrix,
@@ -47,7 +48,8 @@ pub(super) fn pairs(
     gemm(p.view_mut(), false, line.view(), dense.view().subrows(first, later).transpose(), 1.0);
     let mut sum = 0.0;
     for (j, b) in halves.iter().enumerate() {
-        // Half the variance of a difference, with the sign turned: above 0 it is rounding.
+        // This is minus half the variance of a difference, so that a positive value is a rounding
+        // error.
         let part: f64 = p.col(j).iter().zip(halves).map(|(p, a)| (p - (a + b)).min(0.0).exp()).sum();
         sum += if j < count { part } else { 2.0 * part };
     }
@@ -56,13 +58,14 @@ pub(super) fn pairs(
 
 /// The structure function of a residual in m^2, averaged over the pupil.
 pub(super) struct Structure {
-    /// On the grid of the image, origin at index 0.
+    /// Values on the grid of the image, origin at index 0.
     pub(super) values: Vec<f64>,
     /// Mean variance over the pupil in m^2.
     pub(super) variance: f64,
 }
 
-/// See the module; `pupil` are the pixels of the pupil on a grid of `size`.
+/// Computes the structure function as described for the module. `pupil` are the pixels of the pupil
+/// on a grid of `size`.
 pub(super) fn structure_function(
     functions: &InfluenceFunctions,
     pupil: &[(usize, [f64; 2])],
@@ -76,7 +79,7 @@ pub(super) fn structure_function(
     let eigen = zellige_faer::eigen(cvv.view()).map_err(failed)?;
     let actuators = cvv.cols();
     let largest = (0..actuators).map(|k| eigen.S()[k]).fold(0.0, f64::max);
-    // Below this, eigenvalues are rounding of either sign.
+    // Smaller eigenvalues are rounding errors of either sign.
     let used: Vec<usize> = (0..actuators).filter(|&k| eigen.S()[k] > 1e-14 * largest).collect();
     let basis = Matrix::from_fn(actuators, used.len(), |a, k| {
         eigen.U()[(a, used[k])] * eigen.S()[used[k]].sqrt() * STROKE
@@ -106,7 +109,7 @@ pub(super) fn structure_function(
         .map(|((p, v), c)| (2.0 * ((p.conj() * v).re - c)).into())
         .collect();
     let sums = fft.inverse(spectrum);
-    // Rounding of the transforms may leave a mean of squares below 0.
+    // Rounding errors of the FFTs may leave a mean of squares below 0.
     let mean = |(sum, count): (&f64, &f64)| if *count > 0.0 { (sum / count).max(0.0) } else { 0.0 };
     let variance = squares.iter().sum::<f64>() / points.len().max(1) as f64;
     Ok(Structure { values: sums.iter().zip(&pairs).map(mean).collect(), variance })

@@ -1,16 +1,16 @@
 //! The stationary long-exposure image.
 //!
-//! `Cvv` is averaged over equal actuator offsets; convolved with the autocorrelation of the
-//! influence function it gives the covariance `C(r)` of the residual phase, from it the structure
-//! function `2 (2 pi / lambda)^2 (C(0) - C(r))` and the optical transfer function `OTF_telescope
-//! exp(-D/2)`. With `OTF_telescope` (autocorrelation of the pupil) normalised to the sum 1, the sum
-//! of the product is the Strehl ratio.
+//! `Cvv` is averaged over equal actuator offsets. Convolved with the autocorrelation of the
+//! influence function it gives the covariance `C(r)` of the residual phase. From `C` follow the
+//! structure function `2 (2 pi / lambda)^2 (C(0) - C(r))` and the optical transfer function
+//! `OTF_telescope exp(-D/2)`. With `OTF_telescope` (autocorrelation of the pupil) normalised to the
+//! sum 1, the sum of the product is the Strehl ratio.
 //!
-//! The average is one over few pairs at large offsets, and nothing makes it a covariance function:
-//! where the error sits in one place, `C(r) > C(0)`, a structure function below 0, whose
-//! exponential grows without bound. `exp(-D/2)` is the modulus of a mean of phasors, at most 1, so
-//! that `D` counts as 0 there, and [`Psf::contradiction`] says on how much of the transfer function
-//! that was so.
+//! At large offsets the average is over few pairs, and it is not necessarily a covariance function.
+//! If the error is concentrated in one place, `C(r) > C(0)`. The structure function is then below
+//! 0, and its exponential grows without bound. But `exp(-D/2)` is the modulus of a mean of phasors,
+//! at most 1. `D` is therefore taken as 0 there, and [`Psf::contradiction`] is the fraction of the
+//! transfer function for which this happened.
 
 use super::fft::Fft2;
 use super::{check_cvv, sampled};
@@ -23,7 +23,7 @@ use std::f64::consts::PI;
 /// A long-exposure image.
 #[derive(Debug, Clone)]
 pub struct Psf {
-    /// Pixels across.
+    /// Number of pixels across.
     pub size: usize,
     /// Size of one pixel on the sky in arcsec.
     pub pixel: f64,
@@ -34,9 +34,9 @@ pub struct Psf {
     pub strehl: f64,
     /// rms wavefront error in nm of the stationary residual, `sqrt(C(0))`.
     pub wfe_nm: f64,
-    /// Share of the telescope's transfer function, 0 to 1, on which the averaged residual has a
-    /// structure function below 0. Above 0 the residual is far from stationary, and `strehl` and
-    /// `image` mean little.
+    /// Fraction of the telescope's transfer function, 0 to 1, on which the averaged residual has a
+    /// structure function below 0. If it is above 0 the residual is far from stationary, and
+    /// `strehl` and `image` are not meaningful.
     pub contradiction: f64,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Sampling {
     pixel: f64,
 }
 
-/// Pixels across the image of a system.
+/// Returns the number of pixels across the image of a system.
 pub fn size(system: &System) -> usize {
     Sampling::new(system).size
 }
@@ -61,8 +61,8 @@ impl Sampling {
         Sampling { size, step, pixel: pitch / step as f64 }
     }
 
-    /// Distance of index `k` from the origin in pixels, the origin being index 0 and the image
-    /// periodic.
+    /// Returns the distance of index `k` from the origin in pixels. The origin is index 0 and the
+    /// image is periodic.
     fn distance(&self, k: usize) -> f64 {
         if k <= self.size / 2 { k as f64 } else { k as f64 - self.size as f64 }
     }
@@ -71,7 +71,7 @@ impl Sampling {
         k.rem_euclid(self.size as isize) as usize
     }
 
-    /// Pixels of the pupil, and where each is in pupil radii.
+    /// Returns the pixels of the pupil with their positions in pupil radii.
     pub(super) fn pupil(&self, system: &System) -> Vec<(usize, [f64; 2])> {
         let radius = system.diameter / 2.0;
         let at = |k: usize| self.distance(k) * self.pixel / radius;
@@ -83,7 +83,7 @@ impl Sampling {
         (0..self.size * self.size).map(place).filter(inside).collect()
     }
 
-    /// Transfer function of the telescope, origin at index 0, sum 1.
+    /// Computes the transfer function of the telescope, origin at index 0, sum 1.
     fn telescope(&self, system: &System, fft: &Fft2) -> Vec<f64> {
         let mut pupil = vec![0.0; self.size * self.size];
         self.pupil(system).iter().for_each(|(k, _)| pupil[*k] = 1.0);
@@ -92,8 +92,8 @@ impl Sampling {
             *z = (z.norm_sqr()).into();
         }
         let mut otf = fft.inverse(spectrum);
-        // Numbers of pairs of pupil pixels: without the transform's rounding it is 0 where no two
-        // are so far apart.
+        // The values are numbers of pairs of pupil pixels. Rounding removes the FFT's errors, so
+        // that the function is 0 beyond the largest distance.
         otf.iter_mut().for_each(|v| *v = v.round());
         let sum: f64 = otf.iter().sum();
         for v in &mut otf {
@@ -104,15 +104,15 @@ impl Sampling {
 }
 
 impl Sampling {
-    /// The image of a transfer function, of a residual of `variance` m^2.
+    /// Computes the image of a transfer function, for a residual of `variance` m^2.
     fn image(&self, system: &System, fft: &Fft2, otf: &[f64], variance: f64, contradiction: f64) -> Psf {
         let n = self.size;
-        // The transform of an even function is real; fold the origin to the centre.
+        // The transform of an even function is real; the origin is moved to the centre.
         let spectrum = fft.forward(otf);
         let mut image = vec![0.0; n * n];
         for y in 0..n {
             for x in 0..n {
-                // `forward` leaves the transform transposed.
+                // `forward` returns the transform transposed.
                 image[(x + n / 2) % n + n * ((y + n / 2) % n)] = spectrum[y + n * x].re;
             }
         }
@@ -127,8 +127,8 @@ impl Sampling {
     }
 }
 
-/// The stationary image of a residual `cvv` \[volts^2\] on the given mirror, at the system's
-/// imaging wavelength.
+/// Computes the stationary image of a residual `cvv` \[volts^2\] on the given mirror, at the
+/// system's imaging wavelength.
 ///
 /// # Errors
 /// `cvv` does not fit the mirror or is not finite.
@@ -177,7 +177,7 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
 
     let k2 = (2.0 * PI / system.wavelength).powi(2);
     let mut otf = s.telescope(system, &fft);
-    // What the transforms' rounding makes of a structure function of 0.
+    // Rounding error of the FFTs in a structure function of 0.
     let rounding = 1e-12 * k2 * covariance.iter().fold(0.0, |most: f64, c| most.max(c.abs()));
     let mut contradiction = 0.0;
     for (v, c) in otf.iter_mut().zip(&covariance) {
@@ -190,8 +190,8 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
     Ok(s.image(system, &fft, &otf, covariance[0], contradiction))
 }
 
-/// Strehl ratio at the system's imaging wavelength without any correction: what the reconstructor
-/// is up against.
+/// Returns the Strehl ratio at the system's imaging wavelength without any correction, as a
+/// baseline for the reconstructor.
 pub fn uncorrected(system: &System, atmosphere: &Atmosphere) -> f64 {
     let s = Sampling::new(system);
     let fft = Fft2::new(s.size);

@@ -1,4 +1,4 @@
-//! What a system and an atmosphere must satisfy, whatever file they came from.
+//! Checks of systems and atmospheres, for every file format.
 
 use super::{
     Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, NoiseModel, StarKind,
@@ -8,11 +8,11 @@ use crate::Error;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Where a parameter stands, so that a message can say it.
+/// Positions of parameters in a file, for messages.
 pub(super) struct Place {
     file: PathBuf,
     lines: HashMap<String, usize>,
-    /// How the file calls a parameter, when not by our name.
+    /// Names of parameters in the file, if they differ from those of this crate.
     names: HashMap<String, String>,
 }
 
@@ -38,18 +38,18 @@ impl Place {
         Place { file: file.to_owned(), lines, names: HashMap::new() }
     }
 
-    /// Records that our `key` is called `name` in this file, on `line`.
+    /// Records that the file calls `key` by the name `name`, on `line`.
     pub(super) fn set(&mut self, key: &str, name: &str, line: usize) {
         self.lines.insert(key.to_owned(), line);
         self.names.insert(key.to_owned(), name.to_owned());
     }
 
-    /// Records the line of a `key` that the file calls as we do.
+    /// Records the line of a `key` that has the same name in the file.
     pub(super) fn line(&mut self, key: &str, line: usize) {
         self.lines.insert(key.to_owned(), line);
     }
 
-    /// Lets `key`, which has no place of its own in this file, point where `other` points.
+    /// Gives `key`, which has no position in this file, the position of `other`.
     pub(super) fn alias(&mut self, key: &str, other: &str) {
         if let (Some(line), Some(name)) = (self.lines.get(other).copied(), self.names.get(other).cloned()) {
             self.set(key, &name, line);
@@ -57,13 +57,12 @@ impl Place {
     }
 
     fn find(&self, key: &str) -> (Option<usize>, String) {
-        // Text files hold one vector for all stars: guide_star[3].x stands on the line of
-        // guide_star.x.
+        // Text files have one vector for all stars: guide_star[3].x is on the line of guide_star.x.
         let general = match (key.find('['), key.find(']')) {
             (Some(a), Some(b)) if a < b => format!("{}{}", &key[..a], &key[b + 1..]),
             _ => key.to_owned(),
         };
-        // A missing key is looked for at the head of its table.
+        // The line of a missing key is that of its table.
         let table = key.rsplit_once('.').map_or("", |(table, _)| table);
         let line = [key, &general, table].iter().find_map(|k| self.lines.get(*k)).copied();
         let name = self.names.get(key).or_else(|| self.names.get(&general));
@@ -100,12 +99,12 @@ impl Place {
     }
 }
 
-/// A larger Fried parameter (m, 500 nm) is a mistake rather than a site.
+/// Maximum Fried parameter of a real site (m, 500 nm); larger values are mistakes.
 const BEST_R0: f64 = 0.8;
-/// A profile whose highest layer is lower (m) is in kilometres.
+/// Minimum altitude of the highest layer (m); a lower profile is probably in kilometres.
 const LOWEST_PROFILE: f64 = 50.0;
 
-/// Checks everything that concerns the system alone.
+/// Checks all parameters of the system alone.
 pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     let mut warnings = Vec::new();
     place.range("telescope.diameter", s.diameter, 0.01, 1000.0, "m")?;
@@ -194,7 +193,7 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     Ok(warnings)
 }
 
-/// The model's own limits: what is sampled was checked where it was read.
+/// Checks the limits of the Gaussian model. Sampled functions are checked when they are read.
 fn mirror(s: &System, place: &Place) -> Result<(), Error> {
     let MirrorModel::Gaussian { coupling, actuators } = &s.mirror else {
         return Ok(());
@@ -278,7 +277,7 @@ fn star_alone(i: usize, star: &GuideStar, s: &System, place: &Place) -> Result<(
     Ok(())
 }
 
-/// Refuses a map of another size than the sensor's.
+/// Refuses a map with a size other than the sensor's.
 pub(super) fn fits_map(key: &str, nssp: usize, across: usize, place: &Place) -> Result<(), Error> {
     if nssp == 1 || nssp == across {
         return Ok(());
@@ -302,7 +301,7 @@ pub(super) fn strengths(cn2: &[f64], place: &Place) -> Result<(), Error> {
     }
 }
 
-/// Checks everything that concerns the profile alone.
+/// Checks all parameters of the profile alone.
 pub(super) fn atmosphere(a: &Atmosphere, place: &Place) -> Result<(), Error> {
     if a.layers.is_empty() || a.layers.len() > MAX_LAYERS {
         return Err(place.error(
@@ -329,8 +328,8 @@ pub(super) fn atmosphere(a: &Atmosphere, place: &Place) -> Result<(), Error> {
     Ok(())
 }
 
-/// Values that are allowed and look like those of another unit; and layers at or above a laser
-/// star.
+/// Returns warnings about permitted values that may be in a wrong unit, and about layers at or
+/// above a laser star.
 pub(super) fn together(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if a.r0() > BEST_R0 {

@@ -1,18 +1,18 @@
 //! Files of alternating comment and value lines, cut into entries.
 //!
-//! The order is the format; the comments are free text. They are used all the same: a comment that
-//! names another entry than the one expected betrays a shifted or mixed-up file.
+//! The format is defined by the order; the comments are free text. They are still useful: a comment
+//! that names another entry than the expected one indicates a shifted or mixed-up file.
 
 use super::check::Place;
 use super::{MAX_STARS, Mode, Warning};
 use crate::Error;
 use std::path::Path;
 
-/// One entry of a layout: its name in messages, our parameter, and words of which one opens its
-/// usual comment.
+/// One entry of a layout: its name in messages, the parameter of this crate, and words, one of
+/// which begins its usual comment.
 pub(super) type Entry = (&'static str, &'static str, &'static [&'static str]);
 
-/// A file cut into entries, read one after the other.
+/// A file cut into entries, which are read in order.
 pub(super) struct Cursor<'t> {
     pub(super) place: Place,
     entries: Vec<(usize, &'t str)>,
@@ -63,8 +63,8 @@ impl<'t> Cursor<'t> {
         Ok(Cursor { place, entries, layout, next: 0 })
     }
 
-    /// The values of the next entry, which must be `entry`: all finite, not more than `most` of
-    /// them.
+    /// Returns the values of the next entry, which must be `entry`. They must be finite, and `most`
+    /// at most.
     pub(super) fn vector(&mut self, entry: Entry, most: usize) -> Result<Vec<f64>, Error> {
         debug_assert_eq!(self.layout[self.next], entry);
         let (line, text) = self.entries[self.next];
@@ -125,9 +125,9 @@ impl<'t> Cursor<'t> {
         self.vector(entry, 4096).map(|_| ())
     }
 
-    /// A vector with one value per sensor, truth sensor last. The truth sensor's own value is never
-    /// used (it is a natural star on the target), so a vector that lacks only that one is completed
-    /// with `fill`.
+    /// Returns a vector with one value per sensor, truth sensor last. The truth sensor's own value
+    /// is never used (it is a natural star on the target). A vector that lacks only that one is
+    /// completed with `fill`.
     pub(super) fn per_sensor(
         &mut self,
         entry: Entry,

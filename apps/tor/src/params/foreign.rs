@@ -1,10 +1,11 @@
-//! Systems of programs whose files are not read: named as what they are, with where their values
-//! go.
+//! Systems of programs with unsupported file formats. The error names the program and explains how
+//! to transfer the values.
 
 use crate::Error;
 use std::path::Path;
 
-/// A program, words of which a file of its has at least `least`, and where its values stand.
+/// A program: at least `least` of these words occur in its files. `values` explains how to transfer
+/// its values.
 struct Kind {
     what: &'static str,
     words: &'static [&'static str],
@@ -75,7 +76,7 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// What the file is, where it is one of those: the error that says so.
+/// Returns an error that names the program, if the file is from one of these.
 pub(super) fn named(file: &Path, text: &str) -> Option<Error> {
     let plain = text.replace('"', "'");
     let holds = |kind: &&Kind| kind.words.iter().filter(|word| plain.contains(**word)).count() >= kind.least;
@@ -89,7 +90,7 @@ pub(super) fn named(file: &Path, text: &str) -> Option<Error> {
     })
 }
 
-/// The same of bytes that are no text.
+/// Returns an error that names the format, for known binary files.
 pub(super) fn named_bytes(file: &Path, bytes: &[u8]) -> Option<Error> {
     if !bytes.starts_with(b"SIMPLE  =") {
         return None;

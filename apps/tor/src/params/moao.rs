@@ -48,7 +48,7 @@ const LGS_DEPTH: Entry = ("lgs_depth", "photometry.sodium_depth", &["lgs_depth"]
 const TARGET_X: Entry = ("targetX", "imaging.targets", &["targetx"]);
 const TARGET_Y: Entry = ("targetY", "imaging.targets", &["targety"]);
 
-/// The current layout.
+/// Current layout.
 const CURRENT: [Entry; 36] = [
     DIAMETER,
     OBSTRUCTION,
@@ -88,7 +88,7 @@ const CURRENT: [Entry; 36] = [
     TARGET_Y,
 ];
 
-/// The older layout of MOAO's benchmark systems.
+/// Older layout, of MOAO's benchmark systems.
 const OLD: [Entry; 22] = [
     DIAMETER,
     OBSTRUCTION,
@@ -122,10 +122,9 @@ const PROFILE: [Entry; 5] = [
     ("L0", "atmosphere.outer_scale", &["l0"]),
 ];
 
-/// Reads `sys-params.txt`, current or older layout.
+/// Reads `sys-params.txt` in the current or the older layout.
 ///
-/// # Errors
-/// Wrong number or order of entries, a value that is no number, out of range, or of the wrong
+/// A wrong number or order of entries; a value that is no number, out of range, or of the wrong
 /// count; in strict mode also a missing truth-sensor value.
 pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<Warning>), Error> {
     let layouts: [(&str, &'static [Entry]); 2] =
@@ -271,9 +270,8 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
 
 /// Reads `atm-params.txt`.
 ///
-/// # Errors
-/// Wrong number or order of entries, a value that is no number, out of range (negative strengths
-/// above all), or of the wrong count.
+/// A wrong number or order of entries; a value that is no number, out of range (in particular a
+/// negative strength), or of the wrong count.
 pub fn parse_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warning>), Error> {
     let mut c = Cursor::new(file, text, &[("atm-params", &PROFILE as &'static [Entry])])?;
     let count = c.count(PROFILE[0], MAX_LAYERS)?;
@@ -282,11 +280,11 @@ pub fn parse_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warn
     for entry in &PROFILE[2..] {
         let mut values = c.vector(*entry, MAX_LAYERS)?;
         if values.len() == 1 && *entry == PROFILE[4] {
-            // One outer scale for all layers.
+            // A single outer scale applies to all layers.
             values.resize(count, values[0]);
         }
         if columns.is_empty() {
-            // Said before anything else that may be wrong: a fit gone astray shows here first.
+            // This check comes first, because a failed fit shows in the strengths first.
             check::strengths(&values, &c.place)?;
         }
         c.exactly(*entry, &values, count, "Nlayer")?;

@@ -1,10 +1,10 @@
-//! Systems and atmospheres: what they are made of, and reading them from files.
+//! Systems and atmospheres, and their readers.
 //!
-//! Five kinds of file are understood: MOAO's `sys-params.txt` in its current layout (36 entries)
-//! and its older one (22 entries, one noise variance instead of photometry), MOAO's
-//! `atm-params.txt`, COMPASS's parameter files in Python (nothing of them is executed), the YAML
-//! files of pyTomoAO, and a file of our own that holds everything, in TOML or YAML. [`read`]
-//! recognises them. Nothing is guessed silently: what is repaired or assumed is a [`Warning`].
+//! Five kinds of file are supported: MOAO's `sys-params.txt` in its current layout (36 entries) and
+//! its older one (22 entries, one noise variance instead of photometry), MOAO's `atm-params.txt`,
+//! COMPASS's parameter files in Python (without executing them), the YAML files of pyTomoAO, and
+//! zellige's own format with all parameters, in TOML or YAML. [`read`] recognises them. Every
+//! repair or assumption is reported as a [`Warning`].
 
 mod check;
 mod compass;
@@ -26,25 +26,25 @@ pub use yaml::parse_yaml;
 /// The system that `zellige tor example` prints: an 8 m telescope.
 pub const EXAMPLE: &str = include_str!("../../systems/demo.toml");
 
-/// The system with which MOAO checks itself, as one of our files: 912 measurements, and precision
-/// rules near what definiteness allows.
+/// The system with which MOAO checks itself, in zellige's format: 912 measurements, and precision
+/// rules near the limit of positive definiteness.
 pub const CHECK_SYSTEM: &str = include_str!("../../systems/check.toml");
 
-/// The largest system with which MOAO is timed, as one of our files: 100 368 measurements.
+/// The largest system of MOAO's timings, in zellige's format: 100 368 measurements.
 pub const LARGE_SYSTEM: &str = include_str!("../../systems/nx50184.toml");
 
-/// A profile of 60 layers, as one of our files.
+/// A profile of 60 layers, in zellige's format.
 pub const NIGHT_PROFILE: &str = include_str!("../../systems/night60.toml");
 
-/// Most sub-apertures across the pupil.
+/// Maximum number of sub-apertures across the pupil.
 pub const MAX_NSSP: usize = 256;
-/// Most guide stars.
+/// Maximum number of guide stars.
 pub const MAX_STARS: usize = 64;
-/// Most turbulent layers.
+/// Maximum number of turbulent layers.
 pub const MAX_LAYERS: usize = 1024;
-/// Most targets.
+/// Maximum number of targets.
 pub const MAX_TARGETS: usize = 4096;
-/// Longest parameter file, in bytes.
+/// Maximum size of a parameter file, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
 /// Natural star (at infinity) or laser guide star (at the sodium layer).
@@ -64,9 +64,9 @@ pub struct GuideStar {
     pub kind: StarKind,
     /// Direction from the axis, `[x, y]` in arcsec.
     pub direction: [f64; 2],
-    /// 1 / altitude in 1/m; 0 means infinity.
+    /// Inverse altitude in 1/m; 0 means infinity.
     pub inverse_altitude: f64,
-    /// Sub-apertures across the pupil.
+    /// Number of sub-apertures across the pupil.
     pub nssp: usize,
     /// Shift of the pupil, `[x, y]` in m.
     pub pupil_shift: [f64; 2],
@@ -74,26 +74,26 @@ pub struct GuideStar {
     pub rotation: f64,
     /// Magnification of the pupil.
     pub magnification: f64,
-    /// Whether rotation and magnification are those of whole sub-apertures, whose slopes then lie
-    /// along turned axes (pyTomoAO, COMPASS's simulation), or of the positions alone (MOAO).
+    /// Whether rotation and magnification apply to whole sub-apertures, whose slopes are then along
+    /// rotated axes (pyTomoAO, COMPASS's simulation), or to the positions alone (MOAO).
     pub slopes_turn: bool,
-    /// Magnitude of a natural star (photometric noise needs it).
+    /// Magnitude of a natural star (needed for photometric noise).
     pub magnitude: Option<f64>,
-    /// Where the laser is launched, `[x, y]` in m. `None`: at the pupil edge in the direction of
+    /// Position of the laser launcher, `[x, y]` in m. `None`: at the pupil edge in the direction of
     /// the star.
     pub launcher: Option<[f64; 2]>,
 }
 
-/// Detector, light and star numbers of the photometric noise model (see [`crate::noise`]).
+/// Detector, light and star parameters of the photometric noise model (see [`crate::noise`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Photometry {
     /// Exposure of one frame in s.
     pub frame_time: f64,
     /// Photons of a laser star in 1/(m^2 s).
     pub lgs_flux: f64,
-    /// Pixel of the natural-star sensors in arcsec.
+    /// Pixel size of the natural-star sensors in arcsec.
     pub pixel_ngs: f64,
-    /// Pixel of the laser-star sensors in arcsec.
+    /// Pixel size of the laser-star sensors in arcsec.
     pub pixel_lgs: f64,
     /// Wavelength of the natural-star sensors in m.
     pub wavelength_ngs: f64,
@@ -103,7 +103,7 @@ pub struct Photometry {
     pub bandwidth: f64,
     /// Transmission to the natural-star sensors.
     pub throughput_ngs: f64,
-    /// Transmission to the laser-star sensors, atmosphere included.
+    /// Transmission to the laser-star sensors, including the atmosphere.
     pub throughput_lgs: f64,
     /// Transmission of the atmosphere.
     pub throughput_atmosphere: f64,
@@ -117,10 +117,10 @@ pub struct Photometry {
     pub sodium_depth: f64,
 }
 
-/// How noisy the slopes are.
+/// Noise model of the slopes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NoiseModel {
-    /// From photons and detector.
+    /// Noise from photons and detector.
     Photometric(Photometry),
     /// The same variance for every slope, in arcsec^2.
     Uniform {
@@ -129,8 +129,8 @@ pub enum NoiseModel {
     },
 }
 
-/// Unit of the angles in a file. Inside the crate everything is in arcsec; this is what a caller
-/// may want results in.
+/// Unit of the angles in a file, for callers that want results in it. Inside the crate all angles
+/// are in arcsec.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -146,7 +146,7 @@ pub enum AngleUnit {
 }
 
 impl AngleUnit {
-    /// Arcseconds in one unit.
+    /// Returns the number of arcseconds in one unit.
     pub fn in_arcsec(self) -> f64 {
         match self {
             AngleUnit::Arcsec => 1.0,
@@ -155,7 +155,7 @@ impl AngleUnit {
         }
     }
 
-    /// The name used in files.
+    /// Returns the name used in files.
     pub fn name(self) -> &'static str {
         match self {
             AngleUnit::Arcsec => "arcsec",
@@ -165,7 +165,7 @@ impl AngleUnit {
     }
 }
 
-/// Cells of a square grid that count: sub-apertures or actuators.
+/// Selected cells of a square grid: sub-apertures or actuators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellMap {
     across: usize,
@@ -173,11 +173,11 @@ pub struct CellMap {
 }
 
 impl CellMap {
-    /// A map of `rows`, the lowest y first, with x ascending in each.
+    /// Makes a map of `rows`, the lowest y first, with x ascending in each.
     ///
     /// # Errors
-    /// In words: no row, rows of other lengths than their number, more than [`MAX_NSSP`] + 1 of
-    /// them, no cell that counts.
+    /// A message: no row, rows of other lengths than their number, more than [`MAX_NSSP`] + 1 rows,
+    /// no selected cell.
     pub fn new(rows: &[Vec<bool>]) -> Result<Self, String> {
         let across = rows.len();
         if across == 0 || across > MAX_NSSP + 1 {
@@ -197,10 +197,10 @@ impl CellMap {
         Ok(CellMap { across, cells })
     }
 
-    /// As [`CellMap::new`], from numbers that are 0 or 1, or 0 or 255.
+    /// Makes a map as [`CellMap::new`], from numbers that are 0 or 1, or 0 or 255.
     ///
     /// # Errors
-    /// As [`CellMap::new`]; also for another number.
+    /// The errors of [`CellMap::new`]; another number.
     pub fn from_numbers(rows: &[Vec<f64>]) -> Result<Self, String> {
         let is_of_bytes = rows.iter().flatten().all(|x| [0.0, 255.0].contains(x));
         let flag = |x: &f64| match x {
@@ -214,26 +214,26 @@ impl CellMap {
         CellMap::new(&rows?)
     }
 
-    /// Cells across.
+    /// Returns the number of cells across.
     pub fn across(&self) -> usize {
         self.across
     }
 
-    /// Whether the cell of column `x` and row `y` counts; none outside does.
+    /// Returns whether the cell of column `x` and row `y` is selected; false outside the map.
     pub fn holds(&self, x: usize, y: usize) -> bool {
         x < self.across && y < self.across && self.cells[x + self.across * y]
     }
 }
 
-/// Which sub-apertures of a sensor measure. Of a sensor with one sub-aperture it always does.
+/// Rule for valid sub-apertures. A sensor's only sub-aperture is always valid.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Valid {
-    /// Those whose centre lies in the pupil.
+    /// Sub-apertures with their centre in the pupil.
     #[default]
     Centre,
-    /// Those of whose area the pupil lights at least this fraction, above 0 and at most 1.
+    /// Sub-apertures with at least this fraction of their area illuminated, above 0 and at most 1.
     Illuminated(f64),
-    /// Those of a map, which all sensors with more than one sub-aperture share.
+    /// Sub-apertures of a map, which all sensors with more than one sub-aperture share.
     Map(CellMap),
 }
 
@@ -242,9 +242,9 @@ pub enum Valid {
 pub enum MirrorModel {
     /// Gaussian influence functions on a square grid with the pitch of the sub-apertures.
     Gaussian {
-        /// Share of the peak that a neighbouring actuator sees.
+        /// Fraction of the peak at a neighbouring actuator.
         coupling: f64,
-        /// Which actuators there are; without a map, those around the pupil ([`crate::dm`]).
+        /// Map of the actuators; by default those around the pupil ([`crate::dm`]).
         actuators: Option<CellMap>,
     },
     /// Influence functions that were measured or computed elsewhere.
@@ -265,26 +265,26 @@ pub struct System {
     /// Diameter of the central obstruction as a fraction of the pupil's.
     pub obstruction: f64,
     /// Angle of the telescope from the zenith in degrees. Altitudes and strengths of a system and
-    /// its atmosphere are those along the line of sight: readers have applied the angle.
+    /// its atmosphere are along the line of sight: readers have applied the angle.
     pub zenith_angle: f64,
-    /// Which sub-apertures measure.
+    /// Rule for valid sub-apertures.
     pub valid: Valid,
     /// The deformable mirror.
     pub mirror: MirrorModel,
-    /// Sub-apertures across the pupil of the truth sensor; the mirror has `nssp + 1` actuators
-    /// across.
+    /// Number of sub-apertures across the pupil of the truth sensor; the mirror has `nssp + 1`
+    /// actuators across.
     pub nssp: usize,
     /// Measuring sensors in measurement order: laser stars first.
     pub stars: Vec<GuideStar>,
     /// Directions to reconstruct, `[x, y]` in arcsec.
     pub targets: Vec<[f64; 2]>,
-    /// Variance in arcsec^2 that stands for the unknown tip and tilt of a laser star.
+    /// Assumed variance in arcsec^2 of the unknown tip and tilt of a laser star.
     pub lgs_cst: f64,
     /// Measurement noise.
     pub noise: NoiseModel,
     /// Wavelength of the image in m.
     pub wavelength: f64,
-    /// Unit of the angles in the file it came from.
+    /// Unit of the angles in the original file.
     pub units: AngleUnit,
 }
 
@@ -302,31 +302,32 @@ pub struct Layer {
 /// The turbulence profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Atmosphere {
-    /// Layers, lowest first as files give them.
+    /// Layers, lowest first as in files.
     pub layers: Vec<Layer>,
 }
 
 impl Atmosphere {
-    /// Fried parameter in m at 500 nm of all layers together, `(sum cn2)^(-3/5)`.
+    /// Returns the Fried parameter in m at 500 nm of all layers, `(sum cn2)^(-3/5)`.
     pub fn r0(&self) -> f64 {
         self.layers.iter().map(|l| l.cn2).sum::<f64>().powf(-0.6)
     }
 
-    /// Seeing (FWHM for an infinite outer scale, `0.976 lambda / r0`) at 500 nm in arcsec.
+    /// Returns the seeing (FWHM for an infinite outer scale, `0.976 lambda / r0`) at 500 nm in
+    /// arcsec.
     pub fn seeing(&self) -> f64 {
         0.976 * 500e-9 / self.r0() * crate::ARCSEC_PER_RADIAN
     }
 }
 
-/// Airmass `1 / cos z` at an angle from the zenith in degrees.
+/// Returns the airmass `1 / cos z` at an angle from the zenith in degrees.
 fn airmass(zenith_angle: f64) -> f64 {
-    // Exactly 1 at 0: what is given for the zenith stays as it is, to the bit.
+    // It is exactly 1 at 0, so that values for the zenith keep their bits.
     if zenith_angle == 0.0 { 1.0 } else { 1.0 / zenith_angle.to_radians().cos() }
 }
 
 impl System {
-    /// Turns altitudes of laser stars and sodium layer above the telescope into distances along the
-    /// line of sight.
+    /// Converts altitudes of laser stars and sodium layer above the telescope to distances along
+    /// the line of sight.
     fn slant(&mut self) {
         let airmass = airmass(self.zenith_angle);
         self.stars.iter_mut().for_each(|star| star.inverse_altitude /= airmass);
@@ -338,8 +339,8 @@ impl System {
 }
 
 impl Atmosphere {
-    /// Turns a profile above the telescope into one along a line of sight: layers are `1 / cos z`
-    /// times as far and as strong.
+    /// Converts a profile above the telescope to one along a line of sight: distances and strengths
+    /// of layers grow by the factor `1 / cos z`.
     fn slant(&mut self, zenith_angle: f64) {
         let airmass = airmass(zenith_angle);
         for layer in &mut self.layers {
@@ -349,16 +350,16 @@ impl Atmosphere {
     }
 }
 
-/// Something a reader repaired or found odd.
+/// A repair or an anomaly that a reader reports.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Warning {
-    /// File it was found in.
+    /// File of the parameter.
     pub file: PathBuf,
-    /// Line, counted from 1, where it is known.
+    /// Line, counted from 1, if it is known.
     pub line: Option<usize>,
     /// Name of the parameter.
     pub key: String,
-    /// What was found and what was done.
+    /// Description of the problem and of the repair.
     pub message: String,
 }
 
@@ -379,23 +380,23 @@ pub struct Input {
     pub system: System,
     /// Turbulence.
     pub atmosphere: Atmosphere,
-    /// What was odd.
+    /// Warnings of the reader.
     pub warnings: Vec<Warning>,
 }
 
-/// Whether small defects are repaired with a warning or refused.
+/// Treatment of small defects in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Repair and warn.
+    /// Repairs them and warns.
     #[default]
     Lenient,
-    /// Refuse.
+    /// Refuses them.
     Strict,
 }
 
-/// Reads a system, and its atmosphere from a second file where the first does not hold it.
+/// Reads a system, and its atmosphere from a second file if the first does not contain it.
 ///
-/// A name ending in `.toml`, `.yaml`, `.yml` or `.py` is read as such (the atmosphere inside it,
+/// A name ending in `.toml`, `.yaml`, `.yml` or `.py` is read in that format (with its atmosphere,
 /// unless a second file overrides it), any other as MOAO text. A second file is a profile above the
 /// telescope; the system's zenith angle is applied to it.
 ///
@@ -408,7 +409,7 @@ pub fn read(system: &Path, atmosphere: Option<&Path>, mode: Mode) -> Result<Inpu
     parse(system, &text, profile.as_ref().map(|(p, t)| (*p, t.as_str())), mode)
 }
 
-/// As [`read`], from text at hand; the paths choose the format and name the place in messages.
+/// Parses a system as [`read`] does, from text; the paths select the format and appear in messages.
 ///
 /// # Errors
 /// See [`read`].
@@ -418,7 +419,7 @@ pub fn parse(
     profile: Option<(&Path, &str)>,
     mode: Mode,
 ) -> Result<Input, Error> {
-    // What a reader refuses may be a file of another program: then that is what is said.
+    // A refused file may be one of another program, which the error then names.
     let known = |path, text| move |error| foreign::named(path, text).unwrap_or(error);
     let read = match Format::of(system_path) {
         Format::Toml => parse_toml(system_path, system_text),
@@ -458,11 +459,11 @@ pub fn parse(
     Ok(Input { system, atmosphere, warnings })
 }
 
-/// The system with which MOAO is timed, with `nssp` sub-apertures across the pupil of every sensor
-/// (86 is [`LARGE_SYSTEM`]), under its ten layers or under [`NIGHT_PROFILE`].
+/// Returns the system of MOAO's timings, with `nssp` sub-apertures across the pupil of every sensor
+/// (86 is [`LARGE_SYSTEM`]), with its ten layers or with [`NIGHT_PROFILE`].
 ///
 /// # Errors
-/// A number of sub-apertures that no sensor has.
+/// An invalid number of sub-apertures.
 pub fn timed_system(nssp: usize, night: bool) -> Result<Input, Error> {
     let profile = night.then_some((Path::new("night60.toml"), NIGHT_PROFILE));
     let mut input = parse(Path::new("nx50184.toml"), LARGE_SYSTEM, profile, Mode::Strict)?;
@@ -473,7 +474,7 @@ pub fn timed_system(nssp: usize, night: bool) -> Result<Input, Error> {
 }
 
 impl System {
-    /// Checks a system made in code the way files are checked.
+    /// Checks a system made in code like one from a file.
     ///
     /// # Errors
     /// A value is out of range or contradicts another.
@@ -483,7 +484,7 @@ impl System {
 }
 
 impl Atmosphere {
-    /// Checks an atmosphere made in code the way files are checked.
+    /// Checks an atmosphere made in code like one from a file.
     ///
     /// # Errors
     /// A value is out of range.
@@ -492,7 +493,7 @@ impl Atmosphere {
     }
 }
 
-/// What a file is, by the ending of its name.
+/// File format, by the ending of the name.
 #[derive(Clone, Copy)]
 enum Format {
     Toml,

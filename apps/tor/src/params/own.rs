@@ -1,4 +1,4 @@
-//! The file of our own: system, stars, noise, atmosphere and targets in one place, in TOML (an
+//! The format of zellige: system, stars, noise, atmosphere and targets in one file, in TOML (an
 //! example is `systems/demo.toml`) or, with the same keys, in YAML.
 
 use super::check::{self, Place};
@@ -47,7 +47,7 @@ struct Sensors {
     valid: Option<Map>,
 }
 
-/// A map of 0 and 1: rows of numbers, or text with a line per row.
+/// A map of 0 and 1: rows of numbers, or text with one line per row.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Map {
@@ -168,12 +168,12 @@ struct ProfileFile {
     atmosphere: Profile,
 }
 
-/// Reads a TOML system; the atmosphere is `None` where the file has no `[atmosphere]` table.
+/// Reads a TOML system; the atmosphere is `None` if the file has no `[atmosphere]` table.
 ///
-/// With `[atmosphere] r0 = ...`, `cn2` holds fractions and is scaled so that the whole has that
-/// `r0`; without, `cn2` is `r0^(-5/3)` of each layer in m^(-5/3).
+/// With `[atmosphere] r0 = ...`, `cn2` holds fractions and is scaled so that the total has that
+/// `r0`. Otherwise `cn2` is `r0^(-5/3)` of each layer in m^(-5/3).
 ///
-/// `[telescope] zenith_angle` is applied: everything else in the file is what it is at the zenith.
+/// `[telescope] zenith_angle` is applied: all other values in the file are those at the zenith.
 ///
 /// # Errors
 /// Not TOML, an unknown or missing key, a value out of range.
@@ -181,7 +181,7 @@ pub fn parse_toml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>
     understand(deserialize(file, text)?, &Place::new(file, text))
 }
 
-/// The same of a table that was read from another language.
+/// Reads a system from a table that was parsed from another language.
 pub(super) fn from_table(
     table: toml::Table,
     file: &Path,
@@ -299,7 +299,7 @@ pub(super) fn parse_toml_atmosphere(file: &Path, text: &str) -> Result<(Atmosphe
     Ok((profile(raw.atmosphere, &Place::new(file, text))?, Vec::new()))
 }
 
-/// As [`parse_toml_atmosphere`], of a table that was read from another language.
+/// Reads an atmosphere from a table that was parsed from another language.
 pub(super) fn atmosphere_from_table(
     table: toml::Table,
     file: &Path,
@@ -310,7 +310,7 @@ pub(super) fn atmosphere_from_table(
 }
 
 fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
-    // Strengths and altitudes tell layers apart: a list of them says how many there are.
+    // A list of strengths or altitudes defines the number of layers.
     let count = match (&p.cn2, &p.altitude) {
         (EachLayer::Each(list), _) | (_, EachLayer::Each(list)) => list.len(),
         _ => 1,
@@ -358,7 +358,7 @@ fn deserialize<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> Resul
 
 fn not_understood(file: &Path, line: Option<usize>, e: &toml::de::Error) -> Error {
     let problem = e.message().to_owned();
-    // serde names the offending key between backquotes.
+    // serde puts the wrong key between backquotes.
     let key = problem.split('`').nth(1).unwrap_or("file").to_owned();
     let remedy = "`zellige tor example` and the reference of parameter files name every key";
     Error::Parameter { file: file.to_owned(), line, key, problem, remedy: remedy.into() }

@@ -10,12 +10,13 @@
 //! | noise | `noise_parameters`: `alpha` times the mean variance of a slope, or 1 / `iNoiseVar` in rad^2 of angle |
 //! | targets | `tomography_parameters`: a square of `nFitSrc` x `nFitSrc` directions, `fovOptimization` arcsec wide |
 //!
-//! This is how pyTomoAO 2.0.0 computes. It reads `iNoiseVar` in no version: its noise is [`ALPHA`]
-//! times the mean variance of a slope unless a caller says another factor, which the key `alpha`,
-//! ours alone, stands for. Version 1.0.1 multiplies the rotation by 180 / pi.
+//! The conventions are those of pyTomoAO 2.0.0. No version of it reads `iNoiseVar`: its noise is
+//! [`ALPHA`] times the mean variance of a slope, unless the caller passes another factor. The key
+//! `alpha`, an extension of zellige, stands for that factor. Version 1.0.1 multiplies the rotation
+//! by 180 / pi.
 //!
-//! The zenith angle is applied as there: distances grow with the airmass, `r0` shrinks with its
-//! power 3/5. Pixels, field stop, wind and the wavelength of the laser have no part in the
+//! The zenith angle is applied as in pyTomoAO: distances grow with the airmass, `r0` shrinks with
+//! its power 3/5. Pixels, field stop, wind and the wavelength of the laser do not affect the
 //! covariances.
 
 use super::check::{self, Place};
@@ -28,16 +29,16 @@ use crate::turbulence::structure_function;
 use crate::{ARCSEC_PER_RADIAN, Error};
 use std::path::Path;
 
-/// What pyTomoAO multiplies the mean variance of a slope with for its noise, by default: 2.0.0.
+/// Default ratio of the noise to the mean variance of a slope in pyTomoAO 2.0.0.
 const ALPHA: f64 = 10.0;
 
-/// The same of 1.0.1.
+/// Default ratio of the noise to the mean variance of a slope in pyTomoAO 1.0.1.
 const OLDER_ALPHA: f64 = 0.1;
 
-/// Lenslets by which pyTomoAO pads a sensor, on both sides together.
+/// Number of lenslets by which pyTomoAO pads a sensor, on both sides together.
 const PADDING: usize = 4;
 
-/// Wavelength at which the strengths of layers are counted, in m.
+/// Reference wavelength of layer strengths, in m.
 const REFERENCE: f64 = 500e-9;
 
 struct Reader<'t> {
@@ -45,7 +46,7 @@ struct Reader<'t> {
     place: Place,
 }
 
-/// Reads a file that was parsed.
+/// Reads the system of a parsed file.
 pub(super) fn read(file: &Path, root: &Node) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
     let mut reader = Reader { root, place: Place::new(file, "") };
     let zenith_angle = reader.number("atmosphere_parameters.zenithAngleInDeg", "telescope.zenith_angle")?;
@@ -66,21 +67,20 @@ pub(super) fn read(file: &Path, root: &Node) -> Result<(System, Option<Atmospher
     Ok((system, Some(atmosphere), warnings))
 }
 
-/// Diameter in m of a sensor with the lenslets around it that pyTomoAO adds: its unit of offsets.
+/// Returns the diameter in m of a sensor with pyTomoAO's padding, which is its unit of offsets.
 fn padded(diameter: f64, nssp: usize) -> f64 {
     diameter * (nssp + PADDING) as f64 / nssp.max(1) as f64
 }
 
-/// Variance in arcsec^2 of pyTomoAO's slopes from turbulence, the same for all: phases at three
-/// points of an edge count 1/4, 1/2, 1/4.
+/// Returns the variance in arcsec^2 of pyTomoAO's slopes from turbulence, the same for all slopes.
+/// Phases at three points of an edge have the weights 1/4, 1/2, 1/4.
 fn slope_variance(system: &System, atmosphere: &Atmosphere) -> f64 {
     let pitch = system.diameter / system.nssp.max(1) as f64;
     let inverse_altitude = system.stars.first().map_or(0.0, |star| star.inverse_altitude);
     let of_layer = |layer: &Layer| {
         let side = pitch * (1.0 - layer.altitude * inverse_altitude).max(0.0);
         let phase = |x: f64, y: f64| structure_function(x.hypot(y), layer.cn2, layer.outer_scale);
-        // Points of two edges by how far they are apart along the edge, and how many pairs of
-        // weights are.
+        // Pairs of points of two edges, by their distance along the edge, with their total weights.
         let pairs = [(0.0, 3.0 / 8.0), (0.5, 1.0 / 2.0), (1.0, 1.0 / 8.0)];
         let pair =
             |(along, weight): (f64, f64)| weight * (phase(side, along * side) - phase(0.0, along * side));
@@ -91,7 +91,7 @@ fn slope_variance(system: &System, atmosphere: &Atmosphere) -> f64 {
 }
 
 impl<'t> Reader<'t> {
-    /// The node at `section.name`, known to be our `key` from now on.
+    /// Returns the node at `section.name`, and records its position as that of `key`.
     fn find(&mut self, path: &str, key: &str) -> Option<&'t Node> {
         let (section, name) = path.split_once('.')?;
         let table = self.root.get(section)?;
@@ -100,7 +100,7 @@ impl<'t> Reader<'t> {
         node.filter(|node| !node.is_null())
     }
 
-    /// The number of an entry that need not be there.
+    /// Returns the number of an optional entry.
     fn optional(&mut self, path: &str, key: &str) -> Result<Option<f64>, Error> {
         match self.find(path, key) {
             None => Ok(None),
@@ -108,8 +108,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Variance of the noise in arcsec^2, and what is to be said of it; pyTomoAO's slopes have the
-    /// mean variance `slopes`.
+    /// Returns the variance of the noise in arcsec^2, and a note on it. `slopes` is the mean
+    /// variance of pyTomoAO's slopes.
     fn noise(&mut self, slopes: f64) -> Result<(f64, Option<String>), Error> {
         let key = "noise.variance";
         if let Some(alpha) = self.optional("noise_parameters.alpha", key)? {
@@ -151,8 +151,8 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// What is to be said of turned and shifted sensors, which versions and printed units read
-    /// otherwise.
+    /// Returns warnings on rotated and shifted sensors, whose units differ between versions and
+    /// documentation.
     fn registration(&self, system: &System) -> Vec<Warning> {
         let mut said = Vec::new();
         let turned = system.stars.iter().map(|star| star.rotation).find(|turn| *turn != 0.0);
@@ -233,7 +233,7 @@ impl<'t> Reader<'t> {
                 direction: [radius * cos, radius * sin],
                 inverse_altitude: 1.0 / height,
                 nssp,
-                // There the offset is taken from the positions.
+                // pyTomoAO subtracts the offset from the positions.
                 pupil_shift: [-shifts[0][i] * unit, -shifts[1][i] * unit],
                 rotation: turns[i].to_degrees(),
                 magnification: 1.0,
@@ -244,7 +244,8 @@ impl<'t> Reader<'t> {
         };
         Ok(System {
             diameter,
-            // Unknown there: the maps of lenslets and actuators say which of them see light.
+            // pyTomoAO has no obstruction: the maps of lenslets and actuators define the
+            // illuminated ones.
             obstruction: 0.0,
             zenith_angle,
             valid: Valid::Map(valid),
@@ -253,7 +254,7 @@ impl<'t> Reader<'t> {
             stars: (0..count).map(star).collect(),
             targets: self.targets()?,
             lgs_cst: 0.0,
-            // Known when the turbulence is.
+            // The noise is set once the turbulence is known.
             noise: NoiseModel::Uniform { variance: 0.0 },
             wavelength: 1.65e-6,
             units: AngleUnit::Arcsec,
@@ -296,7 +297,7 @@ impl<'t> Reader<'t> {
         let across = self.count("tomography_parameters.nFitSrc", "imaging.targets", 64)?;
         let width = self.number("tomography_parameters.fovOptimization", "imaging.targets")?;
         let at = |k: usize| if across > 1 { width * (k as f64 / (across - 1) as f64 - 0.5) } else { 0.0 };
-        // y fastest, as there.
+        // y is fastest, as in pyTomoAO.
         Ok((0..across * across).map(|k| [at(k / across), at(k % across)]).collect())
     }
 
@@ -324,7 +325,7 @@ impl<'t> Reader<'t> {
             return Err(self.place.error("atmosphere.r0", problem, "give 0.001 to 100 m, at 1e-8 to 1e-3 m"));
         }
         let sum: f64 = fractions.iter().sum();
-        // r0 grows with the power 6/5 of the wavelength, a strength is its power -5/3.
+        // r0 grows with the power 6/5 of the wavelength, and a strength is its power -5/3.
         let total = r0.powf(-5.0 / 3.0) * (wavelength / REFERENCE).powi(2);
         let layer = |i: usize| Layer {
             altitude: 1e3 * altitudes[i],

@@ -1,4 +1,4 @@
-//! YAML: the layout of pyTomoAO, or the keys of our own TOML files.
+//! YAML files: the layout of pyTomoAO, or the keys of zellige's TOML files.
 
 use super::check::Place;
 use super::{Atmosphere, System, Warning, own, tomoao};
@@ -7,10 +7,10 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Deepest nesting of lists and tables.
+/// Maximum nesting of lists and tables.
 const DEEPEST: usize = 16;
 
-/// Most values of a file.
+/// Maximum number of values in a file.
 const MOST_VALUES: usize = 1 << 20;
 
 /// A value and its line, counted from 1.
@@ -31,7 +31,7 @@ pub(super) enum Value {
 }
 
 impl Node {
-    /// The entry of a table.
+    /// Returns the entry of a table.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Table(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, node)| node),
@@ -39,8 +39,8 @@ impl Node {
         }
     }
 
-    /// A number; also in quotes, and a flag as 0 or 1: PyYAML makes a text of `1e14`, and NumPy
-    /// numbers of both.
+    /// Returns a number. A number in quotes and a flag (0 or 1) also count: PyYAML reads `1e14` as
+    /// text, and NumPy converts both.
     pub(super) fn number(&self) -> Option<f64> {
         match &self.value {
             Value::Number(number) => Some(*number),
@@ -50,12 +50,12 @@ impl Node {
         }
     }
 
-    /// Whether nothing stands there.
+    /// Returns whether there is no value.
     pub(super) fn is_null(&self) -> bool {
         matches!(self.value, Value::Null)
     }
 
-    /// Values in it, itself included.
+    /// Returns the number of values in the node, including itself.
     fn size(&self) -> usize {
         1 + match &self.value {
             Value::List(list) => list.iter().map(Node::size).sum(),
@@ -64,7 +64,7 @@ impl Node {
         }
     }
 
-    /// The numbers of a list, or a number alone.
+    /// Returns the numbers of a list, or a single number as a list.
     pub(super) fn numbers(&self) -> Option<Vec<f64>> {
         match &self.value {
             Value::List(list) => list.iter().map(Node::number).collect(),
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// The numbers of a list of lists.
+    /// Returns the numbers of a list of lists.
     pub(super) fn rows(&self) -> Option<Vec<Vec<f64>>> {
         match &self.value {
             Value::List(rows) => rows.iter().map(Node::numbers).collect(),
@@ -81,11 +81,11 @@ impl Node {
     }
 }
 
-/// Reads a YAML file: pyTomoAO's where it has `lgs_wfs_parameters`, otherwise one with the keys of
+/// Reads a YAML file: pyTomoAO's if it has `lgs_wfs_parameters`, otherwise one with the keys of
 /// [`super::parse_toml`].
 ///
 /// # Errors
-/// Not YAML, or with tags; what the two readers refuse.
+/// The file is not YAML, or has tags; the errors of the two readers.
 pub fn parse_yaml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
     let root = tree(file, text)?;
     if root.get("lgs_wfs_parameters").is_some() {
@@ -95,7 +95,7 @@ pub fn parse_yaml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>
     own::from_table(table, file, &place)
 }
 
-/// Reads a YAML file with an `atmosphere` of the keys of our own.
+/// Reads a YAML file with an `atmosphere` in zellige's keys.
 pub(super) fn parse_yaml_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warning>), Error> {
     let (table, place) = table(file, tree(file, text)?)?;
     Ok((own::atmosphere_from_table(table, file, &place)?, Vec::new()))
@@ -121,7 +121,7 @@ struct Open {
     key: Option<String>,
 }
 
-/// The one document of a file.
+/// Parses the only document of a file.
 fn tree(file: &Path, text: &str) -> Result<Node, Error> {
     let mut open: Vec<Open> = Vec::new();
     let (mut root, mut values) = (None, 0);
@@ -173,7 +173,7 @@ fn tree(file: &Path, text: &str) -> Result<Node, Error> {
                 }
                 let node =
                     anchors.get(&anchor).ok_or_else(|| refuse("an alias of what is not closed".into()))?;
-                // Aliases of aliases grow fast: their values count before they are copied.
+                // Aliases of aliases grow fast, so their values are counted before the copy.
                 values += node.size();
                 if values > MOST_VALUES {
                     return Err(refuse(format!("more than {MOST_VALUES} values")));
@@ -202,7 +202,7 @@ fn tree(file: &Path, text: &str) -> Result<Node, Error> {
     root.ok_or_else(|| refuse(file, 1, "nothing in it"))
 }
 
-/// A table with the entries that `<<` takes from others, where it has none of that name.
+/// Returns a table with the entries of the tables under `<<`, unless it has an entry of that name.
 fn merged(mut entries: Vec<(String, Node)>) -> Result<Value, String> {
     let Some(at) = entries.iter().position(|(key, _)| key == "<<") else { return Ok(Value::Table(entries)) };
     let sources = match entries.remove(at).1.value {
@@ -238,7 +238,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
     }
 }
 
-/// The tree as a table of TOML, and where its entries stand.
+/// Converts the tree to a TOML table, with the positions of its entries.
 fn table(file: &Path, root: Node) -> Result<(toml::Table, Place), Error> {
     let mut place = Place::new(file, "");
     mark(&root, "", &mut place);
@@ -248,8 +248,8 @@ fn table(file: &Path, root: Node) -> Result<(toml::Table, Place), Error> {
     }
 }
 
-/// Notes the lines of all entries, as [`Place::new`] does of TOML: `a.b`, and `guide_star[0].x` in
-/// lists.
+/// Records the lines of all entries, as [`Place::new`] does for TOML: `a.b`, and `guide_star[0].x`
+/// in lists.
 fn mark(node: &Node, prefix: &str, place: &mut Place) {
     let Value::Table(entries) = &node.value else { return };
     for (key, node) in entries {
@@ -266,12 +266,12 @@ fn mark(node: &Node, prefix: &str, place: &mut Place) {
     }
 }
 
-/// None for what is empty, which is as if it were not there.
+/// Converts a node to TOML; `None` for an empty value, which counts as absent.
 fn toml_value(file: &Path, node: Node) -> Result<Option<toml::Value>, Error> {
     Ok(Some(match node.value {
         Value::Null => return Ok(None),
         Value::Flag(flag) => flag.into(),
-        // Whole numbers are counts where counts are wanted, and numbers elsewhere.
+        // Whole numbers become integers, which also serve as real numbers.
         Value::Number(x) if x.fract() == 0.0 && x.abs() < 9e15 => (x as i64).into(),
         Value::Number(x) => x.into(),
         Value::Text(text) => text.into(),

@@ -1,5 +1,5 @@
-//! The error covariance as tasks. [`crate::evaluate`] takes whole panels of `Cmm`; here each block
-//! of its lower triangle is generated once and used for both halves, which spares half of the
+//! The error covariance as tasks. [`crate::evaluate`] takes whole panels of `Cmm`. Here each block
+//! of its lower triangle is generated once and used for both halves. This saves half of the
 //! generation, the larger part of the work for many layers.
 
 use super::watch::{Counter, watch};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use zellige_kernels::{KernelError, MatMut, MatRef, Op, gemm};
 use zellige_runtime::{Handle, Runtime, Submit, TaskError, read, scratch, update, write};
 
-/// Terms of `Cee` that may wait for their turn in the sum; each has `8 m^2` bytes.
+/// Maximum number of terms of `Cee` that wait for their addition; each has `8 m^2` bytes.
 pub(super) const WAITING: usize = 8;
 
-/// Width of a panel: wide enough for the products' speed, narrow enough for many panels. It depends
-/// on `n` alone, as results do.
+/// Returns the width of a panel: wide enough for fast products, narrow enough for many panels. It
+/// depends on `n` alone, so that results do as well.
 pub(super) fn panel_width(n: usize) -> usize {
     match n {
         0..2048 => 128,
@@ -24,7 +24,7 @@ pub(super) fn panel_width(n: usize) -> usize {
     }
 }
 
-/// Bytes of the operands of the task that needs the most, of `n` measurements and `m` slopes of a
+/// Returns the bytes of the operands of the largest task, for `n` measurements and `m` slopes of a
 /// target.
 pub(super) fn operand_bytes(n: usize, m: usize) -> u64 {
     let widest = panel_width(n).min(n);
@@ -32,8 +32,8 @@ pub(super) fn operand_bytes(n: usize, m: usize) -> u64 {
     8 * (m * two).max(m * widest + m * m).max(2 * m * m) as u64
 }
 
-/// `Cee = Ctt + sum_J [ E_J R_J^T - R_J Ctm_J^T ]`, `E = R Cmm - Ctm`, over panels `J` of columns;
-/// the terms are added in the order of the panels whatever the order they are computed in.
+/// Computes `Cee = Ctt + sum_J [ E_J R_J^T - R_J Ctm_J^T ]`, `E = R Cmm - Ctm`, over panels `J` of
+/// columns. The terms are added in the order of the panels, in whatever order they are computed.
 pub(super) fn cee(
     rt: &Runtime,
     cov: &Arc<Covariance>,
@@ -54,8 +54,8 @@ pub(super) fn cee(
         || {
             let error = residual(rt, cov, target, r, &panels, &counter)?;
             let sum = rt.register(vec![0.0f64; m * m]);
-            // A ring of places: a panel whose place is still to be added waits, so that few terms
-            // exist at once.
+            // The terms are stored in a ring. A panel waits until the previous term in its slot is
+            // added, so that few terms exist at once.
             let places: Vec<_> =
                 (0..WAITING.min(panels.len())).map(|_| rt.register_empty::<Vec<f64>>()).collect();
             for (k, cols) in panels.into_iter().enumerate() {
@@ -81,7 +81,7 @@ pub(super) fn cee(
     Ok(evaluate::cee_sum(cov, [Matrix::from_vec(m, m, sum)?])?)
 }
 
-/// Submits `E = R Cmm - Ctm`, one handle per panel of columns.
+/// Submits `E = R Cmm - Ctm`, with one handle per panel of columns.
 fn residual(
     rt: &Runtime,
     cov: &Arc<Covariance>,
@@ -108,7 +108,7 @@ fn residual(
         error.push(panel);
     }
     let area = panels.first().map_or(0, |p| p.len() * p.len());
-    // One diagonal after the other: blocks of a diagonal update different panels, most of them.
+    // Blocks are submitted by diagonals, because most blocks of a diagonal update different panels.
     for distance in 0..panels.len() {
         for i in distance..panels.len() {
             let j = i - distance;
@@ -135,7 +135,7 @@ fn residual(
     Ok(error)
 }
 
-/// One block of the lower triangle of `Cmm`, and what it is multiplied with.
+/// One block of the lower triangle of `Cmm`, with its factors.
 struct Block {
     cov: Arc<Covariance>,
     r: Arc<Matrix>,
@@ -145,7 +145,7 @@ struct Block {
 }
 
 impl Block {
-    /// `E_j += R_i A`, and off the diagonal `E_i += R_j A^T`.
+    /// Computes `E_j += R_i A`, and off the diagonal `E_i += R_j A^T`.
     fn add(&self, e_j: &mut [f64], e_i: Option<&mut [f64]>, part: &mut [f64]) -> Result<(), TaskError> {
         let (m, height, width) = (self.r.rows(), self.rows.len(), self.cols.len());
         let part = &mut part[..height * width];
@@ -161,7 +161,7 @@ impl Block {
     }
 }
 
-/// `E_J R_J^T - R_J Ctm_J^T`.
+/// Computes `E_J R_J^T - R_J Ctm_J^T`.
 fn term(
     cov: &Covariance,
     target: usize,
@@ -181,7 +181,7 @@ fn term(
     Ok(out)
 }
 
-/// Some columns of a matrix.
+/// Returns a range of columns of a matrix.
 fn columns<'a>(a: &'a Matrix, range: &Range<usize>) -> Result<MatRef<'a, f64>, KernelError> {
     let rows = a.rows();
     MatRef::new(&a.data()[range.start * rows..range.end * rows], rows, range.len(), rows)

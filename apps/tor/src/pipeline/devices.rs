@@ -1,25 +1,25 @@
-//! The devices with memory of their own that a run had.
+//! Devices with their own memory that a run had.
 
 use serde::Serialize;
 use zellige_runtime::Runtime;
 
-/// One of them.
+/// A device with its own memory, and its use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct DeviceUse {
-    /// As traces call it, e.g. `cuda 0`.
+    /// Name in traces, e.g. `cuda 0`.
     pub name: String,
-    /// What it is, e.g. `GPU 0: NVIDIA H200`.
+    /// Description of the device, e.g. `GPU 0: NVIDIA H200`.
     pub device: String,
-    /// Bytes of its memory that the run might use.
+    /// Bytes of its memory that the run was allowed to use.
     pub memory_bytes: u64,
-    /// The most that it used at any time; 0: it did nothing.
+    /// Peak memory use in bytes; 0 if it did nothing.
     pub peak_memory_bytes: u64,
-    /// How it failed, if it has: from then on others did its work.
+    /// Failure of the device, if it failed; other workers then took over its tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// What the runtime has besides CPU workers.
+/// Returns the devices of the runtime other than CPU workers.
 pub fn devices(rt: &Runtime) -> Vec<DeviceUse> {
     let device = |node: zellige_runtime::NodeUse| {
         Some(DeviceUse {

@@ -18,27 +18,26 @@ use zellige_dense::{
 use zellige_kernels::StorageFormat;
 use zellige_runtime::{Error as RuntimeError, Session};
 
-/// What a rule that survived leaves.
+/// Results of a rule that survived.
 pub(super) struct Solved {
-    /// `R` by target; none but on the first rank.
+    /// Reconstructors `R` by target; empty except on the first rank.
     pub(super) reconstructors: Vec<Arc<Matrix>>,
     pub(super) share: GemmShare,
     pub(super) solve_share: GemmShare,
     pub(super) map: PrecisionMap,
     pub(super) refinement: Option<Refinement>,
-    /// None where nothing is judged.
+    /// Backward error; `None` if results are not judged.
     pub(super) error: Option<BackwardError>,
     pub(super) cov_seconds: f64,
     pub(super) factor_seconds: f64,
     pub(super) solve_seconds: f64,
     pub(super) error_seconds: f64,
-    /// On this rank.
+    /// Bytes of tiles on this rank.
     pub(super) tile_bytes: u64,
     pub(super) norms: Option<TileNorms>,
 }
 
-/// What the next rule uses again: tiles, whose pages are there already, and what GPUs read to fill
-/// them.
+/// Memory that the next rule reuses: allocated tiles, and the data from which GPUs fill them.
 #[derive(Default)]
 pub(super) struct Workspace {
     gpus: Option<OnGpus>,
@@ -71,7 +70,7 @@ impl Workspace {
     }
 }
 
-/// Runs one rule; `Ok(Err(..))` where it loses positive definiteness.
+/// Runs one rule; `Ok(Err(..))` if it loses positive definiteness.
 pub(super) fn run_rule<S: Session>(
     s: &S,
     problem: &Problem,
@@ -94,7 +93,7 @@ pub(super) fn run_rule<S: Session>(
 
 type Refined = (RectTiled<f64>, Refinement);
 
-/// A factor and a solution as tiles, wherever they were made, and how long that took.
+/// A factor and a solution as tiles, with the times of their computation.
 pub(super) struct Reconstructed<T: Element> {
     l: SymmetricTiled<T>,
     x: RectTiled<T>,
@@ -107,7 +106,8 @@ pub(super) struct Reconstructed<T: Element> {
     norms: Option<TileNorms>,
 }
 
-/// Covariances, factorisation and solve; `Ok(Err(..))` where the rule loses positive definiteness.
+/// Runs covariances, factorisation and solve; `Ok(Err(..))` if the rule loses positive
+/// definiteness.
 pub(super) fn reconstruct<T: Element, S: Session>(
     s: &S,
     problem: &Problem,
@@ -223,7 +223,7 @@ fn run_typed<T: Element, S: Session>(
     }))
 }
 
-/// The backward error of a factor, against the float64 `Cmm`.
+/// Measures the backward error of a factor, against the float64 `Cmm`.
 fn measured<T: Element, S: Session>(
     s: &S,
     problem: &Problem,
@@ -276,7 +276,7 @@ fn generate<T: Element, S: Session>(
     Ok((l, x))
 }
 
-/// A generator that counts how often it was asked.
+/// Wraps a generator to count its calls.
 fn watched<T: Element>(fill: Generator<T>, counter: &Counter) -> Generator<T> {
     let counter = counter.clone();
     generator(move |rows, cols, out: &mut [T], ld| {
@@ -313,14 +313,14 @@ fn refined<S: Session>(
     Ok((wide, made))
 }
 
-/// A relative residual that float64 gives no matrix less than.
+/// Relative residual at which refinement in float64 ends.
 const REFINED: f64 = 1e-15;
 
-/// Largest edge of tiles from which on solves are by inverses: smaller ones would wait longer for
-/// the condition of the inverses than they gain.
+/// Minimum of the largest tile size for solves with inverses. For smaller tiles, the condition
+/// estimate of the inverses takes longer than they save.
 const INVERSES_FROM: usize = 512;
 
-/// `R` of each target in float64, on the first rank.
+/// Collects `R` of each target in float64 on the first rank.
 fn collect<T: Element, S: Session>(
     s: &S,
     problem: &Problem,
@@ -331,7 +331,7 @@ fn collect<T: Element, S: Session>(
     let mut all: Vec<Matrix> = (0..targets).map(|_| Matrix::zeros(m, n)).collect();
     for i in 0..x.row_grid().tiles() {
         let rows = x.row_grid().range(i);
-        // Edges of targets are edges of tiles.
+        // Boundaries of targets are boundaries of tiles.
         let (target, first) = (rows.start / m, rows.start % m);
         for j in 0..x.col_grid().tiles() {
             let Some(guard) = s.read_on(0, x.tile(i, j))? else { continue };

@@ -1,4 +1,4 @@
-//! Judging a reconstructor that somebody else made.
+//! Evaluation of a reconstructor from another program.
 
 use super::devices::{DeviceUse, devices};
 use super::judge::{command_matrix, doubt, judge};
@@ -20,49 +20,49 @@ use std::time::Instant;
 use zellige_files::array::is_array;
 use zellige_runtime::Runtime;
 
-/// Where a reconstructor comes from.
+/// Files of a reconstructor from another program.
 #[derive(Debug, Clone, Default)]
 pub struct Foreign {
-    /// FITS, or npy for a name ending in `.npy`: `m x n`, or commands `x n`, or one of them
-    /// transposed. Of several targets: HDUs `R0`, `R1`, ...
+    /// Reconstructor: FITS, or npy for a name ending in `.npy`. It is `m x n`, or commands `x n`,
+    /// or one of them transposed. Several targets are HDUs `R0`, `R1`, ...
     pub reconstructor: PathBuf,
     /// Command matrix, actuators x m, volts per arcsec (FITS or npy); by default that of the
     /// system's own mirror.
     pub command_matrix: Option<PathBuf>,
-    /// Order of the slopes in the files, where they do not say it (`SLOPEORD`) or say it wrongly;
-    /// by default xxyy.
+    /// Order of the slopes in the files, if their header (`SLOPEORD`) lacks it or is wrong; by
+    /// default xxyy.
     pub order: Option<SlopeOrder>,
 }
 
-/// What a foreign reconstructor is worth.
+/// Evaluation of a reconstructor from another program.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Judgement {
-    /// Measurements.
+    /// Number of measurements.
     pub n: usize,
-    /// Truth-sensor slopes.
+    /// Number of truth-sensor slopes.
     pub m: usize,
-    /// The file.
+    /// File of the reconstructor.
     pub reconstructor: PathBuf,
-    /// The rule it was made with, where the file says so.
+    /// Precision rule of the reconstructor, if the file names it.
     pub rule: Option<String>,
-    /// Order of the slopes that was assumed.
+    /// Assumed order of the slopes.
     pub slope_order: SlopeOrder,
     /// Trace of `Cee` in arcsec^2, first target.
     pub trace_cee: f64,
     /// Strehl ratio of the stationary image, first target.
     pub strehl_moao: f64,
-    /// Exact long-exposure Strehl ratio, first target; `null` where it was not requested.
+    /// Exact long-exposure Strehl ratio, first target; `null` if it was not requested.
     pub strehl_exact: Option<f64>,
     /// Marechal approximation, piston removed, first target.
     pub marechal: f64,
-    /// Every target.
+    /// Results for every target.
     pub targets: Vec<TargetResult>,
-    /// Figures that cannot be trusted, with the cause; absent from the JSON where there are none.
+    /// Unreliable figures, each with the cause; absent from the JSON if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Seconds of the evaluation.
+    /// Duration of the evaluation in seconds.
     pub seconds: f64,
-    /// Devices with memory of their own; absent from the JSON where there are none.
+    /// Devices with their own memory; absent from the JSON if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceUse>,
     /// Images by target: the first one, or all with [`Options::keep_images`].
@@ -70,11 +70,11 @@ pub struct Judgement {
     pub images: Vec<Psf>,
 }
 
-/// Judges a reconstructor from a file; of `options`, the targets, the exact Strehl ratio and the
-/// memory limit count.
+/// Judges a reconstructor from a file. Of `options`, only the targets, the exact Strehl ratio and
+/// the memory limit apply.
 ///
 /// # Errors
-/// A file cannot be read or does not fit the system, a value is not finite, too little memory,
+/// A file that cannot be read or does not fit the system, a non-finite value, too little memory,
 /// cancellation.
 pub fn evaluate(
     rt: &Runtime,
@@ -172,11 +172,12 @@ fn finite(path: &Path, matrix: Matrix) -> Result<Matrix, TorError> {
     }
 }
 
-/// Slope order, where the caller says none, and precision rule from the header, and in which of
-/// these cards of the system it differs. Without a header nothing is known.
+/// Returns the slope order (from the header, unless the caller gives one), the precision rule of
+/// the header, and the cards that differ from those of the system. Without a header nothing is
+/// known.
 ///
 /// # Errors
-/// A file of another telescope.
+/// A file for another telescope.
 fn what_the_file_says(
     path: &Path,
     asked: Option<SlopeOrder>,
@@ -193,7 +194,7 @@ fn what_the_file_says(
             "NSSP" | "DIAM" | "UNITS" | "WFSORDER" => {
                 return Err(TorError::content(path, format!("made for another instrument: {differs}")));
             }
-            // Of another atmosphere: how much that costs is a question that users ask.
+            // The file is for another atmosphere, whose effect users may want to study.
             "R0" | "LGSCST" => doubts.push(format!("{}: {differs}", path.display())),
             _ => {}
         }
@@ -209,7 +210,8 @@ fn what_the_file_says(
     Ok((order, rule, doubts))
 }
 
-/// In words how the header's value of a card differs; none where it is the same, or not there.
+/// Describes the difference between the header's value of a card and ours; `None` if they are equal
+/// or the card is missing.
 fn difference(image: &fits::Image, card: &Card) -> Option<String> {
     let (found, wanted) = match &card.value {
         CardValue::Text(wanted) => (image.text(&card.key)?.to_owned(), wanted.clone()),
@@ -227,8 +229,8 @@ fn difference(image: &fits::Image, card: &Card) -> Option<String> {
     (found != wanted).then(|| format!("{} = {found}, this system has {wanted} ({})", card.key, card.comment))
 }
 
-/// The reconstructor of a target from a FITS file: where the file says directions, the one of that
-/// direction. In words that it is of another one, where there is none.
+/// Returns the reconstructor of a target from a FITS file: the one for the target's direction, if
+/// the file has directions. If there is none, a note says that it is for another direction.
 fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix, Option<String>), TorError> {
     let wanted = targets[target];
     let direction = |image: &fits::Image| Some([image.number("TARGETX")?, image.number("TARGETY")?]);
@@ -250,8 +252,8 @@ fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix
     }
 }
 
-/// The reconstructor of a target, its slopes in the file's order; whether it was made of commands,
-/// whose rows are then in ours; and what is to be said of it.
+/// Returns the reconstructor of a target, its slopes in the file's order; whether it was made of
+/// commands, whose rows are then in zellige's order; and notes on it.
 fn reconstructor(
     path: &Path,
     target: usize,
@@ -289,8 +291,8 @@ fn reconstructor(
                 "{name}: read as {commands} commands x {n} measurements, in the unit of the mirror's command matrix (--dm, else the system's \
                  mirror); slopes are those that its commands make"
             ));
-            // What commands do to slopes is the inverse of what makes commands of slopes; modes
-            // that were filtered stay away.
+            // The effect of commands on slopes is the inverse of the command matrix. Filtered modes
+            // stay filtered.
             let slopes = dm::pseudo_inverse(dx, 1e-4)?.dx;
             Ok((slopes.times(&r)?, true, said))
         }

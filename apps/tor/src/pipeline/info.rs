@@ -1,4 +1,4 @@
-//! What a system asks for, before anything runs.
+//! Size, memory and work of a system, before a run.
 
 use crate::Error;
 use crate::dm::Mirror;
@@ -11,31 +11,31 @@ use std::fmt;
 pub struct Info {
     /// Diameter in m.
     pub diameter: f64,
-    /// Measurements `n`.
+    /// Number of measurements `n`.
     pub measurements: usize,
-    /// Truth-sensor slopes `m`.
+    /// Number of truth-sensor slopes `m`.
     pub truth_slopes: usize,
-    /// Actuators of the default mirror.
+    /// Number of actuators of the default mirror.
     pub actuators: usize,
-    /// Laser guide stars.
+    /// Number of laser guide stars.
     pub lgs: usize,
-    /// Natural guide stars.
+    /// Number of natural guide stars.
     pub ngs: usize,
-    /// Targets.
+    /// Number of targets.
     pub targets: usize,
-    /// Valid sub-apertures of each measuring sensor.
+    /// Number of valid sub-apertures of each measuring sensor.
     pub sub_apertures: Vec<usize>,
-    /// Turbulent layers.
+    /// Number of turbulent layers.
     pub layers: usize,
     /// Fried parameter in m at 500 nm.
     pub r0: f64,
     /// Seeing in arcsec at 500 nm.
     pub seeing: f64,
-    /// Blocks of the measurements: natural tile edges.
+    /// Blocks of the measurements: natural tile boundaries.
     pub blocks: Vec<Block>,
     /// Bytes of the whole `Cmm` in float32.
     pub cmm_bytes: u64,
-    /// Bytes of its lower triangle in float32.
+    /// Bytes of the lower triangle of `Cmm` in float32.
     pub triangle_bytes: u64,
     /// Bytes of `Ctm` (or `R`) of one target in float32.
     pub ctm_bytes: u64,
@@ -47,7 +47,7 @@ pub struct Info {
     pub total_flops: f64,
 }
 
-/// Sizes, memory and work of a system.
+/// Computes the sizes, memory and work of a system.
 ///
 /// # Errors
 /// A sensor has no valid sub-aperture.
@@ -78,13 +78,13 @@ pub fn info(system: &System, atmosphere: &Atmosphere) -> Result<Info, Error> {
     })
 }
 
-/// Operations in float64 that a core of a server does in a second.
+/// Assumed rate of a server core in float64, in operations per second.
 const CORE_RATE: f64 = 4e10;
 
 impl Info {
-    /// About how many seconds it takes so many CPU workers to judge the reconstructors of so many
-    /// rules. `Cee` is most of it; the command matrix of the mirror and `Cvv` are made by one
-    /// worker.
+    /// Estimates the seconds that `workers` CPU workers need to judge the reconstructors of `rules`
+    /// rules. `Cee` takes most of it. One worker computes the command matrix of the mirror and
+    /// `Cvv`.
     pub fn judging_seconds(&self, rules: usize, workers: usize) -> f64 {
         let [n, m, a] = [self.measurements, self.truth_slopes, self.actuators].map(|count| count as f64);
         let cee = 2.0 * n * n * m + 4.0 * n * m * m;

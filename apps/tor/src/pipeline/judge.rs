@@ -1,4 +1,4 @@
-//! What a reconstructor is worth, with the heavy parts as tasks.
+//! Evaluation of a reconstructor, with the heavy parts as tasks.
 
 use super::cee::cee;
 use super::results::TargetResult;
@@ -13,8 +13,8 @@ use crate::{Matrix, evaluate};
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, write};
 
-/// The command matrix of the system's own mirror, on this thread: of thousands of actuators it
-/// takes a minute.
+/// Computes the command matrix of the system's own mirror on this thread. For thousands of
+/// actuators this takes a minute.
 pub(super) fn command_matrix(
     rt: &Runtime,
     system: &System,
@@ -25,7 +25,7 @@ pub(super) fn command_matrix(
     watch(rt, observer, || 0, || Ok(dm::command_matrix(system, geometry)?.dx))
 }
 
-/// Judges `r` towards target number `target` through the command matrix `dx`.
+/// Judges `r` for target number `target` through the command matrix `dx`.
 pub(super) fn judge(
     rt: &Runtime,
     system: &System,
@@ -60,7 +60,7 @@ pub(super) fn judge(
     Ok((result, psf))
 }
 
-/// What to say of an image whose own model the residual contradicts.
+/// Returns a warning if the residual contradicts the model of the image.
 pub(super) fn doubt(rule: &str, target: &TargetResult, psf: &Psf) -> Option<String> {
     (psf.contradiction > 0.0).then(|| {
         format!(

@@ -1,8 +1,8 @@
-//! How much memory may be used.
+//! Limit on the memory of a run.
 
 use zellige_runtime::topology::available_memory;
 
-/// What may be used: no more than `wish`, no more than there is.
+/// Returns the usable memory in bytes: at most `wish` and at most the available memory.
 pub(super) fn limit(wish: Option<u64>) -> Option<u64> {
     match (wish, available_memory()) {
         (Some(a), Some(b)) => Some(a.min(b)),

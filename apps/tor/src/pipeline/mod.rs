@@ -1,4 +1,4 @@
-//! From parameters to judged reconstructors, as tasks on the runtime.
+//! The pipeline from parameters to judged reconstructors, as tasks on the runtime.
 //!
 //! | stage | tasks |
 //! | --- | --- |
@@ -7,8 +7,8 @@
 //! | solve | two triangular solves for the rows of all targets, from one factorisation; refinement with residuals in float64 |
 //! | evaluation | backward error; `Cee` by blocks of `Cmm` and panels of columns, added in order; blocks of the exact Strehl ratio |
 //!
-//! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is
-//! needed, on CPU workers. With [`Options::judge`] off there is no evaluation.
+//! For every rule, a reconstructor is judged with the float64 `Cmm`, which CPU workers generate
+//! again on demand. With [`Options::judge`] off there is no evaluation.
 
 mod cee;
 mod devices;
@@ -55,67 +55,67 @@ use crate::params::Input;
 use info::Info;
 use zellige_runtime::Session;
 
-/// How `Cmm` is cut into tiles.
+/// Rule for the tile sizes of `Cmm`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TileChoice {
-    /// Edges along the axis blocks of the sensors: each block in the fewest equal parts of at most
-    /// 512, small sensors merged.
+    /// Tile boundaries at the axis blocks of the sensors: each block in the fewest equal parts of
+    /// at most 512, small sensors merged.
     #[default]
     Auto,
-    /// The same for GPUs that work alone: parts of at most 512 to 2048, the larger the larger `Cmm`
-    /// and the GPU, and edges at the nearest multiple of 16.
+    /// Automatic boundaries for GPUs without CPU workers: parts of at most 512 to 3072, larger for
+    /// a larger `Cmm` and GPU, and boundaries at the nearest multiple of 16.
     AutoGpu {
         /// Bytes that each GPU has for tiles.
         memory: u64,
     },
-    /// Tiles of this size, the last one short, whatever the sensors are.
+    /// Tiles of this size, the last one smaller, independent of the sensors.
     Uniform(usize),
 }
 
-/// What to do when a rule loses positive definiteness.
+/// Action if a rule loses positive definiteness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnNotSpd {
-    /// Report it.
+    /// Reports it.
     #[default]
     Fail,
-    /// Try the next rule with more precision, until one survives.
+    /// Tries the next rule with more precision, until one survives.
     Retry,
 }
 
-/// Whether eigenvalues are computed for the report.
+/// Computation of eigenvalues for the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Xray {
-    /// Of the whole matrix up to n = 4096; norms of tiles always.
+    /// Eigenvalues of the whole matrix up to n = 4096; norms of tiles always.
     Auto,
-    /// Of the whole matrix whatever its size (`8 n^2` bytes twice, about `4 n^3 / 3` flops on one
-    /// worker).
+    /// Eigenvalues of the whole matrix for any size (`8 n^2` bytes twice, about `4 n^3 / 3` flops
+    /// on one worker).
     Full,
-    /// None at all.
+    /// No eigenvalues and no norms.
     #[default]
     Off,
 }
 
-/// What to run.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Precision rules, one result each; `script:FILE` where the build has scripts.
+    /// Precision rules, one result each; `script:FILE` if the build has scripts.
     pub rules: Vec<String>,
-    /// Rule of the solve's products; by default each factorisation's own.
+    /// Precision rule of the solve's products; by default that of each factorisation.
     pub solve_rule: Option<String>,
-    /// Tile edges.
+    /// Rule for the tile sizes.
     pub tile: TileChoice,
-    /// The most products on one tile in one task of factorisation and solves; see
+    /// Maximum number of products on one tile in one task of factorisation and solves; see
     /// [`zellige_dense::Submission::fuse_updates`].
     pub fuse_updates: usize,
-    /// Triangular solves on GPUs by inverses of diagonal blocks, where tiles are not small; see
-    /// [`zellige_dense::Submission::by_inverses`].
+    /// Whether triangular solves on GPUs use inverses of diagonal blocks, if tiles are not small;
+    /// see [`zellige_dense::Submission::by_inverses`].
     pub by_inverses: bool,
     /// Directions to reconstruct in arcsec; by default the file's.
     pub targets: Option<Vec<[f64; 2]>>,
-    /// What to do with a rule that fails.
+    /// Action if a rule loses positive definiteness.
     pub on_not_spd: OnNotSpd,
-    /// Steps of iterative refinement at most (of no use to `fp64`, which skips them); it ends where
-    /// one has not halved the residual.
+    /// Maximum number of steps of iterative refinement (`fp64` skips them, since they have no
+    /// effect). It ends if a step has not halved the residual.
     pub refine: usize,
     /// Whether reconstructors are judged. Without it there is no backward error, no `Cee`, no image
     /// and no Strehl ratio: those figures are NaN (`null` in the JSON), and [`Measured::targets`]
@@ -123,28 +123,28 @@ pub struct Options {
     pub judge: bool,
     /// Whether the exact long-exposure Strehl ratio is computed.
     pub exact: bool,
-    /// X-ray for the report.
+    /// Computation of eigenvalues for the report.
     pub xray: Xray,
-    /// Keep the reconstructors in the results.
+    /// Whether the reconstructors are kept in the results.
     pub keep_reconstructors: bool,
-    /// Keep the norms of the tiles in the results.
+    /// Whether the norms of the tiles are kept in the results.
     pub keep_norms: bool,
-    /// Keep the image of every target, not of the first one only.
+    /// Whether the image of every target is kept, not of the first one only.
     pub keep_images: bool,
-    /// Most memory to use in bytes; by default what the system has available.
+    /// Memory limit in bytes; by default the memory that the system has available.
     pub memory_limit: Option<u64>,
-    /// Workers whose working space is counted before there is a runtime; by default one for each
+    /// Number of workers in the memory plan before there is a runtime; by default one for each
     /// core.
     pub workers: Option<usize>,
-    /// Whether the records of a trace are planned for.
+    /// Whether the memory plan includes the records of a trace.
     pub trace: bool,
-    /// Ranks among which the tiles are dealt out: memory is planned for one of them, the one with
-    /// the most.
+    /// Number of ranks that share the tiles. The memory plan is for the rank with the most.
     pub ranks: usize,
 }
 
 impl Default for Options {
-    /// `fp32` alone, automatic tiles, judged with the exact Strehl ratio, no X-ray.
+    /// Returns the defaults: `fp32` alone, automatic tiles, judged with the exact Strehl ratio, no
+    /// eigenvalues.
     fn default() -> Self {
         Options {
             rules: vec!["fp32".into()],
@@ -169,38 +169,38 @@ impl Default for Options {
     }
 }
 
-/// Everything that a run found.
+/// Results of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// One result per rule, in the requested order: the JSON output is this list.
     pub results: Vec<RuleResult>,
-    /// The system's sizes.
+    /// Sizes of the system.
     pub info: Info,
     /// The system and its atmosphere, with the targets that were used.
     pub input: Input,
-    /// Edges of the tiles.
+    /// Boundaries of the tiles.
     pub edges: Vec<usize>,
-    /// Workers of the runtime that drive no device with memory of its own.
+    /// Number of workers of the runtime without those of devices with their own memory.
     pub workers: usize,
-    /// Devices with memory of their own.
+    /// Devices with their own memory.
     pub devices: Vec<DeviceUse>,
-    /// The X-ray, where it was requested.
+    /// Eigenvalues and norms, if they were requested.
     pub xray: Option<XrayPicture>,
 }
 
 impl Outcome {
-    /// Whether at least one rule survived (if not, the command exits with 3).
+    /// Returns whether at least one rule survived (if not, the command exits with 3).
     pub fn survived(&self) -> bool {
         self.results.iter().any(|r| r.measured.is_some())
     }
 
-    /// Whether at least one reconstructor was judged.
+    /// Returns whether at least one reconstructor was judged.
     pub fn is_judged(&self) -> bool {
         self.results.iter().filter_map(|r| r.measured.as_ref()).any(|m| !m.targets.is_empty())
     }
 
-    /// The result that the others are compared with: `fp64` where it survived, else `fp32`, else
-    /// the smallest backward error.
+    /// Returns the reference result for comparisons: `fp64` if it survived, else `fp32`, else the
+    /// one with the smallest backward error.
     pub fn reference(&self) -> Option<&RuleResult> {
         let found = |rule| self.results.iter().find(|r| r.rule == rule && r.measured.is_some());
         let error = |r: &&RuleResult| r.measured.as_ref().map_or(f64::INFINITY, |m| m.backward_error);
@@ -214,14 +214,13 @@ impl Outcome {
 /// Runs every rule of `options` on a system and judges its reconstructors through the system's own
 /// mirror.
 ///
-/// On several ranks each generates, factorises and solves its tiles; reconstructors are brought to
-/// the first rank, which judges them, so that it alone has results to show, images and
-/// reconstructors. The others return which rules have failed.
+/// On several ranks, each generates, factorises and solves its tiles. The first rank collects the
+/// reconstructors and judges them, so that it alone has results, images and reconstructors. The
+/// others return the rules that failed.
 ///
 /// # Errors
-/// Bad parameters, rules or options, too little memory (said before anything is allocated), a
-/// failed task, cancellation. A rule that loses positive definiteness is no error: it is in the
-/// results.
+/// Bad parameters, rules or options, too little memory (reported before anything is allocated), a
+/// failed task, cancellation. A rule that loses positive definiteness is no error but a result.
 pub fn run<S: Session>(
     s: &S,
     input: &Input,
@@ -231,10 +230,11 @@ pub fn run<S: Session>(
     rules::run(s, input, options, None, observer)
 }
 
-/// As [`run`], through another command matrix (actuators x m, volts per arcsec).
+/// Runs the pipeline as [`run`] does, with another command matrix (actuators x m, volts per
+/// arcsec).
 ///
 /// # Errors
-/// As [`run`]; also if the matrix does not fit the system.
+/// The errors of [`run`]; a matrix that does not fit the system.
 pub fn run_with_mirror<S: Session>(
     s: &S,
     input: &Input,
@@ -248,7 +248,7 @@ pub fn run_with_mirror<S: Session>(
 /// Builds the reconstructors of every rule and keeps them, for [`write_reconstructors`].
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn build<S: Session>(
     s: &S,
     input: &Input,

@@ -1,5 +1,5 @@
-//! Norms of the tiles of a reconstructor's matrices: taken from a run, kept in a file, and
-//! stretched to another size for simulations of rules that look at norms.
+//! Norms of the tiles of a reconstructor's matrices: taken from a run, stored in a file, and
+//! interpolated to another size for simulations of rules that use norms.
 
 use std::ops::Range;
 
@@ -17,29 +17,29 @@ use zellige_runtime::Runtime;
 pub struct TileNorms {
     /// The precision rule of the run.
     pub rule: String,
-    /// Edges of the tiles along `A`, from 0 to n.
+    /// Boundaries of the tiles along `A`, from 0 to n.
     pub edges: Vec<usize>,
-    /// Edges of the tiles along the rows of `B`, from 0 to m.
+    /// Boundaries of the tiles along the rows of `B`, from 0 to m.
     pub row_edges: Vec<usize>,
-    /// Of row `i`: tiles `(i, 0)` to `(i, i)`.
+    /// Norms of `A`: row `i` has the tiles `(i, 0)` to `(i, i)`.
     pub a: Vec<Vec<f64>>,
-    /// Of row `i`: tiles `(i, 0)` to `(i, i - 1)`.
+    /// Norms of `L`: row `i` has the tiles `(i, 0)` to `(i, i - 1)`.
     pub l: Vec<Vec<f64>>,
-    /// Row by row.
+    /// Norms of `B`, row by row.
     pub b: Vec<Vec<f64>>,
-    /// Row by row.
+    /// Norms of `Y`, row by row.
     pub y: Vec<Vec<f64>>,
-    /// Row by row.
+    /// Norms of `X`, row by row.
     pub x: Vec<Vec<f64>>,
 }
 
-/// A file of norms is not one.
+/// Error in a file of norms.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("key {key:?}: {problem}")]
 pub struct NormsError {
-    /// The key, with the index of the row where it matters.
+    /// Key with the error, with the index of the row if it matters.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// Problem with the value, and the accepted values.
     pub problem: String,
 }
 
@@ -49,9 +49,9 @@ impl NormsError {
     }
 }
 
-/// Taking them from a run.
+/// Collection of norms during a run.
 impl TileNorms {
-    /// Those of generated tiles.
+    /// Returns the norms of generated tiles.
     pub(crate) fn before<T: TileScalar>(
         rt: &Runtime,
         rule: &Rule,
@@ -68,7 +68,7 @@ impl TileNorms {
         })
     }
 
-    /// Those of a factor and of the first half of a solve.
+    /// Adds the norms of a factor and of the first half of a solve.
     pub(crate) fn between<T: TileScalar>(
         &mut self,
         rt: &Runtime,
@@ -81,7 +81,7 @@ impl TileNorms {
         Ok(())
     }
 
-    /// Those of a solution.
+    /// Adds the norms of a solution.
     pub(crate) fn after<T: TileScalar>(&mut self, rt: &Runtime, x: &RectTiled<T>) -> Result<(), LinalgError> {
         self.x = whole(rt, x)?;
         Ok(())
@@ -102,12 +102,12 @@ fn whole<T: TileScalar>(rt: &Runtime, tiles: &RectTiled<T>) -> Result<Vec<Vec<f6
     (0..tiles.row_grid().tiles()).map(row).collect()
 }
 
-/// Reading them from a file.
+/// Reader of norms from a file.
 impl TileNorms {
     /// Reads the JSON that a run wrote.
     ///
     /// # Errors
-    /// With the key of what is missing, unknown, of the wrong length, or no norm.
+    /// The key of a value that is missing, unknown, of the wrong length, or no norm.
     pub fn parse(text: &str) -> Result<TileNorms, NormsError> {
         const KEYS: [&str; 8] = ["rule", "edges", "row_edges", "a", "l", "b", "y", "x"];
         let value: Value =
@@ -145,7 +145,7 @@ fn edges_of_rows(value: &Value) -> Result<Vec<usize>, NormsError> {
     edges("row_edges", value, 1)
 }
 
-/// Edges of at least so many tiles.
+/// Parses the boundaries of at least `tiles` tiles.
 fn edges(key: &str, value: &Value, tiles: usize) -> Result<Vec<usize>, NormsError> {
     let list = value.as_array().ok_or_else(|| NormsError::new(key, "not a list of edges"))?;
     let number = |value: &Value| value.as_u64().and_then(|edge| usize::try_from(edge).ok());
@@ -181,14 +181,15 @@ fn row_of(key: &str, value: &Value, width: usize) -> Result<Vec<f64>, NormsError
     norms.ok_or_else(|| NormsError::new(key, "a norm is not a number from 0 on"))
 }
 
-/// Norms on tiles of another size.
+/// Norms interpolated to tiles of another size.
 #[derive(Debug, Clone)]
 pub struct Stretched {
     nt: usize,
-    /// Of tile `(i, j)`, `i >= j`, at `i (i + 1) / 2 + j`; zeros on the diagonal of `l`.
+    /// Norms of `A`: tile `(i, j)`, `i >= j`, is at `i (i + 1) / 2 + j`. `l` is alike, with zeros
+    /// on the diagonal.
     a: Vec<f64>,
     l: Vec<f64>,
-    /// Row by row.
+    /// Norms of `B`, row by row.
     b: Vec<f64>,
     y: Vec<f64>,
     x: Vec<f64>,
@@ -196,9 +197,9 @@ pub struct Stretched {
     whole: [f64; 3],
 }
 
-/// Where the tiles of a grid have their middles among those of a file, and how wide they are.
+/// Positions of the tile centres of a grid among the tiles of a file, and the tile widths.
 struct Axis {
-    /// In tiles of the file: its tile `i` has its middle at `i`.
+    /// Position in tiles of the file: the centre of its tile `i` is at `i`.
     at: Vec<f64>,
     widths: Vec<f64>,
     file_widths: Vec<f64>,
@@ -224,7 +225,7 @@ impl Axis {
     }
 }
 
-/// The place of `x` among rising values, between 0 and the last index.
+/// Returns the fractional index of `x` among increasing values, between 0 and the last index.
 fn place(known: &[f64], x: f64) -> f64 {
     let after = known.partition_point(|&at| at <= x);
     match (after.checked_sub(1), known.get(after)) {
@@ -234,8 +235,8 @@ fn place(known: &[f64], x: f64) -> f64 {
     }
 }
 
-/// The norm of tile `(i, j)`: that of the file's tiles around its place, each brought to its area,
-/// those that `counts`.
+/// Returns the norm of tile `(i, j)`: an interpolation of the neighbouring tiles of the file that
+/// `counts` accepts, each scaled to the tile's area.
 fn blend(
     (rows, i): (&Axis, usize),
     (cols, j): (&Axis, usize),
@@ -272,7 +273,7 @@ fn triangle(axis: &Axis, file: &[Vec<f64>], diagonal: bool) -> Vec<f64> {
                 0.0
             };
         }
-        // Tiles off the diagonal know nothing of those on it.
+        // Tiles off the diagonal are interpolated without diagonal tiles.
         let at = (axis.at[i].max(1.0), axis.at[j].min(axis.last() as f64 - 1.0));
         blend((axis, i), (axis, j), at, |p, q| p > q, |p, q| file[p][q])
     };
@@ -296,9 +297,9 @@ fn scaled(norms: Vec<f64>, factor: f64) -> Vec<f64> {
 }
 
 impl Stretched {
-    /// Interpolates between tiles at the same relative place. Entries of `A` and `B` keep their
-    /// root mean square; those of `L` and `Y` fall as `1 / sqrt(n)` and those of `X` as `1 / n`, so
-    /// that `L L^T` still is `A`, and `X A` `B`.
+    /// Interpolates between tiles at the same relative position. Entries of `A` and `B` keep their
+    /// root mean square. Those of `L` and `Y` decrease as `1 / sqrt(n)` and those of `X` as `1 /
+    /// n`, so that `L L^T` is still `A`, and `X A` is `B`.
     pub fn new(norms: &TileNorms, rows: &TileGrid, cols: &TileGrid) -> Self {
         let (row_axis, axis) = (Axis::new(&norms.row_edges, rows), Axis::new(&norms.edges, cols));
         let growth = norms.edges[norms.edges.len() - 1] as f64 / cols.len() as f64;
@@ -324,24 +325,24 @@ impl Stretched {
         self.l[i * (i + 1) / 2 + j]
     }
 
-    /// Of tile `(i, j)` of `B`, `Y` and `X`.
+    /// Returns the norms of tile `(i, j)` of `B`, `Y` and `X`.
     pub(crate) fn byx(&self, i: usize, j: usize) -> [f64; 3] {
         let at = i * self.nt + j;
         [self.b[at], self.y[at], self.x[at]]
     }
 
-    /// Tiles along `A`.
+    /// Returns the number of tiles along `A`.
     pub(crate) fn columns(&self) -> usize {
         self.nt
     }
 
-    /// `||A||`, `||B||`, `||Y||`.
+    /// Returns `||A||`, `||B||`, `||Y||`.
     pub(crate) fn whole(&self) -> [f64; 3] {
         self.whole
     }
 }
 
-/// A rule that is asked at submission and sees the norms all the same.
+/// A policy that applies a rule at submission, with norms known in advance.
 pub(crate) struct Foreseen {
     pub(crate) rule: SharedPolicy,
     pub(crate) norms: Stretched,
@@ -354,8 +355,8 @@ impl PrecisionPolicy for Foreseen {
         let [norm_l_ik, norm_l_jk, norm_a_ij, norm_a] = match query.phase {
             Phase::Factor => [norms.l(i, k), norms.l(j, k), norms.a(i, j), norms.whole[0]],
             Phase::Solve => {
-                // The solve with L^T goes to the right and makes Y of B, the one with L goes to the
-                // left and makes X of Y.
+                // The solve with L^T proceeds to the right and computes Y from B. The one with L
+                // proceeds to the left and computes X from Y.
                 let half = usize::from(j < k);
                 let (own, done) = (norms.byx(i, j)[half], norms.byx(i, k)[half + 1]);
                 [done, norms.l(j.max(k), j.min(k)), own, norms.whole[half + 1]]
@@ -415,8 +416,8 @@ mod tests {
         assert!((same.whole()[0] - (2.0 * off + on).sqrt()).abs() < 1e-12);
     }
 
-    /// A matrix of equal entries has the norms of its tiles' areas on any grid, and `||L||^2` stays
-    /// the trace of `A`.
+    /// A matrix of equal entries has norms proportional to the tile sizes on any grid, and
+    /// `||L||^2` remains the trace of `A`.
     #[test]
     fn stretching_keeps_what_scales() {
         let mut norms = sample(&[0, 10, 20, 30], &[0, 10]);
@@ -426,7 +427,7 @@ mod tests {
         let large = Stretched::new(&norms, &grid(120, 60), &grid(300, 20));
         assert!((large.a(7, 3) - 20.0).abs() < 1e-12 && (large.a(7, 7) - 20.0).abs() < 1e-12);
         assert!((large.whole()[0] - 300.0).abs() < 1e-9);
-        // Twice as wide, ten times as many: 2 * 2 / sqrt(10).
+        // Tiles twice as wide, and ten times as many measurements: 2 * 2 / sqrt(10).
         assert!((large.l(14, 0) - 4.0 / 10f64.sqrt()).abs() < 1e-12 && large.l(1, 0) > 0.0);
         assert!(large.l(14, 13) > 0.0 && large.byx(1, 14).iter().all(|&norm| norm > 0.0));
     }
@@ -480,8 +481,8 @@ mod tests {
             let _ = TileNorms::parse(&text);
         }
 
-        /// A file with one byte changed or cut off is refused by name or read; what is read can be
-        /// stretched to any grid.
+        /// A file with one changed byte, or a truncated file, is refused with a key or read. A file
+        /// that is read can be interpolated to any grid.
         #[test]
         fn near_misses_are_refused_or_usable(at in 0usize..400, byte in 32u8..127, cut: bool, n in 1usize..60, tile in 1usize..60) {
             let mut text = serde_json::to_string(&sample(&[0, 5, 9, 12], &[0, 4, 7])).unwrap().into_bytes();

@@ -1,5 +1,5 @@
-//! Reconstructors that leave more than there was: in which order, sign and unit their slopes would
-//! fit.
+//! Diagnosis of reconstructors that leave nearly all of the error, or increase it: the order, sign
+//! and unit in which their slopes would fit.
 
 use super::watch::watch;
 use super::{Error, Observer};
@@ -10,25 +10,25 @@ use crate::matrix::gemm;
 use crate::{ARCSEC_PER_RADIAN, Matrix};
 use zellige_runtime::Runtime;
 
-/// Operations that all trials together may take: some seconds.
+/// Limit on the operations of all trials: some seconds.
 const MOST_OPERATIONS: f64 = 2e12;
 
-/// A reconstructor that leaves at least this share is looked into: one in a larger unit leaves
-/// nearly all.
+/// Minimum remaining error (fraction of the slope variance) of a reconstructor that is diagnosed.
+/// In a wrong larger unit, nearly all of the error remains.
 pub(super) const USELESS: f64 = 0.95;
 
-/// A reading that leaves more than this share is not worth naming: a factor alone brings a little
-/// of anything.
+/// Maximum remaining error of an interpretation that is reported. A fitted factor alone slightly
+/// reduces the error of any matrix.
 const WORTH_NAMING: f64 = 0.9;
 
-/// How the slopes of a sensor follow each other.
+/// Order of the slopes of a sensor.
 #[derive(Clone, Copy)]
 enum Slopes {
     XThenY,
     YThenX,
     XyTogether,
     YxTogether,
-    /// x of all sensors, then y of all.
+    /// The x slopes of all sensors, then all y slopes.
     AllXThenAllY,
 }
 
@@ -40,7 +40,7 @@ const SLOPES: [(Slopes, &str); 5] = [
     (Slopes::AllXThenAllY, "x slopes of all sensors before all y slopes"),
 ];
 
-/// A factor between the numbers of two files.
+/// Factors between the units of two files, with their names.
 const FACTORS: [(f64, &str); 4] = [
     (1.0, ""),
     (ARCSEC_PER_RADIAN, "206265 (radians and arcsec)"),
@@ -48,7 +48,7 @@ const FACTORS: [(f64, &str); 4] = [
     (1000.0 * ARCSEC_PER_RADIAN, "206265000 (radians and mas)"),
 ];
 
-/// For each slope in our order, where it stands in a file that counts otherwise.
+/// Returns for each slope in zellige's order its index in a file with another order.
 fn places(geometry: &Geometry, truth: bool, slopes: Slopes, by_columns: bool) -> Vec<usize> {
     let grids: Vec<_> = if truth { vec![geometry.truth()] } else { geometry.sensors().iter().collect() };
     let truth_blocks = geometry.truth_blocks();
@@ -78,7 +78,7 @@ fn places(geometry: &Geometry, truth: bool, slopes: Slopes, by_columns: bool) ->
     out
 }
 
-/// A way to read the matrix, and `trace(R Ctm^T)` and `trace(R Cmm R^T)` of it.
+/// An interpretation of the matrix, with its `trace(R Ctm^T)` and `trace(R Cmm R^T)`.
 struct Trial {
     slopes: Slopes,
     words: String,
@@ -86,8 +86,8 @@ struct Trial {
     square: f64,
 }
 
-/// What to say of a matrix (its columns, and its rows where `rows` says so, in the file's order)
-/// that leaves the share `left` of the turbulence.
+/// Returns advice on a matrix that leaves the fraction `left` of the turbulence. Its columns are in
+/// the file's order, and so are its rows if `rows` is set.
 pub(super) fn advice(
     rt: &Runtime,
     cov: &Covariance,
@@ -120,7 +120,8 @@ pub(super) fn advice(
     Ok(said)
 }
 
-/// Every order, with and without its rows in it; and the variance of all slopes on the target.
+/// Tries every order, with and without its rows in it; also returns the variance of all slopes on
+/// the target.
 fn trials(
     cov: &Covariance,
     target: usize,
@@ -153,12 +154,12 @@ fn trials(
                 .filter(|word| !word.is_empty())
                 .collect::<Vec<_>>()
                 .join(", ");
-            // x then y of one sensor is x of all, then y of all.
+            // For one sensor, this order is the same as x slopes, then y slopes.
             let of_truth = if matches!(slopes, Slopes::AllXThenAllY) { Slopes::XThenY } else { slopes };
             let lines = places(geometry, true, of_truth, by_columns);
             let plain: Vec<usize> = (0..m).collect();
-            // Rows of a matrix of commands are in our order; others may be in that of the columns
-            // or not.
+            // Rows of a matrix of commands are in zellige's order. Other rows may be in the order
+            // of the columns or not.
             let both = rows && lines != plain;
             let ways =
                 if both { vec![(&lines, ""), (&plain, " in the columns alone")] } else { vec![(&plain, "")] };
@@ -175,7 +176,8 @@ fn trials(
     Ok((out, ctt.trace()))
 }
 
-/// The reading that leaves least, in words, with what to do and the share that it leaves.
+/// Returns the interpretation with the least remaining error, in words, with a remedy and that
+/// error.
 fn best(trials: &[Trial], total: f64) -> Option<(String, String, f64)> {
     let mut found: Option<(String, String, f64)> = None;
     let mut offer = |words: String, remedy: String, share: f64, margin: f64| {
@@ -190,7 +192,7 @@ fn best(trials: &[Trial], total: f64) -> Option<(String, String, f64)> {
     let joined = |parts: &[&str]| {
         parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" and ")
     };
-    // Named factors first: one that is fitted has to be much better to be believed.
+    // Named factors come first: a fitted factor must be much better to be accepted.
     for trial in trials {
         for (sign, minus) in [(1.0, ""), (-1.0, "the other sign")] {
             for (factor, name) in FACTORS {
@@ -215,7 +217,7 @@ fn best(trials: &[Trial], total: f64) -> Option<(String, String, f64)> {
     found
 }
 
-/// How to bring a matrix into our order.
+/// Returns a remedy that converts the matrix to zellige's order.
 fn remedy(trial: &Trial, only_order: bool) -> String {
     match (trial.slopes, trial.words.contains(',') || trial.words.contains("column")) {
         (Slopes::XyTogether, false) if only_order => "--slope-order xyxy reads it so".into(),

@@ -1,4 +1,4 @@
-//! What the machine could do: the rate of one tile product.
+//! Peak rate of the machine: that of one tile product.
 
 use super::Error;
 use std::time::{Duration, Instant};
@@ -6,26 +6,26 @@ use zellige_dense::TileScalar;
 use zellige_kernels::{MatMut, MatRef, Op, gemm};
 use zellige_runtime::{Runtime, Submit, write};
 
-/// How long each worker multiplies per burst.
+/// Duration of a burst, in which each worker multiplies.
 const BURST: Duration = Duration::from_millis(30);
-/// Bursts; the median counts.
+/// Number of bursts; the median is used.
 const BURSTS: usize = 5;
-/// Sets of operands that a worker goes through, as a factorisation goes through its tiles.
+/// Number of operand sets that a worker cycles through, like the tiles of a factorisation.
 const SETS: usize = 4;
 
-/// Tiles that measuring takes with so many workers: two operands and a result in each set.
+/// Returns the number of tiles for the measurement: two operands and a result in each set.
 pub(super) fn tiles(workers: usize) -> usize {
     at_once(workers) * 3 * SETS
 }
 
-/// Workers that multiply at once: more than there are cores would only wait for each other.
+/// Returns the number of workers that multiply concurrently, at most one for each core.
 fn at_once(workers: usize) -> usize {
     std::thread::available_parallelism().map_or(workers, |cores| workers.min(cores.into()))
 }
 
-/// Rate of `C -= A B^T` with square tiles of `nb` of `T` on all cores that workers have, in
-/// Gflop/s. Measured for every rule anew, close to its run, because a machine's rate changes with
-/// its temperature and its other tenants.
+/// Measures the rate of `C -= A B^T` with square tiles of size `nb` and type `T` on all cores of
+/// the workers, in Gflop/s. It is measured again for every rule, close to its run, because the rate
+/// of a machine changes with its temperature and its other load.
 pub(super) fn gemm_rate<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {
     let mut rates = Vec::with_capacity(BURSTS);
     for _ in 0..BURSTS {

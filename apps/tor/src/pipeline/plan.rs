@@ -1,4 +1,4 @@
-//! What a run will need, known before anything is allocated.
+//! Plan of a run: its needs, known before anything is allocated.
 
 use super::{Error, Options, TileChoice, Xray, cee, memory, peak};
 use crate::geometry;
@@ -13,22 +13,23 @@ use zellige_kernels::StorageFormat;
 use zellige_runtime::WORKER_BYTES;
 use zellige_runtime::trace::{IdleEvent, TaskEvent};
 
-/// Largest tile of automatic edges.
+/// Largest automatic tile size.
 pub const LARGEST_TILE: usize = 512;
-/// Largest tiles of automatic edges for GPUs, in the order in which they are tried. In products of
-/// f16 that read and write a result in f32 an H200 does 520 Tflop/s with tiles of 2048, 640 with
-/// 3072 and 700 with 4096; with larger tiles solves and diagonal tiles take more of the time.
+/// Largest automatic tile sizes for GPUs, in the order of the trials. In products of f16 with a
+/// result in f32, an H200 does 520 Tflop/s with tiles of 2048, 640 with 3072 and 700 with 4096.
+/// With larger tiles, solves and diagonal tiles take more of the time.
 const GPU_TILES: [usize; 4] = [3072, 2048, 1024, LARGEST_TILE];
-/// Edges for GPUs are multiples of it: columns begin where tensor cores take them as they lie.
+/// Alignment of tile boundaries for GPUs, so that tensor cores can load columns directly.
 const GPU_STEP: usize = 16;
-/// Fewest tiles along a matrix for GPUs: with fewer there are too few products beside each panel.
+/// Minimum number of tiles along a matrix for GPUs. With fewer there are too few products per
+/// panel.
 const GPU_FEWEST: usize = 12;
-/// Tiles of `f32` for which each GPU must have room: operands of several tasks, their narrow forms,
-/// and what comes next.
+/// Number of `f32` tiles that must fit each GPU: operands of several tasks, their low-precision
+/// copies, and prefetched tiles.
 const GPU_ROOM: u64 = 64;
-/// Largest order whose eigenvalues are computed without being requested.
+/// Largest order for which eigenvalues are computed by default.
 pub const XRAY_UP_TO: usize = 4096;
-/// Products of tiles that a factorisation may have: about an hour of task overhead.
+/// Maximum number of tile products of a factorisation: about an hour of task overhead.
 const MOST_PRODUCTS: f64 = 2e9;
 
 /// A checked run: sizes, tiles, rules, memory.
@@ -36,31 +37,31 @@ const MOST_PRODUCTS: f64 = 2e9;
 pub struct Plan {
     /// Sizes and work of the system.
     pub info: Info,
-    /// Edges of the tiles of `Cmm`.
+    /// Boundaries of the tiles of `Cmm`.
     pub grid: TileGrid,
-    /// The rules, parsed.
+    /// Parsed rules.
     pub rules: Vec<Rule>,
-    /// The solve's rule, parsed.
+    /// Parsed rule of the solve.
     pub solve_rule: Option<Rule>,
-    /// Memory of the run's largest moment.
+    /// Memory at the peak of the run.
     pub memory: MemoryPlan,
-    /// Records of each worker that a trace of the run needs room for.
+    /// Number of records that a trace of the run needs for each worker.
     pub trace_records: usize,
-    /// Bytes of these records; part of `memory` where [`Options::trace`] says so.
+    /// Bytes of these records; part of `memory` if [`Options::trace`] is set.
     pub trace_bytes: u64,
-    /// What the user should know, e.g. that the edges need a certain kind of rule.
+    /// Notes for the user, e.g. that the tile boundaries require a certain kind of rule.
     pub advice: Vec<String>,
 }
 
-/// Pages of the program and its libraries that are in memory, and small tables.
+/// Bytes of the resident pages of the program and its libraries, and of small tables.
 const PROGRAM: u64 = 40_000_000;
-/// Arrays of `f64` of an image's size that there are at once: spectra have two for each.
+/// Number of concurrent `f64` arrays of an image's size: spectra have two for each.
 const IMAGE_ARRAYS: f64 = 9.0;
-/// Tiles of working space that a worker may have for products of split operands, and what products
-/// pack.
+/// Number of tiles of working space per worker, for products of split operands and for packed
+/// panels.
 const WORK_TILES: f64 = 4.0;
 
-/// A plan that has what every run takes: the program, and so many workers.
+/// Returns a plan with the needs of every run: the program, and so many workers.
 pub(super) fn memory_of_workers(limit: Option<u64>, workers: usize) -> MemoryPlan {
     let mut memory = MemoryPlan::new(memory::limit(limit));
     memory.add("program", PROGRAM);
@@ -68,21 +69,21 @@ pub(super) fn memory_of_workers(limit: Option<u64>, workers: usize) -> MemoryPla
     memory
 }
 
-/// Records that a trace has room for, at least, on all workers together.
+/// Minimum capacity of a trace in records, on all workers.
 const TRACE_LEAST: usize = 1 << 17;
-/// And those of one worker, at least and at most.
+/// Minimum and maximum capacity of a trace in records, on one worker.
 const TRACE_RECORDS: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
 
-/// Records on each worker that hold all tasks of a run with so many rules.
+/// Returns the records on each worker that hold all tasks of a run with so many rules.
 fn trace_records(grid: &TileGrid, rules: usize, workers: usize) -> usize {
     let tasks = rules.saturating_mul(grid.tiles().saturating_pow(3) / 2);
-    // Workers need not run as many as each other.
+    // The load of workers may be unequal.
     let each = tasks.saturating_mul(4).max(TRACE_LEAST) / workers.max(1);
     each.clamp(*TRACE_RECORDS.start(), *TRACE_RECORDS.end())
 }
 
-/// Bytes of a trace with room for so many records on each worker, as the runtime's recorder has
-/// them: for each task two idle times, four dependencies, and a word of the queue for each of
+/// Returns the bytes of a trace with room for so many records on each worker, as in the runtime's
+/// recorder. Each task has two idle times, four dependencies, and a word of the queue for each of
 /// these.
 fn trace_bytes(workers: usize, records: usize) -> u64 {
     let each = size_of::<TaskEvent>()
@@ -92,10 +93,10 @@ fn trace_bytes(workers: usize, records: usize) -> u64 {
     (each as u64).saturating_mul(workers as u64).saturating_mul(records as u64)
 }
 
-/// Bytes of the image of one target.
+/// Returns the bytes of the image of one target.
 pub(super) fn image_bytes(system: &System) -> u64 {
     let size = image_size(system) as f64;
-    // Functions of a mirror's own at the pixels of the pupil, a third of the image across, and as
+    // Sampled influence functions at the pixels of the pupil, a third of the image across, and as
     // many modes.
     let functions = match &system.mirror {
         MirrorModel::Sampled(functions) => {
@@ -106,15 +107,15 @@ pub(super) fn image_bytes(system: &System) -> u64 {
     (IMAGE_ARRAYS * 8.0 * size.powi(2) + functions) as u64
 }
 
-/// Bytes of the residual of one target, of a block and the panels of a term for each worker, and of
-/// the terms that wait for their turn.
+/// Returns the bytes of the residual of one target, of a block and the panels of a term for each
+/// worker, and of the terms that wait for their addition.
 pub(super) fn evaluation_bytes(n: f64, m: f64, workers: usize) -> u64 {
     let (workers, width) = (workers as f64, cee::panel_width(n as usize) as f64);
     let terms = m * m * (cee::WAITING as f64 + 6.0);
     (8.0 * (m * n + workers * width * (width + 2.0 * m) + terms)) as u64
 }
 
-/// The system with the targets of the options.
+/// Returns the system with the targets of the options.
 pub(super) fn with_targets(input: &Input, options: &Options) -> System {
     let mut system = input.system.clone();
     if let Some(targets) = &options.targets {
@@ -123,7 +124,7 @@ pub(super) fn with_targets(input: &Input, options: &Options) -> System {
     system
 }
 
-/// The edges that an option asks for.
+/// Returns the tile boundaries for an option.
 ///
 /// # Errors
 /// A tile size of 0.
@@ -131,7 +132,7 @@ pub fn grid(info: &Info, tile: TileChoice) -> Result<TileGrid, Error> {
     match tile {
         TileChoice::Auto => Ok(TileGrid::auto(&blocks(info), LARGEST_TILE)?),
         TileChoice::AutoGpu { memory } => {
-            // Rounding lets tiles grow by less than a step.
+            // Rounding enlarges tiles by less than a step.
             let largest = gpu_tile(info.measurements, memory) - GPU_STEP;
             Ok(TileGrid::auto(&blocks(info), largest)?.rounded(GPU_STEP))
         }
@@ -144,36 +145,36 @@ fn blocks(info: &Info) -> Vec<Block> {
     info.blocks.iter().map(|b: &geometry::Block| Block { len: b.len, group: b.wfs }).collect()
 }
 
-/// The largest tile for GPUs with so much memory each, for a matrix of order `n`.
+/// Returns the largest tile size for GPUs with so much memory each, for a matrix of order `n`.
 fn gpu_tile(n: usize, memory: u64) -> usize {
     let fits = |&&tile: &&usize| n >= GPU_FEWEST * tile && memory >= GPU_ROOM * 4 * (tile * tile) as u64;
     GPU_TILES.iter().find(fits).copied().unwrap_or(LARGEST_TILE)
 }
 
 impl TileChoice {
-    /// What the edges of tiles are multiples of.
+    /// Returns the alignment of tile boundaries.
     pub(super) fn step(self) -> usize {
         match self {
             TileChoice::AutoGpu { .. } => GPU_STEP,
-            // With operands that do not begin at such multiples tensor cores are half as fast.
+            // Tensor cores run at half the rate with operands that are not aligned.
             TileChoice::Uniform(tile) if tile.is_multiple_of(GPU_STEP) => GPU_STEP,
             TileChoice::Auto | TileChoice::Uniform(_) => 1,
         }
     }
 }
 
-/// Checks system, rules and tiles, and whether the run fits the memory: nothing large is allocated.
+/// Checks the system, rules and tiles, and whether the run fits the memory. Nothing large is
+/// allocated.
 ///
 /// # Errors
-/// A parameter, a rule or an option is wrong; the memory is too small, with the arithmetic in the
-/// message.
+/// A parameter, a rule or an option is wrong; the memory is too small, with the sum in the message.
 pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
     let plan = plan(input, options)?;
     plan.memory.check(&remedy(&plan.info, &plan.rules, options))?;
     Ok(plan)
 }
 
-/// As [`precheck`], whatever memory there is.
+/// Plans a run as [`precheck`] does, without the check of the memory.
 ///
 /// # Errors
 /// A parameter, a rule or an option is wrong.
@@ -213,7 +214,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, Error> {
     Ok(Plan { info, grid, rules, solve_rule, memory, trace_records, trace_bytes, advice })
 }
 
-/// Bytes of one element of `L` in its master form and in its replicas of other formats.
+/// Returns the bytes of one entry of `L` in its main format and in its replicas of other formats.
 fn bytes_of(rule: &Rule) -> (f64, f64) {
     let Some((low, _, otherwise)) = rule.parts() else {
         return (4.0, 4.0);
@@ -227,7 +228,7 @@ fn bytes_of(rule: &Rule) -> (f64, f64) {
     (if low == GemmPrecision::Dp { 8.0 } else { 4.0 }, replicas)
 }
 
-/// What would make a run smaller: only what this one can still give up.
+/// Lists ways to make a run smaller that are still possible for this one.
 fn remedy(info: &Info, rules: &[Rule], options: &Options) -> String {
     let mut list = Vec::new();
     if info.targets > 1 {
@@ -284,19 +285,19 @@ fn need(system: &System, info: &Info, grid: &TileGrid, rules: &[Rule], options: 
     memory
 }
 
-/// Workers of a run with these options.
+/// Returns the number of workers of a run with these options.
 fn workers(options: &Options) -> usize {
     options.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from))
 }
 
-/// Numbers in the tiles on and below the diagonal.
+/// Returns the number of entries in the tiles on and below the diagonal.
 fn triangle(grid: &TileGrid) -> f64 {
     (0..grid.tiles()).map(|i| grid.width(i) as f64 * grid.range(i).end as f64).sum()
 }
 
-/// Edges decide which low-precision factorisations succeed: where a block of one sensor and axis
-/// has more than two parts, the products of two parts carry the laser stars' tip-tilt constant
-/// twice.
+/// Returns advice on tile boundaries, which decide on the success of low-precision factorisations.
+/// If a block of one sensor and axis has more than two parts, the products of two parts contain the
+/// tip-tilt constant of the laser stars twice.
 fn advice(grid: &TileGrid, rules: &[Rule]) -> Vec<String> {
     let mut advice = Vec::new();
     let parts = grid.parts_of_largest();
@@ -316,16 +317,16 @@ fn advice(grid: &TileGrid, rules: &[Rule]) -> Vec<String> {
     advice
 }
 
-/// What tasks of a stage need of the host's memory at once.
+/// Host memory that the tasks of a stage need at once.
 struct StageNeed {
     stage: String,
     bytes: u64,
 }
 
 impl Plan {
-    /// Checks that every task of every stage can have its operands in the host's memory, which
-    /// holds `capacity` bytes: before the first of them computes. `rows` are the edges of the
-    /// stacked rows of all targets. Where GPUs take products, the runtime says which of these fit.
+    /// Checks, before the first task, that every task of every stage can have its operands in the
+    /// host memory of `capacity` bytes. `rows` are the boundaries of the stacked rows of all
+    /// targets. If GPUs take products, the runtime finds out whether these fit.
     ///
     /// # Errors
     /// [`Error::HostMemory`] with the stage that needs the most.
@@ -363,8 +364,8 @@ impl Plan {
         widths.sort_unstable_by(|a, b| b.cmp(a));
         add("covariances", master * (widths[0] * widths[0].max(rows.max_width())) as u64);
         if !with_gpus {
-            // Each two of three tile columns make a tile of a product, of which at least the
-            // smallest is not narrowed.
+            // Two of three tile columns make a tile of a product. At least the smallest of these
+            // tiles has no low-precision copy.
             if let &[a, b, c, ..] = &widths[..] {
                 let narrow =
                     rule.precisions().into_iter().flatten().map(|p| p.operand_format().bytes() as u64);
@@ -385,13 +386,13 @@ impl Plan {
         needs
     }
 
-    /// Tiles along one side.
+    /// Returns the number of tiles along one side.
     pub fn tiles(&self) -> usize {
         self.grid.tiles()
     }
 
-    /// Bytes of the tiles of `Cmm` and of all targets' rows, with the narrow forms that the most
-    /// demanding rule reads.
+    /// Returns the bytes of the tiles of `Cmm` and of all targets' rows, with the low-precision
+    /// copies for the rule that needs the most.
     pub fn tile_bytes(&self) -> u64 {
         let rows = (self.info.targets * self.info.truth_slopes * self.info.measurements) as f64;
         let numbers = triangle(&self.grid) + rows;

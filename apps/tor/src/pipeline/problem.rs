@@ -1,4 +1,4 @@
-//! One system ready to be computed: covariances, tiles, scale.
+//! A system prepared for computation: covariances, tiles, scale.
 
 use super::plan::{Plan, precheck, with_targets};
 use super::watch::Counter;
@@ -11,20 +11,20 @@ use std::sync::Arc;
 use zellige_dense::{Generator, GpuGenerator, TileGrid, TileScalar, generator, unit_scale};
 use zellige_runtime::{Handle, Submit};
 
-/// A number that tiles are made of and covariances can be written as.
+/// Number type of tiles and covariances.
 pub(super) trait Element: TileScalar + Scalar {}
 
 impl<T: TileScalar + Scalar> Element for T {}
 
-/// Everything that the stages share.
+/// Data that all stages share.
 pub(super) struct Problem {
     pub(super) input: Input,
     pub(super) plan: Plan,
     pub(super) cov: Arc<Covariance>,
-    /// `Cmm` and `Ctm` are multiplied by this power of two before they are rounded: their largest
-    /// diagonal entry is then in \[1, 2), so that no unit underflows a format. It cancels in `R`.
+    /// Power of two that multiplies `Cmm` and `Ctm` before they are rounded. Their largest diagonal
+    /// entry is then in \[1, 2), so that no unit underflows a format. It cancels in `R`.
     pub(super) scale: f64,
-    /// Edges of the stacked rows of all targets.
+    /// Boundaries of the stacked rows of all targets.
     pub(super) rows: TileGrid,
 }
 
@@ -33,7 +33,7 @@ impl Problem {
         Problem::of(precheck(input, options)?, input, options)
     }
 
-    /// What has been planned.
+    /// Prepares a planned run.
     pub(super) fn of(plan: Plan, input: &Input, options: &Options) -> Result<Self, Error> {
         let system = with_targets(input, options);
         let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
@@ -59,7 +59,7 @@ impl Problem {
         self.cov.targets()
     }
 
-    /// The scaled `Cmm`.
+    /// Returns the generator of the scaled `Cmm`.
     pub(super) fn cmm<T: Element>(&self) -> Generator<T> {
         let (cov, scale) = (Arc::clone(&self.cov), self.scale);
         generator(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], ld: usize| {
@@ -69,7 +69,7 @@ impl Problem {
         })
     }
 
-    /// The scaled rows of `Ctm`, the targets below each other.
+    /// Returns the generator of the scaled rows of `Ctm`, stacked by target.
     pub(super) fn ctm<T: Element>(&self) -> Generator<T> {
         let (cov, scale, m) = (Arc::clone(&self.cov), self.scale, self.m());
         generator(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], ld: usize| {
@@ -89,7 +89,7 @@ impl Problem {
     }
 }
 
-/// How the GPUs of a runtime fill what [`Problem::cmm`] and [`Problem::ctm`] do.
+/// Generator on GPUs of the matrices of [`Problem::cmm`] and [`Problem::ctm`].
 pub(super) struct OnGpus {
     model: Arc<DeviceModel>,
     words: Handle<Vec<u64>>,
@@ -104,8 +104,8 @@ impl OnGpus {
         OnGpus { model, words, scale: problem.scale, measurements: problem.n() }
     }
 
-    /// For `Cmm` and `Ctm`, whose rows follow the measurements in the model, target after target as
-    /// in [`Problem::ctm`]. `counter` counts blocks.
+    /// Returns the generators of `Cmm` and `Ctm`. The rows of `Ctm` follow the measurements in the
+    /// model, target after target as in [`Problem::ctm`]. `counter` counts blocks.
     pub(super) fn counted(&self, counter: &Counter) -> [GpuGenerator; 2] {
         [0, self.measurements].map(|first| {
             let (model, scale, counter) = (Arc::clone(&self.model), self.scale, counter.clone());
@@ -123,7 +123,7 @@ impl OnGpus {
 }
 
 fn rescale<T: Element>(out: &mut [T], height: usize, width: usize, ld: usize, scale: f64) {
-    // Exact for a power of two, short of underflow.
+    // The scaling is exact for a power of two, unless it underflows.
     if height == 0 || scale == 1.0 {
         return;
     }
@@ -142,7 +142,7 @@ fn largest_variance(cov: &Covariance) -> Result<f64, Error> {
     Ok(largest)
 }
 
-/// Rows of all targets, each target in the fewest equal parts of at most `most`, all but the last
+/// Splits the rows of each target into the fewest equal parts of at most `most`, all but the last
 /// multiples of `step`.
 fn stacked(m: usize, targets: usize, most: usize, step: usize) -> Result<TileGrid, Error> {
     let parts = m.div_ceil(most.max(1)).max(1);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, update};
 
-/// Columns that one task generates.
+/// Number of columns that one task generates.
 const PANEL: usize = 256;
 
 /// The covariance matrices of a system in float64, in arcsec^2.
@@ -33,7 +33,7 @@ pub struct Covariances {
 /// Generates `Cmm`, `Ctm` of every target and `Ctt`, panels of columns as tasks.
 ///
 /// # Errors
-/// Bad parameters, too little memory (said before anything is allocated), cancellation.
+/// Bad parameters, too little memory (reported before anything is allocated), cancellation.
 pub fn covariance(
     rt: &Runtime,
     input: &Input,
@@ -66,7 +66,7 @@ pub fn covariance(
     Ok(Covariances { input: Input { system, ..input.clone() }, cmm, ctm, ctt: next() })
 }
 
-/// One matrix, filled in place by one task per panel of columns.
+/// Generates one matrix in place, with one task per panel of columns.
 fn whole(rt: &Runtime, cov: &Arc<Covariance>, kind: Kind, counter: &Counter) -> Result<Matrix, Error> {
     let (rows, cols) = cov.shape(kind);
     let mut out = Matrix::zeros(rows, cols);
@@ -93,12 +93,12 @@ fn whole(rt: &Runtime, cov: &Arc<Covariance>, kind: Kind, counter: &Counter) -> 
 }
 
 impl Covariances {
-    /// Writes the matrices with their slopes in `order`: one FITS file with HDUs `CMM`, `CTM`
-    /// (`CTM0`, `CTM1`, ... of several targets) and `CTT`, or for a name ending in `.npy` one file
-    /// per matrix with its name in front of the ending. Returns what was written.
+    /// Writes the matrices with their slopes in `order`. It is one FITS file with HDUs `CMM`, `CTM`
+    /// (`CTM0`, `CTM1`, ... for several targets) and `CTT`. For a name ending in `.npy` it is one
+    /// file per matrix, with the matrix's name before the ending. Returns the written paths.
     ///
     /// # Errors
-    /// A file cannot be written; it is left as it was.
+    /// A file cannot be written; it is left unchanged.
     pub fn write(&self, path: &Path, order: SlopeOrder) -> Result<Vec<PathBuf>, Error> {
         let geometry = Geometry::new(&self.input.system)?;
         let (blocks, truth) = (geometry.blocks(), geometry.truth_blocks());
@@ -134,7 +134,7 @@ impl Covariances {
     }
 }
 
-/// What the axes of an image count.
+/// Meaning of the axes of an image.
 const IMAGE_AXES: [&str; 2] = ["pixels along y", "pixels along x"];
 
 fn numbered(name: &str, at: usize, of: usize) -> String {
@@ -149,13 +149,13 @@ fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
 }
 
-/// `out.npy` and `CMM` give `out-cmm.npy`.
+/// Returns the file name of a matrix: `out.npy` and `CMM` give `out-cmm.npy`.
 fn beside(path: &Path, name: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}-{}.npy", name.to_ascii_lowercase()))
 }
 
-/// Writes matrices, each with what its axes count and its cards, and tables behind them where the
+/// Writes matrices, each with the meaning of its axes and its cards, followed by tables if the
 /// format has tables.
 fn write_matrices(
     path: &Path,
@@ -187,14 +187,14 @@ fn write_matrices(
     Ok(written)
 }
 
-/// Writes the reconstructors of one rule with their slopes in `order`: one FITS file with one HDU
-/// per target (`R`, or `R0`, `R1`, ...), or for a name ending in `.npy` the matrix alone, one file
-/// per target if there are several (`name-r0.npy`). The run must have kept them
-/// ([`Options::keep_reconstructors`]). Returns what was written.
+/// Writes the reconstructors of one rule with their slopes in `order`. It is one FITS file with one
+/// HDU per target (`R`, or `R0`, `R1`, ...). For a name ending in `.npy` it is the matrix alone,
+/// with one file per target if there are several (`name-r0.npy`). The run must have kept them
+/// ([`Options::keep_reconstructors`]). Returns the written paths.
 ///
 /// # Errors
 /// There is no reconstructor, because it was not kept or the rule failed; the file cannot be
-/// written and is left as it was.
+/// written and is left unchanged.
 pub fn write_reconstructors(
     path: &Path,
     outcome: &Outcome,
@@ -235,11 +235,12 @@ pub fn write_reconstructors(
     })
 }
 
-/// Writes images with the peak of the diffraction-limited image as 1: a FITS file with one HDU per
-/// image (`PSF`, or `PSF0`, `PSF1`, ...), or for a name ending in `.npy` one file per image.
+/// Writes images, scaled so that the peak of the diffraction-limited image is 1. It is a FITS file
+/// with one HDU per image (`PSF`, or `PSF0`, `PSF1`, ...), or for a name ending in `.npy` one file
+/// per image.
 ///
 /// # Errors
-/// There is no image, or a file cannot be written; it is left as it was.
+/// There is no image, or a file cannot be written; it is left unchanged.
 pub fn write_images(path: &Path, images: &[Psf]) -> Result<Vec<PathBuf>, Error> {
     if images.is_empty() {
         return Err(Error::Options("there is no image to write: no rule survived".into()));

@@ -1,4 +1,4 @@
-//! What several ranks that run one pipeline tell each other. In one process all of this is nothing.
+//! Communication between the ranks of one pipeline. A single process does none of it.
 
 use super::Error;
 use serde::Serialize;
@@ -6,12 +6,12 @@ use zellige_dense::{Error as LinalgError, GemmCounts, NotPositiveDefinite};
 use zellige_mpi::{BlockCyclic, Distribution};
 use zellige_runtime::Session;
 
-/// What one rule took on one of several ranks.
+/// Resource use of one of several ranks for one rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct RankUse {
     /// The rank, from 0.
     pub rank: usize,
-    /// Most memory its process held during this rule (0 where the system does not tell).
+    /// Peak memory of its process during this rule (0 if the system does not report it).
     pub peak_memory_bytes: u64,
     /// Bytes of its tiles of the factor and of all reconstructors, without replicas.
     pub tile_bytes: u64,
@@ -19,30 +19,29 @@ pub struct RankUse {
     pub sent_bytes: u64,
 }
 
-/// Which of so many ranks owns the tile in a row and a column: two-dimensional block cyclic.
+/// Returns the map from tile row and column to the owner: two-dimensional block cyclic.
 pub(super) fn owners(ranks: usize) -> impl Fn(usize, usize) -> usize {
     let ranks = BlockCyclic::of(ranks);
     move |row, column| ranks.owner(row, column)
 }
 
-/// The part of a matrix in tiles that one of so many ranks holds at most: its own tiles, and
-/// replicas of others in its row and its column of ranks, which are kept until they are written
-/// again.
+/// Returns the largest fraction of a tiled matrix that a rank holds: its own tiles, and replicas of
+/// others in its row and column of ranks, which are kept until they are overwritten.
 pub(super) fn share(ranks: usize) -> f64 {
     let (rows, columns) = BlockCyclic::of(ranks).grid();
     let (row, column) = (1.0 / rows as f64, 1.0 / columns as f64);
     row + column - row * column
 }
 
-/// What each rank says, in the order of the ranks.
+/// Gathers the numbers of each rank, in the order of the ranks.
 pub(super) fn of_all_ranks<S: Session>(s: &S, own: &[u64]) -> Result<Vec<Vec<u64>>, Error> {
     let say = |rank| s.register_on(rank, || own.to_vec());
     let said: Vec<_> = (0..s.ranks()).map(say).collect::<Result<_, _>>()?;
     Ok(said.into_iter().map(|said| s.take(said)).collect::<Result<_, _>>()?)
 }
 
-/// The pivot that was not positive, if that is why a factorisation has failed on one of the ranks:
-/// it alone knows more than the words of the error.
+/// Returns the non-positive pivot, if it is the reason why a factorisation failed on one of the
+/// ranks. Only that rank knows more than the text of the error.
 pub(super) fn lost_pivot<S: Session>(
     s: &S,
     error: &LinalgError,
@@ -63,7 +62,7 @@ pub(super) fn lost_pivot<S: Session>(
     }))
 }
 
-/// Adds what the other ranks have counted.
+/// Adds the counts of the other ranks.
 pub(super) fn add_counts<S: Session>(s: &S, counts: &GemmCounts) -> Result<(), Error> {
     if s.ranks() == 1 {
         return Ok(());

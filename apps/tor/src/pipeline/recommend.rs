@@ -1,11 +1,11 @@
-//! Which precision rule a system can take, by what a sample of its tiles does.
+//! Recommendation of a precision rule for a system, from its effect on a sample of the tiles.
 //!
-//! Products in low precision change what is left of the matrix behind the steps done so far (the
-//! Schur complement), and the factorisation fails where that is no longer positive definite: the
-//! change has reached the smallest eigenvalue, which is about the noise of a slope. How large the
-//! change is depends on the norms of the operands: of geometry, guide stars and tile edges. So the
-//! sample is factorised with each rule, and what it does to the last tile is compared with that
-//! tile's smallest eigenvalue.
+//! Products in low precision change the rest of the matrix after the completed steps (the Schur
+//! complement). The factorisation fails if that is no longer positive definite: the change has
+//! reached the smallest eigenvalue, which is about the noise of a slope. The size of the change
+//! depends on the norms of the operands, that is on geometry, guide stars and tile boundaries. The
+//! sample is therefore factorised with each rule, and the change of its last tile is compared with
+//! that tile's smallest eigenvalue.
 
 use super::problem::Problem;
 use super::watch::watch;
@@ -19,26 +19,26 @@ use zellige_dense::{
 };
 use zellige_runtime::Runtime;
 
-/// Measurements of a sample, at least, where the system has so many.
+/// Minimum number of measurements of a sample, if the system has as many.
 const ROWS: usize = 2048;
-/// Tiles of a sample, at least.
+/// Minimum number of tiles of a sample.
 const TILES: usize = 8;
-/// The first rule that is tried: the cheapest that holds for most systems.
+/// First rule of the trials: the cheapest that holds for most systems.
 const FIRST: &str = "hp1:operand=1e-2";
 
-/// A rule that holds, and how that is known.
+/// A rule that holds, with the evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recommendation {
-    /// The rule.
+    /// Recommended rule.
     pub rule: Rule,
     /// Rules with less precision that were tried.
     pub refused: Vec<Rule>,
-    /// Measurements of the sample; all of the system's where that is small.
+    /// Number of measurements of the sample; for a small system all of them.
     pub rows: usize,
 }
 
-/// Finds the rule with least precision that keeps the system positive definite, by a sample of its
-/// tiles.
+/// Finds the rule with the least precision that keeps a sample of the system's tiles positive
+/// definite.
 ///
 /// # Errors
 /// Bad parameters or options, too little memory, a failed task, cancellation.
@@ -53,7 +53,7 @@ pub fn recommend(
     let whole = problem.plan.tiles();
     let sample = Sample::new(&problem, &tiles)?;
     observer.stage("recommending a rule", 1);
-    // Changes add up step by step: a sample has fewer steps than the system.
+    // Changes accumulate over the steps, and a sample has fewer steps than the system.
     let steps = whole as f64 / tiles.len() as f64;
     let mut refused = Vec::new();
     let mut exact = None;
@@ -68,8 +68,8 @@ pub fn recommend(
     unreachable!("the last rule of the ladder is taken")
 }
 
-/// Which tiles: half of them one behind the other from the first on, which is within one laser
-/// guide star, the others spread over the rest.
+/// Selects the tiles: the first half is contiguous from the first tile on, within one laser guide
+/// star. The others are spread over the rest.
 fn sample(grid: &TileGrid) -> Vec<usize> {
     let all = grid.tiles();
     let enough = (1..=all).find(|&count| count >= TILES && grid.range(count - 1).end >= ROWS);
@@ -79,7 +79,7 @@ fn sample(grid: &TileGrid) -> Vec<usize> {
     (0..near).chain((0..far).map(|k| near + (all - near) * (k + 1) / far - 1)).collect()
 }
 
-/// Some tiles of `Cmm`, side by side.
+/// Some tiles of `Cmm`, as one matrix.
 struct Sample {
     grid: TileGrid,
     fill: Generator<f32>,
@@ -107,8 +107,8 @@ impl Sample {
         self.grid.len()
     }
 
-    /// Whether a rule leaves the last tile positive definite where there are so many times as many
-    /// steps; `exact` keeps that tile in full precision.
+    /// Returns whether a rule would leave the last tile positive definite with `steps` times as
+    /// many steps. `exact` caches that tile in full precision.
     fn holds(
         &self,
         rt: &Runtime,
@@ -119,7 +119,7 @@ impl Sample {
         if exact.is_none() {
             *exact = Some(self.last(rt, &"fp32".parse()?)?);
         }
-        // What loses definiteness in full precision needs f64.
+        // A matrix that loses definiteness in full precision needs f64.
         let Some(Some(exact)) = exact else { return Ok(false) };
         let Some(last) = self.last(rt, rule)? else { return Ok(false) };
         let change: f64 =
@@ -128,7 +128,7 @@ impl Sample {
         Ok(change * steps < least)
     }
 
-    /// What is left in the last tile behind all steps but its own; nothing where the rule fails.
+    /// Returns the last tile after all steps but its own; `None` if the rule fails.
     fn last(&self, rt: &Runtime, rule: &Rule) -> Result<Option<Matrix>, Error> {
         let l = SymmetricTiled::<f32>::generate(rt, self.grid.clone(), &self.fill)?;
         let policy: SharedPolicy = Arc::new(rule.clone());

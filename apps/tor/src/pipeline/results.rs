@@ -1,4 +1,4 @@
-//! What a run says: one record per rule, with the keys of the JSON output.
+//! Results of a run: one record per rule, with the keys of the JSON output.
 
 use serde::Serialize;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::pipeline::norms::TileNorms;
 /// The result of `zellige tor cov`: sizes of the covariance matrices.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CovarianceResult {
-    /// Measurements.
+    /// Number of measurements.
     pub n: usize,
-    /// Slopes of a truth sensor.
+    /// Number of slopes of a truth sensor.
     pub m: usize,
-    /// Directions.
+    /// Number of directions.
     pub targets: usize,
     /// Trace of `Cmm`.
     pub trace_cmm: f64,
     /// Time (s).
     pub seconds: f64,
-    /// GPUs, where there were some.
+    /// GPUs, if there were any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceUse>,
 }
 
 impl CovarianceResult {
-    /// Of matrices that were computed in so many seconds.
+    /// Returns the result for matrices that were computed in `seconds` seconds.
     pub fn new(all: &Covariances, seconds: f64, devices: Vec<DeviceUse>) -> CovarianceResult {
         CovarianceResult {
             n: all.cmm.rows(),
@@ -42,54 +42,54 @@ impl CovarianceResult {
     }
 }
 
-/// The result of `zellige tor info`: how large a system is.
+/// The result of `zellige tor info`: the size of a system.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct InfoResult {
     /// Sizes and work.
     #[serde(flatten)]
     pub info: Info,
-    /// The tiles of `Cmm`.
+    /// Tiles of `Cmm`.
     pub tiling: Tiling,
-    /// What `tor run` would take.
+    /// Needs of `tor run`.
     pub run: PlannedRun,
 }
 
-/// A run with these rules.
+/// Plan of a run with these rules.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct PlannedRun {
     /// Precision rules.
     pub rules: Vec<String>,
-    /// Bytes by purpose; empty where it does not fit.
+    /// Bytes by purpose; empty if the run does not fit.
     pub memory: Vec<(String, u64)>,
-    /// Their sum.
+    /// Total number of bytes.
     pub memory_bytes: Option<u64>,
-    /// Bytes more for the records of a trace (`--trace`, `--report`).
+    /// Additional bytes for the records of a trace (`--trace`, `--report`).
     pub trace_bytes: Option<u64>,
-    /// Bytes that are there, where the system tells.
+    /// Available memory in bytes, if the system reports it.
     pub available_bytes: Option<u64>,
-    /// Whether that is enough.
+    /// Whether the run fits the available memory.
     pub fits: bool,
 }
 
-/// The tiles, and what they mean for the rules.
+/// Tiles of a matrix, with advice on the rules.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Tiling {
-    /// Tiles along one side.
+    /// Number of tiles along one side.
     pub tiles: usize,
-    /// From 0 to n.
+    /// Boundaries of the tiles, from 0 to n.
     pub edges: Vec<usize>,
-    /// Rows of the largest tile.
+    /// Number of rows of the largest tile.
     pub largest: usize,
-    /// Tiles per block of one sensor axis, at most.
+    /// Maximum number of tiles for a block of one sensor axis.
     pub parts_of_largest: usize,
-    /// Tasks of one factorisation.
+    /// Number of tasks of one factorisation.
     pub factor_tasks: u64,
-    /// In words, which rules may hold.
+    /// Advice on the rules that may hold, in words.
     pub advice: String,
 }
 
 impl Tiling {
-    /// The tiles that a choice gives.
+    /// Returns the tiles for a rule of tile sizes.
     ///
     /// # Errors
     /// A tile size of 0.
@@ -117,7 +117,7 @@ impl Tiling {
             largest: grid.max_width(),
             edges: grid.edges().to_vec(),
             parts_of_largest: parts,
-            // potrf, trsm, syrk, gemm
+            // The terms are potrf, trsm and syrk, gemm.
             factor_tasks: nt
                 + nt * nt.saturating_sub(1)
                 + nt * nt.saturating_sub(1) * nt.saturating_sub(2) / 6,
@@ -126,13 +126,13 @@ impl Tiling {
     }
 }
 
-/// In how many tiles the block lies that lies in most.
+/// Returns the largest number of tiles in which a block lies.
 fn parts(info: &Info, edges: &[usize]) -> usize {
     let inside = |start: usize, end: usize| edges.iter().filter(|&&edge| start < edge && edge < end).count();
     info.blocks.iter().map(|b| 1 + inside(b.start, b.start + b.len)).max().unwrap_or(1)
 }
 
-/// Share of the factorisation's tile products in each precision, 0 to 1.
+/// Fraction of the factorisation's tile products in each precision, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct GemmShare {
     /// Double precision.
@@ -155,11 +155,11 @@ pub struct GemmShare {
     pub fp8: f64,
 }
 
-/// How many precisions there are.
+/// Number of precisions.
 const KINDS: usize = GemmPrecision::ALL.len();
 
 impl GemmShare {
-    /// The shares of what has been counted.
+    /// Returns the shares of the counted products.
     pub fn of(counts: &GemmCounts) -> Self {
         let share = |p| counts.share(p);
         GemmShare {
@@ -175,13 +175,13 @@ impl GemmShare {
         }
     }
 
-    /// Share of the products that tensor cores do: all but those in the element type, split ones
-    /// included.
+    /// Returns the share of the products on tensor cores: all but those in the element type,
+    /// including split ones.
     pub fn low(&self) -> f64 {
         self.hp1 + self.hp2 + self.hp3 + self.bf1 + self.x3 + self.tf32 + self.fp8
     }
 
-    /// Every precision by the name that rules give it, with its share.
+    /// Returns every precision by the name that rules use, with its share.
     pub fn list(&self) -> [(&'static str, f64); KINDS] {
         GemmPrecision::ALL.map(|p| {
             let share = match p {
@@ -200,31 +200,30 @@ impl GemmShare {
     }
 }
 
-/// Seconds of each stage, one after the other.
+/// Duration of each stage in seconds; stages are consecutive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Seconds {
-    /// Generating the tiles of `Cmm` and `Ctm`.
+    /// Generation of the tiles of `Cmm` and `Ctm`.
     pub cov: f64,
     /// Factorisation.
     pub factor: f64,
-    /// Triangular solves for all targets, and refinement where it was requested.
+    /// Triangular solves for all targets, and refinement if it was requested.
     pub solve: f64,
-    /// Backward error, `Cee`, images and Strehl ratios of all targets, as far as they were
-    /// computed.
+    /// Backward error, `Cee`, images and Strehl ratios of all targets, if they were computed.
     pub eval: f64,
 }
 
-/// Where a factorisation lost positive definiteness.
+/// Position at which a factorisation lost positive definiteness.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NotSpd {
-    /// The diagonal tile, from 0.
+    /// Diagonal tile, from 0.
     pub tile: usize,
-    /// The row within the tile, from 0.
+    /// Row within the tile, from 0.
     pub pivot: usize,
-    /// The row of the whole matrix, from 0.
+    /// Row of the whole matrix, from 0.
     #[serde(skip)]
     pub row: usize,
-    /// The rule to try next.
+    /// Rule to try next.
     #[serde(skip)]
     pub suggestion: Option<String>,
 }
@@ -248,26 +247,26 @@ impl std::fmt::Display for NotSpd {
 /// A rule that was tried before the one that survived.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Attempt {
-    /// The rule.
+    /// Precision rule.
     pub rule: String,
-    /// Where it failed.
+    /// Position of the failure.
     pub not_spd: NotSpd,
 }
 
-/// What the reconstructor is worth towards one target.
+/// Evaluation of the reconstructor for one target.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TargetResult {
-    /// Direction in arcsec.
+    /// Direction x in arcsec.
     pub x: f64,
-    /// Direction in arcsec.
+    /// Direction y in arcsec.
     pub y: f64,
     /// Trace of `Cee` in arcsec^2.
     pub trace_cee: f64,
-    /// `trace(Cee) / trace(Ctt)`.
+    /// Ratio `trace(Cee) / trace(Ctt)`.
     pub relative_error: f64,
     /// Strehl ratio of the stationary image.
     pub strehl_moao: f64,
-    /// Exact long-exposure Strehl ratio; `null` where it was not requested.
+    /// Exact long-exposure Strehl ratio; `null` if it was not requested.
     pub strehl_exact: Option<f64>,
     /// Marechal approximation, piston removed.
     pub marechal: f64,
@@ -275,22 +274,22 @@ pub struct TargetResult {
     pub wfe_nm: f64,
 }
 
-/// The numbers of a rule that survived.
+/// Figures of a rule that survived.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Measured {
     /// Share of the factorisation's products in each precision.
     pub gemm_share: GemmShare,
-    /// `n^3 / 3`, and `2 n^2 m` per target.
+    /// Operations: `n^3 / 3`, and `2 n^2 m` per target.
     pub flops: f64,
-    /// Seconds of each stage.
+    /// Duration of each stage in seconds.
     pub seconds: Seconds,
     /// `flops` over the seconds of factorisation and solve, in Gflop/s.
     pub gflops: f64,
     /// Rate of the product of the largest tiles in the rule's native type on all workers, measured
-    /// in this run, in Gflop/s; 0 where there are devices beside them, of which it says nothing.
+    /// in this run, in Gflop/s; 0 if there are devices as well, for which it has no meaning.
     pub gemm_peak_gflops: f64,
-    /// `||A - L L^T||_F / ||A||_F`; `null`, as all that judges, where it was not computed (`tor
-    /// build`).
+    /// Backward error `||A - L L^T||_F / ||A||_F`; `null`, like all figures of the evaluation, if
+    /// it was not computed (`tor build`).
     pub backward_error: f64,
     /// Whether the backward error is an estimate from 16 vectors (above n = 8192).
     pub backward_error_estimated: bool,
@@ -298,21 +297,21 @@ pub struct Measured {
     pub trace_cee: f64,
     /// Strehl ratio of the stationary image, first target.
     pub strehl_moao: f64,
-    /// Exact long-exposure Strehl ratio, first target; `null` where it was not requested.
+    /// Exact long-exposure Strehl ratio, first target; `null` if it was not requested.
     pub strehl_exact: Option<f64>,
     /// Marechal approximation, piston removed, first target.
     pub marechal: f64,
-    /// Every target; empty where nothing was judged.
+    /// Results for every target; empty if nothing was judged.
     pub targets: Vec<TargetResult>,
-    /// Most memory the process held during this rule (the kernel's high-water mark, reset before
-    /// each rule where it allows that; 0 where the system does not tell).
+    /// Peak memory of the process during this rule (the kernel's high-water mark, reset before each
+    /// rule if the kernel allows it; 0 if the system does not report it).
     pub peak_memory_bytes: u64,
     /// Bytes of the tiles of the factor and of all reconstructors, without replicas.
     pub tile_bytes: u64,
-    /// Each rank, where there are several; absent from the JSON where there is one.
+    /// Resource use of each rank if there are several; absent from the JSON for a single one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankUse>,
-    /// Figures that cannot be trusted, with the cause; absent from the JSON where there are none.
+    /// Unreliable figures, each with the cause; absent from the JSON if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -320,9 +319,9 @@ pub struct Measured {
 /// Products on each tile by precision, in the order of [`GemmPrecision::ALL`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PrecisionMap {
-    /// Tiles along one side.
+    /// Number of tiles along one side.
     pub tiles: usize,
-    /// Of tile `(i, j)`, `i >= j`, at `i (i + 1) / 2 + j`.
+    /// Counts by precision; tile `(i, j)`, `i >= j`, is at `i (i + 1) / 2 + j`.
     pub counts: Vec<[u32; KINDS]>,
 }
 
@@ -336,40 +335,40 @@ impl PrecisionMap {
         }
     }
 
-    /// Products on tile `(i, j)` by precision; zeros outside of the lower triangle.
+    /// Returns the products on tile `(i, j)` by precision; zeros outside of the lower triangle.
     pub fn at(&self, i: usize, j: usize) -> [u32; KINDS] {
         if j > i { [0; KINDS] } else { self.counts.get(i * (i + 1) / 2 + j).copied().unwrap_or_default() }
     }
 }
 
-/// One rule's run: the numbers, or where it failed.
+/// Result of one rule: its figures, or the position of its failure.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct RuleResult {
-    /// Measurements.
+    /// Number of measurements.
     pub n: usize,
-    /// Truth-sensor slopes.
+    /// Number of truth-sensor slopes.
     pub m: usize,
-    /// Tiles along one side of `Cmm`.
+    /// Number of tiles along one side of `Cmm`.
     pub tiles: usize,
-    /// The rule that was used.
+    /// Rule that was used.
     pub rule: String,
-    /// The requested rule, where it failed and more precision was tried.
+    /// Requested rule, if it failed and more precision was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule_asked: Option<String>,
-    /// The rules that failed before.
+    /// Rules that failed before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
-    /// The numbers of a rule that survived.
+    /// Figures of a rule that survived.
     #[serde(flatten)]
     pub measured: Option<Measured>,
-    /// Where the rule failed.
+    /// Position of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_spd: Option<NotSpd>,
-    /// Devices with memory of their own, as the whole run used them; absent from the JSON where
+    /// Devices with their own memory, with their use in the whole run; absent from the JSON if
     /// there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceUse>,
-    /// What the report shows and the JSON does not hold.
+    /// Data for the report that the JSON does not contain.
     #[serde(skip)]
     pub extras: Extras,
 }
@@ -383,14 +382,15 @@ pub struct Extras {
     pub solve_share: GemmShare,
     /// Relative residual `||R Cmm - Ctm|| / ||Ctm||` before each refinement step.
     pub residuals: Vec<f64>,
-    /// The same of the refined reconstructor, recomputed.
+    /// Relative residual of the refined reconstructor, recomputed.
     pub residual: Option<f64>,
     /// Images by target: the first one, or all with
     /// [`Options::keep_images`](super::Options::keep_images).
     pub images: Vec<Psf>,
     /// Norms of the tiles, with [`Options::keep_norms`](super::Options::keep_norms).
     pub norms: Option<TileNorms>,
-    /// `R` by target, with [`Options::keep_reconstructors`](super::Options::keep_reconstructors).
+    /// Reconstructors `R` by target, with
+    /// [`Options::keep_reconstructors`](super::Options::keep_reconstructors).
     pub reconstructors: Vec<Arc<Matrix>>,
 }
 

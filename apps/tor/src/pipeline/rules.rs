@@ -1,4 +1,4 @@
-//! All rules, one after the other.
+//! Sequential run of all rules.
 
 use super::devices::devices;
 use super::factor::{Solved, Workspace, run_rule};
@@ -17,7 +17,7 @@ use zellige_dense::Rule;
 use zellige_kernels::StorageFormat;
 use zellige_runtime::{Runtime, Session};
 
-/// See [`super::run`].
+/// Runs all rules; see [`super::run`].
 pub(super) fn run<S: Session>(
     s: &S,
     input: &Input,
@@ -67,7 +67,7 @@ pub(super) fn run<S: Session>(
     })
 }
 
-/// Where `fp32` itself fails, more precision on float32 tiles is no remedy.
+/// If `fp32` itself fails, more precision on float32 tiles is no remedy, so this suggests `fp64`.
 fn point_to_float64(results: &mut [RuleResult]) {
     if results.iter().any(|r| r.rule == "fp32" && r.not_spd.is_some()) {
         for lost in results.iter_mut().filter_map(|r| r.not_spd.as_mut()) {

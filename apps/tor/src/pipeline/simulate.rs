@@ -17,22 +17,22 @@ use zellige_sim::{BytesMoved, Messages, Norms, RankSimulation, SimBounds, SimOut
 use super::ranks::owners;
 use crate::pipeline::norms::{Foreseen, Stretched, TileNorms};
 
-/// The scheduling policy that runs each task where its tile is owned: see [`Owners`]. All others
-/// are the runtime's.
+/// Scheduling policy that runs each task on the owner of its tile: see [`Owners`]. All other
+/// policies are those of the runtime.
 pub const OWNERS: &str = "owners";
 
-/// What to simulate: `X A = B` with `A` `n x n` and `B` `m x n`, in float32 tiles.
+/// A request for a simulation of `X A = B` with `A` `n x n` and `B` `m x n`, in float32 tiles.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// Measurements.
+    /// Number of measurements.
     pub n: usize,
-    /// Rows of the reconstructor; 0 for the factorisation alone.
+    /// Number of rows of the reconstructor; 0 for the factorisation alone.
     pub m: usize,
     /// Tile size.
     pub tile: usize,
-    /// Precision rule; one that looks at norms needs `norms`.
+    /// Precision rule; one that uses norms needs `norms`.
     pub rule: Rule,
-    /// Norms of the tiles of a run at some size.
+    /// Norms of the tiles of a run at any size.
     pub norms: Option<&'a TileNorms>,
     /// The most products on one tile in one task; see [`Submission::fuse_updates`]. Above 1, rules
     /// on norms are looked up when the graph is recorded, so that products of two precisions never
@@ -40,89 +40,89 @@ pub struct Request<'a> {
     pub fuse_updates: usize,
     /// Scheduling policy: one of the runtime's, or [`OWNERS`].
     pub policy: String,
-    /// Tiles along a block of the owner map, for [`OWNERS`].
+    /// Number of tiles along a block of the owner map, for [`OWNERS`].
     pub cyclic_block: usize,
-    /// Tasks for which a device gathers operands beyond the running one.
+    /// Number of tasks whose operands a device prefetches beyond the running one.
     pub ahead: usize,
-    /// Machines like the platform, one rank on each: tiles are theirs as those of a run on so many
-    /// ranks. On several, rules on norms are looked up when the graphs are recorded, too: the
-    /// formats are sent that ranks request in a run.
+    /// Number of machines like the platform, with one rank on each. They own tiles as in a run on
+    /// as many ranks. On several machines, rules on norms are also evaluated when the graphs are
+    /// recorded. Messages then have the formats that ranks request in a run.
     pub nodes: usize,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Report {
-    /// The platform.
+    /// Name of the platform.
     pub platform: String,
-    /// Machines, one rank on each.
+    /// Number of machines, with one rank on each.
     pub nodes: usize,
-    /// Devices that ran tasks, on all machines.
+    /// Number of devices that ran tasks, on all machines.
     pub devices: usize,
-    /// Measurements, rows, tile size, tasks.
+    /// Number of measurements.
     pub n: usize,
-    /// See `n`.
+    /// Number of rows of the reconstructor.
     pub m: usize,
-    /// See `n`.
+    /// Tile size.
     pub tile: usize,
-    /// See `n`.
+    /// Number of tasks.
     pub tasks: usize,
-    /// The precision rule.
+    /// Precision rule.
     pub rule: String,
     /// The most products in one task.
     pub fuse_updates: usize,
     /// Share of the tile products of factorisation and solves that are not in float32.
     pub low_share: f64,
-    /// The scheduling policy.
+    /// Scheduling policy.
     pub policy: String,
-    /// From the first transfer to the last tile of the result on the host.
+    /// Time from the first transfer to the last tile of the result on the host.
     pub makespan_seconds: f64,
-    /// `n^3/3 + 2 n^2 m` operations per second of that time.
+    /// Rate: `n^3/3 + 2 n^2 m` operations over that time, in Tflop/s.
     pub tflops: f64,
-    /// That rate over the float32 peak of all devices.
+    /// Ratio of that rate to the float32 peak of all devices.
     pub fraction_of_peak: f64,
-    /// The time on the first of the numbers of nodes that were asked for over this one.
+    /// Ratio of the time on the first requested number of nodes to this time.
     pub speedup: f64,
-    /// That over what so many times the nodes of the first would give.
+    /// Ratio of the speedup to the ideal one for this number of nodes.
     pub efficiency: f64,
-    /// Bytes moved between memory nodes of machines.
+    /// Bytes moved between the memory nodes of machines.
     pub bytes_moved: BytesMoved,
     /// Share of devices x makespan in which no task ran.
     pub idle_share: f64,
-    /// Lower bounds of any schedule of the same tasks; on several nodes the largest of those of
+    /// Lower bounds on any schedule of the same tasks; on several nodes the largest bounds of
     /// single ranks.
     pub bounds: Bounds,
-    /// Replicas that had to make room for others.
+    /// Number of replicas that were evicted for others.
     pub evictions: usize,
-    /// Each rank.
+    /// Results of each rank.
     pub ranks: Vec<RankReport>,
 }
 
-/// What one rank did.
+/// Results of one rank.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct RankReport {
-    /// Its tasks, those that send and receive left out.
+    /// Number of its tasks, without those that send and receive.
     pub tasks: usize,
-    /// Values between it and other ranks.
+    /// Messages between this rank and others.
     pub messages: Messages,
     /// Share of the makespan in which its network adapter sent or received, the larger of both.
     pub adapter_share: f64,
-    /// The most bytes on its host.
+    /// Peak number of bytes on its host.
     pub host_peak_bytes: u64,
-    /// The most bytes on any of its devices.
+    /// Peak number of bytes on any of its devices.
     pub device_peak_bytes: u64,
 }
 
-/// Why nothing was simulated.
+/// The reason why nothing was simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The rule looks at norms.
+    /// The rule uses norms.
     #[error(
         "rule {0} looks at the norms of finished tiles, and a simulation has no values: take a rule by position, e.g. hp1:band=2, or \
          give it norms"
     )]
     NeedsNorms(Rule),
-    /// The policy is that of one machine.
+    /// The policy works on one machine only.
     #[error("policy {OWNERS} gives tiles to the devices of one machine: take another on several nodes")]
     OwnersOnNodes,
     /// The sizes make no tiles, or the platform cannot run the graph.
@@ -136,32 +136,34 @@ impl From<zellige_runtime::Error> for Error {
     }
 }
 
-/// Lower bounds (s).
+/// Lower bounds on the makespan (s).
 #[derive(Clone, Copy, Debug, Serialize, schemars::JsonSchema)]
 pub struct Bounds {
-    /// All tasks spread evenly, each on the kind of device that suits the whole best.
+    /// Area bound: all tasks distributed evenly, each on the kind of device that suits the whole
+    /// best.
     pub area: f64,
-    /// The longest chain of tasks, each on its fastest device.
+    /// Critical path: the longest chain of tasks, each on its fastest device.
     pub critical_path: f64,
-    /// Both together.
+    /// Combination of the area bound and the critical path.
     pub mixed: f64,
 }
 
-/// A recorded reconstructor, or factor.
+/// A recorded graph of a reconstructor, or of a factor.
 #[derive(Debug)]
 pub struct Recorded {
-    /// The factorisation, and both solves if there are rows.
+    /// Graph of the factorisation, and of both solves if there are rows.
     pub graph: Graph,
-    /// The slots that hold the result.
+    /// Slots that hold the result.
     pub result: Vec<usize>,
-    /// What deferred selections are to see.
+    /// Norms for deferred selection.
     norms: Norms,
 }
 
-/// The rule as tasks are submitted with it, and the norms that it is asked with later, if it is.
+/// Returns the policy for the submission of tasks, and the norms for deferred selection, if the
+/// rule needs them.
 ///
 /// # Errors
-/// A rule that looks at norms without any, sizes that make no tiles.
+/// A rule that uses norms without any, sizes that make no tiles.
 fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), Error> {
     let rule: SharedPolicy = request.rule.clone().into();
     if rule.when() != When::OperandsReady {
@@ -189,11 +191,11 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
     Ok(Recorded { graph, result, norms })
 }
 
-/// Records the graph of each rank of a reconstructor, or of a factor; the slots of each that hold
-/// its part of the result.
+/// Records the graph of each rank of a reconstructor, or of a factor. Returns each graph with the
+/// slots of its part of the result.
 ///
 /// # Errors
-/// As [`record`].
+/// The errors of [`record`].
 pub fn record_ranks(request: &Request<'_>) -> Result<Vec<(Graph, Vec<usize>)>, Error> {
     let (policy, _) = policy(request)?;
     let owner = owners(request.nodes);
@@ -209,7 +211,7 @@ pub fn record_ranks(request: &Request<'_>) -> Result<Vec<(Graph, Vec<usize>)>, E
     Ok(graphs.into_iter().enumerate().map(of_rank).collect())
 }
 
-/// The slots of tiles of the result, with row and column.
+/// Returns the slots of tiles of the result, with row and column.
 fn results<'s>(
     request: &Request<'_>,
     slots: &'s [String],
@@ -222,7 +224,7 @@ fn results<'s>(
     slots.iter().enumerate().filter_map(tile)
 }
 
-/// Says who owns a tile in a row and a column.
+/// Function that sets the owner of a tile, from its row and column.
 type Own<'o> = &'o dyn Fn(&Handle<Tile<f32>>, usize, usize) -> Result<(), zellige_runtime::Error>;
 
 /// Submits the factorisation, and both solves if there are rows.
@@ -246,11 +248,11 @@ fn submit<S: Submit>(s: &S, request: &Request<'_>, policy: &SharedPolicy, own: O
     Ok(())
 }
 
-/// Which norm each version of each slot carries: a product leaves its tile's norm alone, a
-/// triangular solve measures.
+/// Returns the norm of each version of each slot. A product keeps the norm of its tile, a
+/// triangular solve measures it.
 fn by_version(slots: &[String], norms: &Stretched) -> Norms {
     let mut table = Norms::default();
-    // Norms of whole matrices, in the order of their first use.
+    // Norms of whole matrices are in the order of their first use.
     let mut whole = norms.whole().into_iter();
     for (slot, name) in slots.iter().enumerate() {
         if name == "norm" {
@@ -261,30 +263,30 @@ fn by_version(slots: &[String], norms: &Stretched) -> Norms {
         if matrix == "A" {
             table.set(slot, 0, norms.a(i, j));
             if i > j {
-                // After one product per column to the left.
+                // Version j + 1 follows one product per column to the left.
                 table.set(slot, j + 1, norms.l(i, j));
             }
         } else if matrix == "B" {
             let [b, y, x] = norms.byx(i, j);
             table.set(slot, 0, b);
             table.set(slot, j + 1, y);
-            // And then one per column to the right.
+            // This version follows one more product per column to the right.
             table.set(slot, norms.columns() + 1, x);
         }
     }
     table
 }
 
-/// `A[2,1]`: matrix, row and column.
+/// Parses `A[2,1]`: matrix, row and column.
 fn tile_of(name: &str) -> Option<(&str, usize, usize)> {
     let (matrix, place) = name.strip_suffix(']')?.split_once('[')?;
     let (i, j) = place.split_once(',')?;
     Some((matrix, i.parse().ok()?, j.parse().ok()?))
 }
 
-/// The products of a rank, and how many of them did not run in float32.
+/// Returns the number of products of a rank, and the number of those that did not run in float32.
 fn products(outcome: &SimOutcome, graph: &Graph, request: &Request<'_>) -> (u64, u64) {
-    // Inner lengths, where a task may have several products.
+    // Inner lengths are needed if a task may have several products.
     let lengths: Option<Vec<u32>> = (request.fuse_updates > 1)
         .then(|| graph.to_petgraph().node_weights().map(|node| node.info.shape[2]).collect());
     let of_task = |id: u64| {
@@ -298,7 +300,7 @@ fn products(outcome: &SimOutcome, graph: &Graph, request: &Request<'_>) -> (u64,
     })
 }
 
-/// What a simulation found: of each rank its graph, its outcome and its messages.
+/// Result of a simulation: graph, outcome and messages of each rank.
 struct Found {
     makespan: Duration,
     ranks: Vec<(Graph, SimOutcome, Messages)>,
@@ -307,7 +309,7 @@ struct Found {
 /// Simulates a reconstructor on `platform`, or on several machines like it.
 ///
 /// # Errors
-/// As [`record`] and [`record_ranks`], and what the platform cannot run.
+/// The errors of [`record`] and [`record_ranks`], and those of the platform.
 pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, Trace), Error> {
     let found = if request.nodes > 1 { on_nodes(request, platform) } else { on_one(request, platform) }?;
     let report = report(request, platform, &found);
@@ -416,7 +418,7 @@ fn of_rank(
     }
 }
 
-/// Sets the speedups of one rule on several numbers of nodes, over the first.
+/// Sets the speedups of one rule on several numbers of nodes, relative to the first.
 pub fn compare(reports: &mut [Report]) {
     let Some((nodes, seconds)) = reports.first().map(|first| (first.nodes, first.makespan_seconds)) else {
         return;

@@ -1,4 +1,4 @@
-//! How long a reconstructor takes, from parameters to `R`, without judging it.
+//! Timing of a reconstructor, from parameters to `R`, without its evaluation.
 
 use super::factor::{Reconstructed, Workspace, reconstruct};
 use super::plan::plan;
@@ -10,33 +10,33 @@ use zellige_dense::{PrecisionPolicy, Rule, TileScalar, Work};
 use zellige_kernels::StorageFormat;
 use zellige_runtime::Runtime;
 
-/// What one reconstructor took.
+/// Times of one reconstructor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
-    /// The rule that survived.
+    /// Rule that survived.
     pub rule: Rule,
-    /// Rules that were tried before it; their times do not count.
+    /// Rules that were tried before it; their times are not included.
     pub attempts: Vec<Attempt>,
-    /// Tables for covariances, on the host (seconds).
+    /// Time for the tables of covariances on the host (seconds).
     pub preparation: f64,
-    /// Tiles of `Cmm` and `Ctm` (seconds).
+    /// Time for the tiles of `Cmm` and `Ctm` (seconds).
     pub covariances: f64,
-    /// Factorisation (seconds).
+    /// Time of the factorisation (seconds).
     pub factor: f64,
-    /// Both triangular solves (seconds).
+    /// Time of both triangular solves (seconds).
     pub solve: f64,
-    /// From the parameters to the last tile of `R`, which lies where it was made (seconds).
+    /// Time from the parameters to the last tile of `R` at its place of computation (seconds).
     pub total: f64,
-    /// Operations of the factorisation, and of factorisation and solves together.
+    /// Operations of the factorisation, and of factorisation and solves in total.
     pub work: [Work; 2],
 }
 
-/// Makes the reconstructor of the first rule of `options`, or of the first after it that survives,
-/// once. Nothing is kept of it.
+/// Computes once the reconstructor of the first rule of `options`, or of the first rule after it
+/// that survives. The result is discarded.
 ///
 /// # Errors
-/// Bad parameters, rules or options, a failed task, cancellation; no rule that survives is
-/// [`Error::Options`].
+/// Bad parameters, rules or options, a failed task, cancellation; [`Error::Options`] if no rule
+/// survives.
 pub fn timed(
     rt: &Runtime,
     input: &Input,
@@ -69,7 +69,7 @@ pub fn timed(
     }
 }
 
-/// One rule, its tiles made anew.
+/// Times one rule with new tiles.
 fn once<T: Element>(
     rt: &Runtime,
     problem: &Problem,

@@ -1,4 +1,4 @@
-//! Waiting for tasks while somebody watches.
+//! Waiting for tasks with an observer.
 
 use super::{Error, Observer};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,14 +6,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use zellige_runtime::Runtime;
 
-/// How often the observer hears of progress and is asked whether to stop.
+/// Interval between reports to the observer, which may then cancel.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Runs `body` on this thread, reports `done` meanwhile, and cancels what is in flight if the
-/// observer wants to stop.
+/// Runs `body` on this thread and reports `done` meanwhile. Cancels all tasks if the observer
+/// requests cancellation.
 ///
 /// # Errors
-/// What `body` returns; [`Error::Cancelled`] if the observer wanted to stop.
+/// The error of `body`; [`Error::Cancelled`] if the observer requested cancellation.
 pub(super) fn watch<R>(
     rt: &Runtime,
     observer: &dyn Observer,
@@ -22,7 +22,7 @@ pub(super) fn watch<R>(
 ) -> Result<R, Error> {
     let result = std::thread::scope(|s| {
         let (alive, ended) = mpsc::channel::<()>();
-        // Without memory for a thread nobody watches.
+        // Without memory for this thread, the run proceeds without reports.
         let _ = std::thread::Builder::new().spawn_scoped(s, move || {
             while ended.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 observer.advance(done());
@@ -32,14 +32,14 @@ pub(super) fn watch<R>(
             }
             observer.advance(done());
         });
-        // Dropped at the end or by a panic: either way the other thread ends.
+        // The channel closes at the end or in a panic, and the other thread then ends.
         let _alive = alive;
         body()
     });
     if observer.cancelled() { Err(Error::Cancelled) } else { result }
 }
 
-/// Counts finished tasks.
+/// Counter of finished tasks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counter(Arc<AtomicU64>);
 

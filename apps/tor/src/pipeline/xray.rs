@@ -1,5 +1,5 @@
-//! Where the matrix is large: its eigenvalues, and the 2-norms of its tiles by their distance from
-//! the diagonal.
+//! Spectra of the matrix: its eigenvalues, and the 2-norms of its tiles by their distance from the
+//! diagonal.
 
 use super::plan::XRAY_UP_TO;
 use super::problem::Problem;
@@ -11,15 +11,15 @@ use serde::Serialize;
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, TaskRef, write};
 
-/// Steps of the power iteration for the 2-norm of a tile.
+/// Number of steps of the power iteration for the 2-norm of a tile.
 const STEPS: usize = 30;
 
-/// The X-ray of one `Cmm`, in arcsec^2.
+/// Spectra of one `Cmm`, in arcsec^2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct XrayPicture {
-    /// All eigenvalues, largest first; empty where the matrix is too large for `auto`.
+    /// All eigenvalues, largest first; empty if the matrix is too large for `auto`.
     pub eigenvalues: Vec<f64>,
-    /// 2-norms of tiles by distance from the diagonal, nearest first.
+    /// Norms (2-norms) of tiles by distance from the diagonal, nearest first.
     pub norms: Vec<NormsAt>,
     /// Singular values, largest first, of one tile at a few distances.
     pub spectra: Vec<(usize, Vec<f64>)>,
@@ -28,17 +28,17 @@ pub struct XrayPicture {
 /// 2-norms of all tiles at one distance from the diagonal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NormsAt {
-    /// `i - j`.
+    /// Distance `i - j`.
     pub distance: usize,
-    /// Smallest.
+    /// Smallest norm.
     pub min: f64,
-    /// Median.
+    /// Median norm.
     pub median: f64,
-    /// Largest.
+    /// Largest norm.
     pub max: f64,
 }
 
-/// Takes the X-ray, or none.
+/// Computes the spectra, if they are requested.
 pub(super) fn xray(
     rt: &Runtime,
     problem: &Problem,
@@ -142,9 +142,9 @@ fn singular_values_of(a: &Matrix) -> Result<Vec<f64>, crate::Error> {
     values.map_err(|_| crate::Error::numeric("X-ray", "the singular values of a tile do not converge"))
 }
 
-/// Largest singular value, by power iteration on `A^T A` from a vector with a part in every
-/// direction. It converges from below; where the two largest values are close, either tells the
-/// norm.
+/// Computes the largest singular value by power iteration on `A^T A`, from a vector with a
+/// component in every direction. It converges from below. If the two largest values are close,
+/// either is a good estimate.
 fn norm2(a: &Matrix) -> f64 {
     let mut x: Vec<f64> =
         (0..a.cols()).map(|j| 1.0 + 0.5 * ((j * 7919 % 101) as f64 / 101.0 - 0.5)).collect();
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn norms_and_spectra_of_a_known_matrix() {
-        // Rank one plus a diagonal: eigenvalues 1 (three times) and 1 + 4 * 4.
+        // Rank one plus the identity: the eigenvalues are 1 (three times) and 1 + 4 * 4.
         let a = Matrix::from_fn(4, 4, |i, j| 4.0 + f64::from(u8::from(i == j)));
         let values = eigenvalues_of(&a).unwrap();
         assert!((values[0] - 17.0).abs() < 1e-12 && (values[3] - 1.0).abs() < 1e-12, "{values:?}");

@@ -1,9 +1,9 @@
-//! Strehl ratios per rule, and the X-ray.
+//! Charts of Strehl ratios per rule, and of the spectra.
 
 use crate::pipeline::{Measured, Outcome, XrayPicture};
 use zellige_app::svg::{Chart, Scale, short};
 
-/// Room for the longest rule's name, in a fixed-width face of 12.5 px.
+/// Returns the space for the longest rule's name, in a fixed-width font of 12.5 px.
 fn room<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
     names.map(|n| n.chars().count()).max().unwrap_or(0).clamp(6, 40) as f64 * 7.6 + 16.0
 }
@@ -13,7 +13,7 @@ fn measured(outcome: &Outcome) -> Vec<(&str, &Measured)> {
     list.filter_map(|r| r.measured.as_ref().map(|m| (r.rule.as_str(), m))).collect()
 }
 
-/// Limits of an axis on which these values are apart, with space for a number on either side.
+/// Returns axis limits that separate these values, with space for a number on either side.
 fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -24,7 +24,7 @@ fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (low - beside, high + beside)
 }
 
-/// Strehl ratio of each rule: stationary and, where there is one, exact.
+/// Draws the Strehl ratio of each rule: stationary and, if there is one, exact.
 pub(super) fn strehl(outcome: &Outcome) -> String {
     let list = measured(outcome);
     let row = 30.0;
@@ -63,7 +63,7 @@ pub(super) fn strehl(outcome: &Outcome) -> String {
     chart.finish()
 }
 
-/// How far each rule is from the reference, on a logarithmic scale.
+/// Draws the distance of each rule from the reference, on a logarithmic scale.
 pub(super) fn changes(outcome: &Outcome) -> Option<String> {
     let reference = outcome.reference()?;
     let base = reference.measured.as_ref()?.strehl_moao;
@@ -95,10 +95,11 @@ pub(super) fn changes(outcome: &Outcome) -> Option<String> {
     Some(chart.finish())
 }
 
-/// Most points of one curve: more than the picture has pixels would only make it large.
+/// Maximum number of points of one curve: more than the picture has pixels would only enlarge the
+/// file.
 const POINTS: usize = 400;
 
-/// Eigenvalues of the whole matrix, largest first.
+/// Draws the eigenvalues of the whole matrix, largest first.
 pub(super) fn eigenvalues(xray: &XrayPicture) -> Option<String> {
     let values: Vec<f64> = xray.eigenvalues.iter().copied().filter(|v| *v > 0.0).collect();
     let (largest, smallest) = (*values.first()?, *values.last()?);
@@ -115,14 +116,14 @@ pub(super) fn eigenvalues(xray: &XrayPicture) -> Option<String> {
 
 fn thinned(values: &[f64], x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     let last = values.len().saturating_sub(1).max(1) as f64;
-    // The first values fall fastest: all of them, then every so many.
+    // The first values decrease fastest, so all of them are kept, and then a regular subset.
     let step = values.len().div_ceil(POINTS).max(1);
     let kept = |k: usize| k < 40 || k.is_multiple_of(step) || k + 1 == values.len();
     let points = values.iter().enumerate().filter(|(k, _)| kept(*k));
     points.map(|(k, v)| (x.at(100.0 * k as f64 / last), y.at(*v))).collect()
 }
 
-/// 2-norms of the tiles by distance from the diagonal: median, smallest, largest.
+/// Draws the 2-norms of the tiles by distance from the diagonal: median, smallest, largest.
 pub(super) fn norms(xray: &XrayPicture) -> Option<String> {
     let positive = |f: fn(f64, f64) -> f64, start| {
         xray.norms.iter().flat_map(|n| [n.min, n.max]).filter(|v| *v > 0.0).fold(start, f)
@@ -152,7 +153,7 @@ pub(super) fn norms(xray: &XrayPicture) -> Option<String> {
     Some(chart.finish())
 }
 
-/// Singular values of one tile at a few distances.
+/// Draws the singular values of one tile at a few distances.
 pub(super) fn spectra(xray: &XrayPicture) -> Option<(String, Vec<usize>)> {
     let all = xray.spectra.iter().flat_map(|s| s.1.iter().copied());
     let high = all.fold(0.0, f64::max);

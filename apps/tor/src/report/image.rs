@@ -1,14 +1,14 @@
-//! A PSF as a picture inside the page: a palette bitmap in base 64, the simplest format every
+//! A PSF as a picture inside the page: a palette bitmap in base 64, the simplest format that every
 //! browser reads.
 
 use crate::image::Psf;
 
-/// Decades that the colours span.
+/// Decades of the colour scale.
 pub(super) const DECADES: f64 = 5.0;
-/// Pixels across, around the centre.
+/// Number of pixels across the cropped picture.
 const CROP: usize = 160;
 
-/// Dark to bright, perceptually even: black, violet, red, orange, pale yellow.
+/// Colours from dark to bright, perceptually even: black, violet, red, orange, pale yellow.
 const STOPS: [[f64; 3]; 6] = [
     [0.0, 0.0, 8.0],
     [59.0, 15.0, 112.0],
@@ -18,23 +18,23 @@ const STOPS: [[f64; 3]; 6] = [
     [252.0, 253.0, 191.0],
 ];
 
-/// Colour of a share from 0 to 1.
+/// Returns the colour of a value from 0 to 1.
 pub(super) fn colour(share: f64) -> [u8; 3] {
     let at = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
     let k = (at as usize).min(STOPS.len() - 2);
     std::array::from_fn(|c| (STOPS[k][c] + (STOPS[k + 1][c] - STOPS[k][c]) * (at - k as f64)).round() as u8)
 }
 
-/// The centre of an image on a logarithmic scale down to `10^-DECADES` of the diffraction-limited
-/// peak, and its width in arcsec.
+/// Returns the centre of an image on a logarithmic scale down to `10^-DECADES` of the
+/// diffraction-limited peak, and its width in arcsec.
 pub(super) fn picture(psf: &Psf) -> (String, f64) {
     let crop = CROP.min(psf.size);
     (bright(crop, &centre(psf), 0.0), crop as f64 * psf.pixel)
 }
 
-/// How far two images are apart, in the same way; the colours end at the decade that is given
-/// beside it, that above the largest difference. `None` for images of different sizes, and for
-/// equal ones.
+/// Returns the difference of two images on the same kind of scale, with the decade at its upper
+/// end, the one above the largest difference. `None` for images of different sizes, and for equal
+/// ones.
 pub(super) fn difference(psf: &Psf, reference: &Psf) -> Option<(String, i32)> {
     if (psf.size, psf.pixel) != (reference.size, reference.pixel) {
         return None;
@@ -45,7 +45,7 @@ pub(super) fn difference(psf: &Psf, reference: &Psf) -> Option<(String, i32)> {
     Some((bright(CROP.min(psf.size), &apart, decade), decade as i32))
 }
 
-/// The pixels around the centre, row by row.
+/// Returns the pixels around the centre, row by row.
 fn centre(psf: &Psf) -> Vec<f64> {
     let crop = CROP.min(psf.size);
     let first = (psf.size - crop) / 2;
@@ -54,7 +54,7 @@ fn centre(psf: &Psf) -> Vec<f64> {
     (0..crop * crop).map(value).collect()
 }
 
-/// A picture of values up to `10^decade`, down to `10^-DECADES` of that.
+/// Returns a picture of values up to `10^decade`, down to `10^-DECADES` of that.
 fn bright(size: usize, values: &[f64], decade: f64) -> String {
     let shade = |value: &f64| {
         (((value.max(1e-300).log10() - decade + DECADES) / DECADES).clamp(0.0, 1.0) * 255.0) as u8
@@ -63,8 +63,8 @@ fn bright(size: usize, values: &[f64], decade: f64) -> String {
     format!("data:image/bmp;base64,{}", base64(&bitmap(size, &pixels)))
 }
 
-/// An 8-bit bitmap with the palette of this module (row after row from the bottom, rows padded to 4
-/// bytes).
+/// Returns an 8-bit bitmap with the palette of this module (row after row from the bottom, rows
+/// padded to 4 bytes).
 fn bitmap(size: usize, pixels: &[u8]) -> Vec<u8> {
     let stride = size.next_multiple_of(4);
     let offset = 14 + 40 + 4 * 256;
@@ -79,7 +79,7 @@ fn bitmap(size: usize, pixels: &[u8]) -> Vec<u8> {
     out.extend_from_slice(&(size as i32).to_le_bytes());
     out.extend_from_slice(&1u16.to_le_bytes());
     out.extend_from_slice(&8u16.to_le_bytes());
-    // No compression, sizes and resolutions left to the reader.
+    // There is no compression, and sizes and resolutions are left to the reader.
     out.extend_from_slice(&[0; 24]);
     for k in 0..256 {
         let [r, g, b] = colour(k as f64 / 255.0);

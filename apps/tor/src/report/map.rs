@@ -1,4 +1,4 @@
-//! Precision maps: which precision the products on each tile had.
+//! Precision maps: the precision of the products on each tile.
 
 use crate::pipeline::{Outcome, RuleResult};
 use std::cmp::Reverse;
@@ -6,11 +6,11 @@ use std::fmt::Write;
 use zellige_app::svg::{Chart, escape};
 use zellige_dense::GemmPrecision;
 
-/// Up to so many tiles per side each tile shows its mixture and says its numbers; above, runs of
-/// equal tiles are one mark.
+/// Maximum number of tiles per side for which each tile shows its mixture and its numbers. Above
+/// it, runs of equal tiles share one mark.
 const DETAILED: usize = 64;
 
-/// The picture of one rule: the lower triangle, true to the widths of the tiles.
+/// Draws the map of one rule: the lower triangle, true to the widths of the tiles.
 pub(super) fn map(outcome: &Outcome, result: &RuleResult) -> String {
     let edges = &outcome.edges;
     let tiles = result.extras.map.tiles;
@@ -60,7 +60,7 @@ pub(super) fn map(outcome: &Outcome, result: &RuleResult) -> String {
     chart.finish()
 }
 
-/// The first measurement of each sensor but the first one.
+/// Returns the first measurement of each sensor except the first one.
 fn sensors(outcome: &Outcome) -> impl Iterator<Item = usize> + '_ {
     let slopes = outcome.info.sub_apertures.iter().map(|sub_apertures| 2 * sub_apertures);
     let before = slopes.scan(0, |before, slopes| {
@@ -70,7 +70,7 @@ fn sensors(outcome: &Outcome) -> impl Iterator<Item = usize> + '_ {
     before.take(outcome.info.sub_apertures.len().saturating_sub(1))
 }
 
-/// A row of tiles by their most frequent precision, neighbours of one kind together.
+/// Draws a row of tiles by their most frequent precision, with neighbours of one kind merged.
 fn coarse(chart: &mut Chart, result: &RuleResult, i: usize, y: f64, height: f64, at: &dyn Fn(usize) -> f64) {
     let kind = |j: usize| {
         let counts = result.extras.map.at(i, j);
@@ -109,7 +109,7 @@ fn title(i: usize, j: usize, counts: &[u32]) -> String {
     text
 }
 
-/// The precisions that occur in any rule, with their colours.
+/// Returns the precisions that occur in any rule, with their colours.
 pub(super) fn legend(outcome: &Outcome) -> String {
     let mut out = String::from(r#"<p class="legend">"#);
     for (k, p) in GemmPrecision::ALL.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! One page that shows what a run found: a single file without scripts or foreign parts, light and
-//! dark.
+//! Report of a run: a single page without scripts or external parts, light and dark.
 
 mod charts;
 mod image;
@@ -13,10 +12,10 @@ use std::fmt::Write as _;
 use zellige_app::page::Page;
 use zellige_app::svg::{escape, short};
 
-/// Targets that the report lists.
+/// Maximum number of targets that the report lists.
 const LISTED: usize = 50;
 
-/// The page.
+/// Returns the page.
 ///
 /// # Errors
 /// A system whose geometry cannot be computed.
@@ -77,7 +76,7 @@ fn head(out: &mut String, outcome: &Outcome) {
     devices(out, outcome);
 }
 
-/// What ran beside CPU workers.
+/// Lists the devices other than CPU workers.
 fn devices(out: &mut String, outcome: &Outcome) {
     let gib = |bytes: u64| short(bytes as f64 / f64::from(1 << 30));
     let list = outcome.devices.iter().map(|d| {

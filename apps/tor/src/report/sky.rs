@@ -1,10 +1,10 @@
-//! Where the stars are, and what the sensors see of the pupil.
+//! Charts of the stars on the sky, and of the sub-apertures in the pupil.
 
 use crate::geometry::Geometry;
 use crate::params::{StarKind, System};
 use zellige_app::svg::{Chart, Scale};
 
-/// Guide stars and targets on the sky, north of arcsec.
+/// Draws guide stars and targets on the sky, in arcsec.
 pub(super) fn sky(system: &System) -> String {
     let all = system.stars.iter().map(|s| s.direction).chain(system.targets.iter().copied());
     let reach = all.map(|d| d[0].hypot(d[1])).fold(1.0, f64::max) * 1.25;
@@ -25,7 +25,7 @@ pub(super) fn sky(system: &System) -> String {
             star.nssp
         ));
     }
-    // A few thousand crosses are a blot: the first ones tell.
+    // Thousands of crosses would overlap, so only the first ones are drawn.
     for [tx, ty] in system.targets.iter().take(400) {
         let (cx, cy) = (x.at(*tx), y.at(*ty));
         chart.put(format_args!(
@@ -37,7 +37,7 @@ pub(super) fn sky(system: &System) -> String {
     chart.finish()
 }
 
-/// The truth sensor's sub-apertures in the pupil.
+/// Draws the truth sensor's sub-apertures in the pupil.
 pub(super) fn pupil(system: &System, geometry: &Geometry) -> String {
     let truth = geometry.truth();
     let half = system.diameter / 2.0;

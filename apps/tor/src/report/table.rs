@@ -1,10 +1,10 @@
-//! The rules in one table.
+//! Table of the rules.
 
 use crate::pipeline::{Measured, Outcome, RuleResult};
 use std::fmt::Write;
 use zellige_app::svg::{escape, short};
 
-/// One line per rule.
+/// Returns a table with one line per rule.
 pub(super) fn table(outcome: &Outcome) -> String {
     let reference = outcome.reference();
     let base = reference.and_then(|r| r.measured.as_ref()).map(|m| m.strehl_moao).filter(|s| !s.is_nan());
@@ -53,7 +53,7 @@ fn numbers(out: &mut String, m: &Measured, base: Option<f64>, is_reference: bool
     }
     let _ = write!(out, "</div><small>{}</small></td>", words.join(", "));
     let mark = if m.backward_error_estimated { " ≈" } else { "" };
-    // NaN: nothing was judged.
+    // NaN means that nothing was judged.
     let strehl = if m.strehl_moao.is_finite() { format!("{:.5}", m.strehl_moao) } else { "–".into() };
     let _ = write!(out, "<td>{}{mark}</td><td>{strehl}</td>", short(m.backward_error));
     let exact = m.strehl_exact.map_or("–".into(), |s| format!("{s:.5}"));

@@ -1,5 +1,5 @@
-//! What a tomographic reconstructor in mixed precision must show, on a published system and on the
-//! project's own.
+//! Acceptance tests of mixed-precision reconstructors, on a published system and on the project's
+//! own.
 
 use std::path::Path;
 use zellige_runtime::Runtime;
@@ -11,7 +11,7 @@ fn runtime() -> Runtime {
     Runtime::builder().workers(2).bind(false).build().unwrap()
 }
 
-/// MOAO's check system with ten layers, n = 912.
+/// Returns MOAO's check system with ten layers, n = 912.
 fn check_system() -> Input {
     parse(Path::new("check.toml"), CHECK_SYSTEM, None, Mode::Strict).unwrap()
 }
@@ -56,7 +56,7 @@ fn check_system_by_rules() {
     let rules = ["fp64", "fp32", "hp1:band=2", "hp1:operand=1e-2", "x3", "bf1:band=2", "hp2", "hp3:band=2"];
     let results = run(&input, &options(&rules, TILE));
     let reference = measured(&results[0]);
-    // Published with the system: an independent float64 implementation.
+    // These values were published with the system, from an independent float64 implementation.
     assert!((reference.strehl_moao - 0.554_059_04).abs() < 1e-6, "{}", reference.strehl_moao);
     assert!((reference.trace_cee - 0.031_696_556_6).abs() < 1e-6 * 0.0317);
     let change = |k: usize| (measured(&results[k]).strehl_moao - reference.strehl_moao).abs();
@@ -73,8 +73,8 @@ fn check_system_by_rules() {
     }
 }
 
-/// Rules of the check system that survive, with the most that their Strehl ratio may change, and
-/// rules that do not.
+/// Runs rules on the check system: `survive` lists surviving ones with the largest change of their
+/// Strehl ratio, `fail` lists failing ones.
 fn outcomes(tile: usize, survive: &[(&str, f64)], fail: &[&str]) -> Vec<RuleResult> {
     let input = check_system();
     let mut rules = vec!["fp64"];
@@ -94,7 +94,8 @@ fn outcomes(tile: usize, survive: &[(&str, f64)], fail: &[&str]) -> Vec<RuleResu
 
 #[test]
 fn check_system_in_tf32_and_fp8() {
-    // TF32 has the 11 bits of HP1, and needs the same care; FP8 is for products that hardly matter.
+    // TF32 has the 11 bits of HP1, and needs the same care. FP8 suits only products of little
+    // effect.
     let results = outcomes(
         48,
         &[
@@ -115,8 +116,8 @@ fn check_system_in_tf32_and_fp8() {
     outcomes(76, &[("tf32", 5e-4), ("fp8:operand=1e-5,else=hp1", 5e-4)], &["fp8", "fp8:band=8,else=x3"]);
 }
 
-/// Diagonal updates and solves in X3 are as good as in float32. In TF32 they break what products in
-/// TF32 do not.
+/// Diagonal updates and solves in X3 are as good as in float32. In TF32 they fail, although
+/// products in TF32 do not.
 #[test]
 fn check_system_with_updates_and_solves_on_tensor_cores() {
     let x3 = [
@@ -151,7 +152,7 @@ fn edges_decide_whether_hp1_survives() {
         let results = run(&input, &options(&["hp1"], TileChoice::Uniform(tile)));
         assert_eq!(results[0].measured.is_some(), survives, "tile {tile}");
     }
-    // The automatic edges are of the good kind.
+    // The automatic tile boundaries are suitable ones.
     let results = run(&input, &options(&["hp1"], TileChoice::Auto));
     measured(&results[0]);
 }

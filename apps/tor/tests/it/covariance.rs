@@ -1,5 +1,5 @@
-//! The generator against a plain evaluation of the definition, and its promises: symmetry,
-//! independence of the part asked for.
+//! The covariance generator, compared with a plain evaluation of the definition. It is also checked
+//! for symmetry, and for independence of the requested part.
 
 use crate::common::{awkward, laser_and_star, two_stars};
 use zellige_tor::geometry::{Projection, SubApertures, truth_star};
@@ -7,7 +7,7 @@ use zellige_tor::params::{GuideStar, StarKind};
 use zellige_tor::turbulence::structure_function;
 use zellige_tor::{ARCSEC_PER_RADIAN, Atmosphere, Covariance, Kind, Matrix, System};
 
-/// Mid-points of the two edges of slope `axis` of sub-aperture `i`, seen on a layer.
+/// Returns the centres of the two edges of slope `axis` of sub-aperture `i`, projected on a layer.
 fn edges(star: &GuideStar, grid: &SubApertures, i: usize, axis: usize, h: f64) -> Option<[[f64; 2]; 2]> {
     let p = Projection::new(star, h);
     let c = p.point(grid.centre(i));
@@ -16,7 +16,7 @@ fn edges(star: &GuideStar, grid: &SubApertures, i: usize, axis: usize, h: f64) -
     p.visible().then(|| [shifted(-1.0), shifted(1.0)])
 }
 
-/// One entry straight from the definition.
+/// Computes one entry directly from the definition.
 fn plain(
     a: (&GuideStar, &SubApertures, usize, usize),
     b: (&GuideStar, &SubApertures, usize, usize),

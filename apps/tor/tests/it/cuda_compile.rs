@@ -1,4 +1,5 @@
-//! The CUDA source through NVRTC (`scripts/nvrtc` fetches it; a printed skip without it).
+//! Compilation of the CUDA source with NVRTC (`scripts/nvrtc` fetches it; skipped with a line
+//! without it).
 
 use zellige_tor::covariance::device::SOURCE;
 use zellige_twins::check_sources;

@@ -1,4 +1,5 @@
-//! Covariances by the CUDA kernel, compiled by g++ for the host, against the generator's bits.
+//! Covariances of the CUDA kernel, compiled by g++ for the host, compared bit by bit with the
+//! generator.
 
 use crate::common;
 use std::ops::Range;
@@ -13,12 +14,12 @@ fn address<T>(x: &mut [T]) -> Address {
 }
 
 fn run(twins: &Twins, launch: &Launch, seed: u64) {
-    // SAFETY: the model and the part are alive while this runs, as long as the launch says, and
-    // used by nobody else.
+    // SAFETY: the model and the part are alive during the call, have the lengths that the launch
+    // states, and are not used elsewhere.
     unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, seed) }.unwrap();
 }
 
-/// `rows` and `cols` of the matrix `kind`, and where they lie among all slopes.
+/// The `rows` and `cols` of the matrix `kind`, and their first indices among all slopes.
 struct Part {
     kind: Kind,
     rows: Range<usize>,
@@ -55,7 +56,7 @@ fn check(twins: &Twins, cov: &Covariance, model: &DeviceModel, words: Address, p
     }
 }
 
-/// Every entry of every matrix, in parts of odd sizes.
+/// Compares every entry of every matrix, in parts of odd sizes.
 fn whole((system, atmosphere): (System, Atmosphere), scale: f64) {
     let Some(twins) = Twins::build(SOURCE.name, SOURCE.text, SOURCE.kernels).unwrap() else { return };
     let cov = Covariance::new(&system, &atmosphere).unwrap();

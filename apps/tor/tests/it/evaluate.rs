@@ -1,4 +1,4 @@
-//! The judge: right for any reconstructor, however its panels are cut.
+//! Evaluation of reconstructors: correct for any reconstructor and any panel width.
 
 use crate::common;
 use crate::common::close;
@@ -17,14 +17,14 @@ fn prepared() -> (zellige_tor::System, Covariance, Matrix) {
     (system, cov, r)
 }
 
-/// `R` with an error that looks random.
+/// Returns `R` with a pseudo-random error.
 fn perturbed(r: &Matrix) -> Matrix {
     Matrix::from_fn(r.rows(), r.cols(), |i, j| {
         r[(i, j)] + 0.01 * (((i * 31 + j * 17) % 13) as f64 - 6.0) / 6.0
     })
 }
 
-/// `Ctt - R Ctm^T - Ctm R^T + R Cmm R^T`, term by term.
+/// Computes `Ctt - R Ctm^T - Ctm R^T + R Cmm R^T`, term by term.
 fn by_definition(cov: &Covariance, r: &Matrix) -> Matrix {
     let (cmm, ctm, ctt) =
         (cov.matrix(Kind::Cmm).unwrap(), cov.matrix(Kind::Ctm(0)).unwrap(), cov.matrix(Kind::Ctt).unwrap());
@@ -53,7 +53,7 @@ fn any_reconstructor_and_any_panels() {
             }
         }
     }
-    // The exact one is the best there is, and leaves no residual.
+    // The exact reconstructor is optimal and has no residual.
     let cee = |r: &Matrix| evaluate::cee(&cov, 0, r).unwrap().trace();
     assert!(cee(&exact) < cee(&perturbed(&exact)));
     let residual = evaluate::residual(&cov, 0, &exact, 30..200).unwrap();
@@ -81,7 +81,7 @@ fn wrong_sizes_are_errors() {
 fn noise_that_is_missing_is_reported() {
     let (mut system, atmosphere) = common::two_stars();
     system.noise = zellige_tor::params::NoiseModel::Uniform { variance: 0.0 };
-    // Two sensors that look at the same star measure the same thing twice.
+    // Two sensors that look at the same star measure the same values twice.
     system.stars[1] = system.stars[0].clone();
     assert!(!system.check().unwrap().is_empty());
     let cov = Covariance::new(&system, &atmosphere).unwrap();
@@ -89,12 +89,12 @@ fn noise_that_is_missing_is_reported() {
     assert!(message.contains("Cmm is not positive definite") && message.contains("noise"), "{message}");
 }
 
-/// The exact Strehl ratio straight from its definition, with the full matrix over the pupil.
+/// The reference is the exact Strehl ratio by its definition, with the full matrix over the pupil.
 #[test]
 fn exact_strehl_is_the_mean_over_all_pairs() {
     let (system, cov, r) = prepared();
     let mirror = Mirror::new(&system);
-    // A covariance without any symmetry of the pupil: transposed axes would show.
+    // The covariance has no symmetry of the pupil, so that transposed axes would be detected.
     let dx = command_matrix(&system, cov.geometry()).unwrap().dx;
     let tilted = Matrix::from_fn(mirror.len(), mirror.len(), |i, j| {
         let slope = |k: usize| {
@@ -130,7 +130,7 @@ fn exact_strehl_is_the_mean_over_all_pairs() {
     let (_, verdict) =
         evaluate::judge(&system, &cov, &dx, &evaluate::cee(&cov, 0, &r).unwrap(), true).unwrap();
     assert!(verdict.strehl_exact.unwrap() > verdict.strehl);
-    // Mean variance and its pistonless part, from the same matrix.
+    // The references are the mean variance and its part without piston, from the same matrix.
     let points = p.rows() as f64;
     let piston = p.data().iter().sum::<f64>() / (points * points);
     let wfe = zellige_tor::image::residual(&system, &mirror, &cvv).unwrap();
@@ -138,8 +138,8 @@ fn exact_strehl_is_the_mean_over_all_pairs() {
     close("wfe without piston", wfe.wfe_nm_piston_removed, 1e9 * (p.trace() / points - piston).sqrt(), 1e-9);
 }
 
-/// One slope at the edge that is reconstructed all wrong: on pairs of actuators far apart the
-/// average of the residual exceeds the variance, where no two points of the pupil are.
+/// One slope at the edge is reconstructed wrongly. On pairs of distant actuators the average of the
+/// residual then exceeds the variance, although no two points of the pupil do.
 #[test]
 fn a_hopeless_slope_leaves_finite_strehl_ratios() {
     let demo = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
@@ -164,13 +164,13 @@ fn a_hopeless_slope_leaves_finite_strehl_ratios() {
         assert!(psf.image.iter().all(|v| v.is_finite()), "{error:e}");
         before = bad.strehl;
     }
-    // What would overflow is no image.
+    // An image whose values would overflow is an error.
     let message = judge(1e100).unwrap_err().to_string();
     assert!(message.contains("reconstructor") && message.contains("broken"), "{message}");
 }
 
-/// Two actuators at opposite edges that move together: averaged over equal offsets, their few pairs
-/// outweigh the variance.
+/// Two actuators at opposite edges move together. Averaged over equal offsets, their few pairs
+/// exceed the variance.
 #[test]
 fn a_residual_that_no_stationary_one_explains_is_told() {
     let (system, cov, r) = prepared();
@@ -185,7 +185,7 @@ fn a_residual_that_no_stationary_one_explains_is_told() {
         assert!(psf.contradiction > 0.0 && psf.contradiction < 0.5, "{volts} V: {}", psf.contradiction);
         assert!(psf.strehl > 0.0 && psf.strehl < 1.0, "{volts} V: {}", psf.strehl);
     }
-    // A real residual is far from that.
+    // A real residual has no such contradiction.
     let dx = command_matrix(&system, cov.geometry()).unwrap().dx;
     let (psf, _) = evaluate::judge(&system, &cov, &dx, &evaluate::cee(&cov, 0, &r).unwrap(), false).unwrap();
     assert_eq!(psf.contradiction, 0.0);

@@ -1,4 +1,4 @@
-//! Files: what is written can be read back, by us and as the standards say; damaged ones are
+//! Files: written ones are read back, by this crate and as the standards say; damaged ones are
 //! refused.
 
 use crate::common;
@@ -47,7 +47,7 @@ fn several_images_and_their_keywords() {
     let r = fits::read(&path, None).unwrap();
     assert_eq!(r.name.as_deref(), Some("R"));
     assert_eq!(r.shape, [7, 5]);
-    // Row after row: the second value is entry (0, 1).
+    // Values are in row-major order: the second one is entry (0, 1).
     assert_eq!(r.values[1], a[(0, 1)]);
     for (key, want) in [
         ("NMEAS", 208.0),
@@ -148,7 +148,7 @@ fn npy_round_trip_and_foreign_layouts() {
     assert_eq!(npy::read(&path).unwrap(), a);
     npy::write_f32(&path, &a).unwrap();
     assert_eq!(npy::read(&path).unwrap()[(3, 2)], f64::from(a[(3, 2)] as f32));
-    // Fortran order, big-endian, written by hand.
+    // This array in Fortran order, big-endian, is written by hand.
     let raw = |descr: &str, fortran: &str, shape: &str, data: &[u8]| {
         let mut header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
         while (10 + header.len() + 1) % 64 != 0 {
@@ -194,7 +194,7 @@ fn a_real_interaction_matrix() {
     assert!(interaction.data().iter().all(|v| v.is_finite()) && interaction.max_abs() > 0.0);
     let command = zellige_tor::dm::pseudo_inverse(&interaction, 1.0 / 30f64.sqrt()).unwrap();
     assert_eq!((command.dx.rows(), command.dx.cols()), (349, 608));
-    // A pseudo-inverse undoes its matrix on what it keeps: D A D = D.
+    // A pseudo-inverse inverts its matrix on the kept modes: D A D = D.
     let back = command.dx.times(&interaction).unwrap().times(&command.dx).unwrap();
     let difference = Matrix::from_fn(349, 608, |i, j| back[(i, j)] - command.dx[(i, j)]);
     assert!(difference.norm() < 1e-9 * command.dx.norm());

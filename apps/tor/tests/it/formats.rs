@@ -1,5 +1,5 @@
-//! Parameter files of other programs: what is read from them against numbers that another program
-//! computed from the same files, and how refusals read.
+//! Parameter files of other programs. The values read are compared with those that another program
+//! computed from the same files, and the messages of refusals are checked.
 
 use crate::common::close;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn number(v: &Value) -> f64 {
     v.as_f64().unwrap_or_else(|| panic!("not a number: {v}"))
 }
 
-/// The message of a refusal must hold all of `parts`.
+/// Checks that the message of a refusal contains all of `parts`.
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, parts: &[&str]) {
     let message = result.unwrap_err().to_string();
     for part in parts {
@@ -108,7 +108,8 @@ fn what_would_have_to_run_is_named_with_its_line() {
     ] {
         refused(compass(find, replacement), parts);
     }
-    // Nesting ends before the stack does, and doubling before memory does.
+    // The limit on nesting applies before the stack overflows, and that on doubling before memory
+    // is exhausted.
     let deep = format!("x = {}1{}", "(".repeat(100_000), ")".repeat(100_000));
     refused(parse_compass(Path::new("a.py"), &deep), &["a.py:1:", "nested more than"]);
     refused(
@@ -118,7 +119,7 @@ fn what_would_have_to_run_is_named_with_its_line() {
     let doubled = format!("x = [1]\n{}", "x = x + x\n".repeat(64));
     refused(parse_compass(Path::new("a.py"), &doubled), &["elements together"]);
     refused(read(&file("oblique.yaml"), Some(&file("ltao.py")), Mode::Lenient), &["ltao.py", "whole system"]);
-    // No noise anywhere is a system without noise.
+    // A system without any noise is valid.
     let silent = text("ltao.py").replace("set_noise(3.)", "set_noise(-1)");
     let input = parse(Path::new("a.py"), &silent, None, Mode::Lenient).unwrap();
     assert_eq!(input.system.noise, NoiseModel::Uniform { variance: 0.0 });
@@ -170,7 +171,7 @@ fn refusals_of_yaml_name_key_and_line() {
     refused(parse_yaml(Path::new("a.yaml"), ""), &["a.yaml:1:", "nothing in it"]);
 }
 
-/// Against pyTomoAO 2.0.0 itself (`pytomoao.py` made the numbers).
+/// Compares with pyTomoAO 2.0.0 itself (`pytomoao.py` computed the numbers).
 #[test]
 fn agreement_with_pytomoao() {
     let theirs: Value = serde_json::from_str(&text("pytomoao.json")).unwrap();
@@ -190,7 +191,7 @@ fn agreement_with_pytomoao() {
         number(&theirs["star_altitude"]),
         1e-12,
     );
-    // Theirs are tangents: 2e-6 at 17 arcsec with their own radian.
+    // pyTomoAO's directions are tangents: a difference of 2e-6 at 17 arcsec, with its own radian.
     let near = |what: &str, ours: [f64; 2], theirs: [f64; 2]| {
         assert!(ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 3e-5), "{what}: {ours:?} {theirs:?}");
     };
@@ -200,8 +201,8 @@ fn agreement_with_pytomoao() {
     close("offset", -system.stars[0].pupil_shift[0], 0.01 * padded, 1e-12);
     let NoiseModel::Uniform { variance } = system.noise else { panic!("uniform noise") };
     close("noise", variance, number(&theirs["noise"]), 1e-5);
-    // Their radian is not 206265 arcsec, and directions are tangents: their Bessel function is good
-    // to 4e-8 of the phases' variance.
+    // pyTomoAO's radian is not 206265 arcsec, and its directions are tangents. Its Bessel function
+    // has an error of 4e-8 of the variance of phases.
     input.system.noise = NoiseModel::Uniform { variance: 0.0 };
     let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
     let count = theirs["subapertures"].as_u64().unwrap() as usize;
@@ -210,7 +211,7 @@ fn agreement_with_pytomoao() {
     let cmm = cov.matrix(Kind::Cmm).unwrap();
     close("norm of Cmm", cmm.norm(), number(&theirs["norm_middles"]), 1e-5);
     close("trace of Cmm", cmm.trace(), number(&theirs["trace_middles"]), 1e-5);
-    // Phases that are averaged along an edge: 4 % of the norm.
+    // pyTomoAO averages phases along an edge, which reduces the norm by 4 %.
     close("their slopes", number(&theirs["norm_averaged"]) / cmm.norm(), 0.962, 1e-3);
     let largest = cmm.max_abs();
     let entries = |key: &str, ours: &zellige_tor::Matrix| {
@@ -231,7 +232,7 @@ fn system_stars(input: &Input) -> usize {
     input.system.stars.len()
 }
 
-/// What PyYAML and pyTomoAO take for the same.
+/// Other spellings that PyYAML and pyTomoAO treat as equal.
 #[test]
 fn other_spellings_of_yaml() {
     let plain = read(&file("circle.yaml"), None, Mode::Strict).unwrap();
@@ -262,7 +263,7 @@ fn other_spellings_of_yaml() {
     said(&plain, "0.1 times in 1.0.1, 2.7668e-3");
     said(&plain, "1.0.1 multiplies them by 180 / pi");
     said(&plain, "padded diameter 8.3333 m");
-    // Without a noise it is the package's own.
+    // Without a noise entry, pyTomoAO's default applies.
     let ten = level(&yaml("circle.yaml", "iNoiseVar: 5e13", "alpha: 10").unwrap());
     for replacement in
         ["", "noise_parameters:\n", "noise_parameters: null\n", "noise_parameters: {iNoiseVar: null}\n"]
@@ -277,14 +278,14 @@ fn other_spellings_of_yaml() {
     let without = "  wfsLensletsRotation: [0, 0.05, 0]\n  wfsLensletsOffset:\n    - [0.01, 0, -0.02]\n    - [0.0, 0.015, 0.0]\n";
     let input = yaml("circle.yaml", without, "  wfsLensletsRotation: null\n  wfsLensletsOffset:\n").unwrap();
     assert!(input.system.stars.iter().all(|star| star.rotation == 0.0 && star.pupil_shift == [0.0; 2]));
-    // Aliases of aliases of aliases end before memory does.
+    // The limit on values applies before nested aliases exhaust the memory.
     let mut bomb = String::from("a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]\n");
     for k in 1..12 {
         let row = vec![format!("*a{}", k - 1); 8].join(", ");
         bomb.push_str(&format!("a{k}: &a{k} [{row}]\n"));
     }
     refused(parse_yaml(Path::new("a.yaml"), &bomb), &["a.yaml:", "more than 1048576 values"]);
-    // One outer scale for all layers of a text profile.
+    // A single outer scale applies to all layers of a text profile.
     let profile = "Nlayer\n2\nr0\n0.2146\ncn2\n9 4\nh in m\n100 7000\nL0\n25\n";
     let (atmosphere, _) = zellige_tor::params::parse_atmosphere(Path::new("p.txt"), profile).unwrap();
     assert_eq!(atmosphere.layers[1].outer_scale, 25.0);
@@ -336,7 +337,8 @@ fn systems_of_other_programs_are_named() {
     }
 }
 
-/// Sensors that turn whole: the same sky seen by a telescope that is turned with all of its stars.
+/// Sensors that rotate as a whole are equivalent to a telescope that is rotated with all of its
+/// stars.
 #[test]
 fn slopes_turn_with_their_sensor() {
     let (mut system, atmosphere) = crate::common::laser_and_star();
@@ -424,7 +426,7 @@ fn maps_and_thresholds() {
     assert!(CellMap::new(&[]).is_err() && CellMap::new(&[vec![false]]).is_err());
 }
 
-/// Influence functions of the model's own mirror, sampled finely: the same judgement by other
+/// The influence functions of the Gaussian model, sampled finely, give the same evaluation by other
 /// formulas.
 #[test]
 fn sampled_influence_functions_of_the_model() {
@@ -471,8 +473,8 @@ fn sampled_influence_functions_of_the_model() {
     close("rms", of_samples.wfe_nm, residual.wfe_nm, 1e-3);
     close("rms without piston", of_samples.wfe_nm_piston_removed, residual.wfe_nm_piston_removed, 1e-3);
     close("rms without tilt", of_samples.wfe_nm_ptt_removed, residual.wfe_nm_ptt_removed, 1e-3);
-    // The structure function is averaged over the pupil before the exponential is taken: by Jensen
-    // the image is not brighter than the exact one.
+    // The structure function is averaged over the pupil before the exponential is taken. By
+    // Jensen's inequality the image is not brighter than the exact one.
     assert!(psf.strehl <= exact * 1.001 && psf.strehl > 0.9 * exact, "{} {exact}", psf.strehl);
     assert_eq!(psf.contradiction, 0.0);
     close("peak", psf.image[psf.size / 2 * (psf.size + 1)], psf.strehl, 1e-9);
@@ -490,7 +492,7 @@ fn influence_functions_that_are_none() {
     refused(dm::InfluenceFunctions::read(&path), &["a.npy", "4 x 5 pixels"]);
 }
 
-/// Files of pyTomoAO itself.
+/// Reads files of pyTomoAO itself.
 #[test]
 fn published_yaml_files() {
     for (name, n, m) in [
@@ -499,7 +501,7 @@ fn published_yaml_files() {
     ] {
         let Some(path) = data(&format!("ao/pytomoao/{name}")) else { return };
         let input = read(&path, None, Mode::Strict).unwrap();
-        // As many measurements as its own timings say.
+        // The number of measurements agrees with pyTomoAO's own timings.
         let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
         assert_eq!((cov.measurements(), cov.truth_slopes()), (n, m), "{name}");
         let MirrorModel::Gaussian { actuators: Some(map), .. } = &input.system.mirror else {
@@ -514,11 +516,11 @@ fn published_yaml_files() {
 proptest! {
     #![proptest_config(zellige_test_scale::cases(48))]
 
-    /// Whatever is changed in a file, reading it ends without a panic.
+    /// Reading a file with any change ends without a panic.
     #[test]
     fn changed_files_are_read_or_refused(which in 0usize..3, at in 0.0f64..1.0, cut in 0usize..40, put in "[-+*/.,:()\\[\\]{}\"'#=&<!a0 \n]{0,8}") {
         let name = ["oblique.yaml", "circle.yaml", "ltao.py"][which];
-        // With anchors, aliases and merged tables in it.
+        // The file also has anchors, aliases and merged tables.
         let original = text(name).replace("nActuators: [7]", "nActuators: &a [7]").replace("L0: 28", "<<: {L0: 28}\n  a: *a");
         let mut begin = (at * original.len() as f64) as usize;
         while !original.is_char_boundary(begin) { begin -= 1; }

@@ -1,5 +1,5 @@
-//! The whole pipeline on a GPU that is not there: covariances, factorisation and solve by the
-//! kernels' own sources, run on the host.
+//! The whole pipeline on a mock GPU: covariances, factorisation and solve by the kernels' own
+//! sources, run on the host.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use zellige_tor::covariance::device::SOURCE;
 use zellige_tor::params::{Mode, parse};
 use zellige_tor::pipeline::{self, Options, RuleResult, Silent, TileChoice};
 
-/// What a GPU generates, factors and solves is judged as what the CPU makes: the same outcome of
-/// each rule, the same image.
+/// Reconstructors from a GPU have the same evaluation as those of the CPU: the same outcome of each
+/// rule, the same image.
 #[test]
 fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
     let Some(mock) = zellige_twins::mock(SOURCES.iter().chain([&SOURCE])) else { return };
@@ -27,8 +27,8 @@ fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
     };
     let run = |rt: &Runtime| pipeline::run(rt, &input, &options, &Silent).unwrap().results;
     let by_cpu = run(&Runtime::builder().workers(2).build().unwrap());
-    // One CPU worker, for what has no function for GPUs; who takes tasks that have is the policy's
-    // choice.
+    // One CPU worker runs the tasks without a GPU implementation. The policy decides on the other
+    // tasks.
     let rt = Runtime::builder().workers(1).device(Gpu::new(mock.clone(), 0)).trace(true).build().unwrap();
     let by_gpu = run(&rt);
     let trace = rt.take_trace().unwrap();

@@ -1,5 +1,5 @@
-//! MOAO's own parameter files, where they are at hand: every one is read. Its check system is
-//! carried through to the image.
+//! MOAO's own parameter files, if they are available: every one is read. Its check system is
+//! evaluated up to the image.
 
 use crate::common::close;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn folders(path: &Path) -> Vec<PathBuf> {
     list
 }
 
-/// `nx456_...` promises 456 sub-apertures.
+/// Returns the number of slopes by the name of a folder: `nx456_...` has 456 sub-apertures.
 fn promised(folder: &Path) -> usize {
     let name = folder.file_name().unwrap().to_str().unwrap();
     2 * name.strip_prefix("nx").unwrap().split('_').next().unwrap().parse::<usize>().unwrap()
@@ -32,7 +32,7 @@ fn current_layout() {
             read(&folder.join("sys-params.txt"), Some(&folder.join("atm-params.txt")), Mode::Strict).unwrap();
         assert_eq!(info(&input.system, &input.atmosphere).unwrap().measurements, promised(&folder));
         assert!(matches!(input.system.noise, NoiseModel::Photometric(_)));
-        // r0 of the ten-layer files agrees with their cn2; nothing else is odd either.
+        // The r0 of the ten-layer files agrees with their cn2, and there are no other warnings.
         assert!(input.warnings.is_empty(), "{:?}", input.warnings);
     }
 }
@@ -99,8 +99,8 @@ fn published_ten_layer_system() {
     let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
     assert_eq!((cov.measurements(), cov.truth_slopes()), (912, 152));
     let cmm = cov.matrix(Kind::Cmm).unwrap();
-    // Largest eigenvalue by the power method: the next ones are close behind (three laser stars),
-    // and as good within the tolerance.
+    // The power method computes the largest eigenvalue. The next ones are close (three laser
+    // stars), and equal within the tolerance.
     let mut v = zellige_tor::Matrix::from_fn(912, 1, |i, _| 1.0 + (i % 7) as f64);
     let mut largest = 0.0;
     for _ in 0..200 {

@@ -1,5 +1,5 @@
-//! Reconstructors in virtual time on several machines, beside what one machine, the owners of the
-//! tiles, and ranks that run say of them.
+//! Reconstructors in virtual time on several machines, compared with one machine, with the owners
+//! of the tiles, and with real ranks.
 
 use std::ops::Range;
 
@@ -54,9 +54,9 @@ fn one_rank_is_one_machine() {
     }
 }
 
-/// Bytes that each rank sends and receives in a factorisation, by the owners of the tiles alone:
-/// each tile of L goes once to every rank that reads it, in 16 bits where only products do that are
-/// `band` tiles below the diagonal or more.
+/// Returns the bytes that each rank sends and receives in a factorisation, from the owners of the
+/// tiles alone. Each tile of L goes once to every rank that reads it. It is sent in 16 bits if its
+/// only readers are products `band` or more tiles below the diagonal.
 fn by_owners(ranks: usize, band: Option<usize>) -> Vec<(u64, u64)> {
     let (owners, nt) = (BlockCyclic::of(ranks), N.div_ceil(TILE));
     let width = |i: usize| if i + 1 < nt { TILE } else { N - i * TILE };
@@ -64,7 +64,8 @@ fn by_owners(ranks: usize, band: Option<usize>) -> Vec<(u64, u64)> {
     for (k, i) in (0..nt).flat_map(|k| (k..nt).map(move |i| (k, i))) {
         let (from, numbers) = (owners.owner(i, k), (width(i) * width(k)) as u64);
         for to in (0..ranks).filter(|&to| to != from) {
-            // TRSM below the diagonal; else SYRK and products in a row and a column.
+            // The readers are TRSM below the diagonal, or else SYRK and products in a row and a
+            // column.
             let of_trsm = i == k && (k + 1..nt).any(|below| owners.owner(below, k) == to);
             let of_syrk = i > k && owners.owner(i, i) == to;
             let in_row = (k + 1..i).map(|j| (i, j));
@@ -72,7 +73,7 @@ fn by_owners(ranks: usize, band: Option<usize>) -> Vec<(u64, u64)> {
             let products = in_row.chain(in_column).filter(|&(i, j)| owners.owner(i, j) == to);
             let (narrow, whole): (Vec<_>, Vec<_>) =
                 products.partition(|&(i, j)| band.is_some_and(|band| i - j >= band));
-            // A rank that has the whole tile makes the narrow form itself.
+            // A rank that has the whole tile converts it itself.
             let bytes_each = match (of_trsm || of_syrk || !whole.is_empty(), narrow.is_empty()) {
                 (true, _) => 4,
                 (false, false) => 2,
@@ -101,12 +102,12 @@ fn bytes_follow_from_the_owners() {
             );
         }
     }
-    // With a tree the values are others' to send.
+    // With a broadcast tree, other ranks forward the values.
     let of = |pairs: Vec<(u64, u64)>| pairs.into_iter().map(|(_, received)| received).collect::<Vec<_>>();
     assert_eq!(of(moved(&simulated(&request("fp32", 0, 6)))), of(by_owners(6, None)));
 }
 
-/// What ranks that are threads send and receive, each value and each byte, trees included.
+/// The messages are those of ranks that run as threads, in number and bytes, including trees.
 #[test]
 fn messages_are_those_of_ranks_that_run() {
     let fill = |rows: Range<usize>, columns: Range<usize>, out: &mut [f32], ld: usize| {
@@ -141,8 +142,8 @@ fn messages_are_those_of_ranks_that_run() {
     }
 }
 
-/// Time is above what no machine can beat, the tasks are those of one machine, and each repeat is
-/// the same.
+/// The time is above the lower bounds, the tasks are those of one machine, and repeats are
+/// identical.
 #[test]
 fn more_nodes_are_less_efficient_and_above_the_bounds() {
     let mut reports: Vec<Report> = [1, 2, 4, 8]

@@ -1,5 +1,5 @@
-//! Files of the project's own in the formats of others, with what another program computed from
-//! them (`fixtures/README.md`).
+//! The project's own files in the formats of other programs, with values that another program
+//! computed from them (`fixtures/README.md`).
 
 use crate::common::close;
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures")).join(name)
 }
 
-/// A system in the current layout. Nothing about it is odd.
+/// Reads a system in the current layout, which must give no warning.
 fn system(name: &str) -> Input {
     let files = [file(&format!("{name}-sys.txt")), file(&format!("{name}-atm.txt"))];
     let input = read(&files[0], Some(&files[1]), Mode::Strict).unwrap();
@@ -31,7 +31,7 @@ fn number(v: &Value) -> f64 {
     v.as_f64().unwrap_or_else(|| panic!("not a number: {v}"))
 }
 
-/// Entries of a matrix, as precise as its norm.
+/// Compares entries of a matrix, with a tolerance relative to its largest entry.
 fn samples(what: &str, matrix: &Matrix, expected: &Value, relative: f64) {
     for s in expected.as_array().unwrap() {
         let (i, j) = (s[0].as_u64().unwrap() as usize, s[1].as_u64().unwrap() as usize);
@@ -85,7 +85,7 @@ fn covariances_and_reconstructors() {
             let cee = evaluate::cee(&cov, target, &r).unwrap();
             close("trace Cee", cee.trace(), number(&wanted["trace_cee"]), 1e-6);
         }
-        // The power method, beside a decomposition.
+        // The power method is compared with a decomposition.
         let mut v = Matrix::from_fn(cmm.rows(), 1, |i, _| 1.0 + (i % 7) as f64);
         let mut largest = 0.0;
         for _ in 0..3000 {
@@ -161,6 +161,6 @@ fn a_large_system_is_refused_or_has_a_plan() {
     assert!(error.contains(&format!("n = {n}")) && error.contains("GB available"), "{error}");
     let plan = precheck(&input, &options(Some(1 << 40))).unwrap();
     assert_eq!(plan.grid.len() as u64, n);
-    // The triangle of Cmm in float32 alone.
+    // The triangle of Cmm in float32 alone has this size.
     assert!(plan.memory.total() > 2 * n * n, "{} bytes", plan.memory.total());
 }

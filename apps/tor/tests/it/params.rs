@@ -1,5 +1,4 @@
-//! Reading parameters: what is accepted, what is repaired, what is refused and how the refusal
-//! reads.
+//! Parameter readers: accepted, repaired and refused files, and the messages of refusals.
 
 use proptest::prelude::*;
 use std::path::Path;
@@ -11,7 +10,7 @@ use zellige_tor::pipeline::info;
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
 
-/// A small system in MOAO's current layout: (comment, value) pairs.
+/// Returns a small system in MOAO's current layout: (comment, value) pairs.
 fn current() -> Vec<(&'static str, &'static str)> {
     vec![
         ("tel diam in meters", "8"),
@@ -53,7 +52,7 @@ fn current() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// The same in the older layout.
+/// Returns the same system in the older layout.
 fn old() -> Vec<(&'static str, &'static str)> {
     let c = current();
     let pick = |k: usize| c[k];
@@ -84,7 +83,7 @@ fn toml(t: &str) -> Result<Input, Error> {
     parse(Path::new("demo.toml"), t, None, Mode::Lenient)
 }
 
-/// The message of a refusal must hold all of `parts`.
+/// Checks that the message of a refusal contains all of `parts`.
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, parts: &[&str]) {
     let message = result.unwrap_err().to_string();
     for part in parts {
@@ -106,7 +105,7 @@ fn both_text_layouts() {
     assert_eq!(b.system.noise, NoiseModel::Uniform { variance: 0.01 });
     assert_eq!(b.system.targets, [[0.0, 0.0]]);
     assert_eq!(b.system.stars[0].direction, a.system.stars[0].direction);
-    // Carriage returns, a byte-order mark and blank lines at the end change nothing.
+    // Carriage returns, a byte-order mark and blank lines at the end have no effect.
     let messy = format!("\u{feff}{}\n \n", text(&current()).replace('\n', "\r\n"));
     assert_eq!(sys(&messy, Mode::Strict).unwrap(), a);
 }
@@ -122,7 +121,7 @@ fn missing_truth_sensor_is_repaired_or_refused() {
     assert!(lenient.warnings[0].to_string().contains("GsAlt"));
     assert_eq!(lenient.system, sys(&text(&old()), Mode::Strict).unwrap().system);
     refused(sys(&text(&e), Mode::Strict), &["sys-params.txt:10", "GsAlt", "3 values", "asks for 4"]);
-    // Two missing values are no truth sensor.
+    // A vector with two missing values is refused.
     refused(sys(&with(7, "1e-05 0"), Mode::Lenient), &["sys-params.txt:16", "GsAlt", "2 values"]);
 }
 
@@ -148,7 +147,7 @@ fn text_traps() {
     refused(sys(&with(7, "0 0 0 0"), Mode::Strict), &[":16:", "GsAlt", "1 km"]);
     refused(sys(&with(7, "1e-5 1e-5 0 0"), Mode::Strict), &[":16:", "natural star"]);
     refused(sys(&with(27, "1.5"), Mode::Strict), &["transmission LGS"]);
-    // Layouts.
+    // Wrong layouts.
     let mut e = current();
     e.truncate(20);
     refused(sys(&text(&e), Mode::Strict), &["20 entries", "36", "22", "truncated", "'LGS flux'"]);
@@ -193,7 +192,7 @@ fn demo_system() {
     let i = info(&input.system, &input.atmosphere).unwrap();
     assert_eq!((i.measurements, i.truth_slopes, i.lgs, i.ngs, i.layers), (2856, 408, 4, 3, 10));
     assert!((i.r0 - 0.13).abs() < 1e-12);
-    // Fractions without an r0, and kilometres, are allowed values.
+    // Fractions without an r0, and kilometres, are permitted but give warnings.
     let said = |text: &str| {
         let warnings = toml(text).unwrap().warnings;
         warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -213,7 +212,7 @@ fn demo_system() {
 #[test]
 fn toml_units_are_only_a_way_of_writing() {
     let a = toml(DEMO).unwrap();
-    // Rewrite every angle in milliarcseconds.
+    // Rewrites every angle in milliarcseconds.
     let mut mas = String::new();
     for line in DEMO.lines() {
         let key = line.split('=').next().unwrap().trim();
@@ -305,7 +304,7 @@ proptest! {
         }
         let t: String = entries.iter().map(|(a, b)| format!("{a}\n{b}\n")).collect();
         if let Ok(input) = sys(&t, Mode::Lenient) {
-            // What is accepted can be laid out, too.
+            // The geometry of an accepted system can be computed.
             let _ = info(&input.system, &input.atmosphere);
         }
     }
@@ -330,7 +329,7 @@ proptest! {
     }
 }
 
-/// The file of our own says what the published one says.
+/// The check system in zellige's format equals the published one.
 #[test]
 fn the_check_system_is_the_published_one() {
     let ours = parse(Path::new("check.toml"), CHECK_SYSTEM, None, Mode::Strict).unwrap();

@@ -16,7 +16,7 @@ use zellige_tor::{Kind, reference};
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
 
-/// The demo's sky with `nssp` sub-apertures across.
+/// Returns the demo's sky with `nssp` sub-apertures across.
 fn system(nssp: usize) -> Input {
     let text = DEMO.replace("nssp = 16 ", &format!("nssp = {nssp} "));
     parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap()
@@ -52,7 +52,7 @@ fn fp64_is_the_dense_reconstructor_for_every_target() {
         let error: f64 = got.data().iter().zip(want.data()).map(|(a, b)| (a - b).powi(2)).sum();
         assert!(error.sqrt() < 1e-9 * want.norm(), "target {t}: {}", error.sqrt() / want.norm());
     }
-    // Each target is judged by itself: far from the guide stars nothing is known.
+    // Each target is judged separately. Far from the guide stars the Strehl ratio is low.
     let m = outcome.results[1].measured.as_ref().unwrap();
     assert_eq!(m.targets.len(), 3);
     assert!(m.targets[2].strehl_moao < m.targets[0].strehl_moao);
@@ -92,7 +92,8 @@ fn figures_that_mean_nothing_come_with_a_warning() {
     let input = system(6);
     let mirror = zellige_tor::dm::Mirror::new(&input.system);
     let m = precheck(&input, &options(&["fp32"], 48)).unwrap().info.truth_slopes;
-    // A mirror whose two opposite ends alone move, and together: no stationary residual does that.
+    // A mirror with only two opposite actuators, which move together, contradicts the stationary
+    // model.
     let line = |k: &usize| mirror.cells[*k][1] == 3;
     let ends = [(0..mirror.len()).find(line).unwrap(), (0..mirror.len()).rfind(line).unwrap()];
     let dx = zellige_tor::Matrix::from_fn(mirror.len(), m, |a, _| if ends.contains(&a) { 10.0 } else { 0.0 });
@@ -112,8 +113,8 @@ fn figures_that_mean_nothing_come_with_a_warning() {
 
 #[test]
 fn a_matrix_beyond_float32_is_sent_to_float64() {
-    // Two stars at one place measure the same thing twice: without noise to speak of, the smallest
-    // eigenvalues are this noise.
+    // Two stars at one position measure the same values twice. The noise is very small, and so are
+    // the smallest eigenvalues, which equal it.
     let mut input = system(8);
     input.system.stars[1] = input.system.stars[0].clone();
     input.system.noise = NoiseModel::Uniform { variance: 1e-8 };
@@ -123,7 +124,7 @@ fn a_matrix_beyond_float32_is_sent_to_float64() {
         let lost = result.not_spd.as_ref().unwrap_or_else(|| panic!("{} survived", result.rule));
         assert!(lost.to_string().ends_with("try fp64"), "{}: {lost}", result.rule);
     }
-    // The remedy is one, by the list and by the retry.
+    // The suggested remedy works, in the list and by the retry.
     assert!(outcome.results[3].measured.is_some());
     let retried = Options { on_not_spd: OnNotSpd::Retry, ..options(&["hp1:operand=1e-2"], 48) };
     let outcome = pipeline::run(&runtime(2), &input, &retried, &Silent).unwrap();
@@ -147,7 +148,7 @@ fn results_do_not_depend_on_workers() {
     }
 }
 
-/// The demo with every angle written in `unit`.
+/// Returns the demo with every angle in `unit`.
 fn in_unit(nssp: usize, unit: &str, arcsec: f64) -> Input {
     let mut out = String::new();
     let lengths = ["x", "y", "pixel_ngs", "pixel_lgs", "spot_width"];
@@ -173,8 +174,8 @@ fn units_do_not_matter() {
         let other = run(&in_unit(10, unit, arcsec));
         for k in 0..rules.len() {
             let change = (strehl(&other, k) - strehl(&reference, k)).abs();
-            // The parameters differ in their last bits, the roundings to 16 bits hence in a few
-            // places.
+            // The parameters differ in their last bits, and therefore a few roundings to 16 bits
+            // do.
             assert!(change < 1e-6, "{unit}, {}: {change:e}", rules[k]);
         }
     }
@@ -182,7 +183,8 @@ fn units_do_not_matter() {
 
 #[test]
 fn a_matrix_of_tiny_numbers_needs_no_luck() {
-    // Turbulence and noise weaker by 2^-40, 1e-12: entries far below what f16 holds unscaled.
+    // Turbulence and noise are weaker by 2^-40, 1e-12: unscaled entries would be far below the
+    // range of f16.
     let mut input = system(8);
     let factor = 2.0f64.powi(-40);
     input.atmosphere.layers.iter_mut().for_each(|l| l.cn2 *= factor);
@@ -192,7 +194,7 @@ fn a_matrix_of_tiny_numbers_needs_no_luck() {
     usual.system.noise = NoiseModel::Uniform { variance: 1e-3 };
     let weak = pipeline::run(&runtime(2), &input, &options(&["hp1:band=2"], 40), &Silent).unwrap();
     let usual = pipeline::run(&runtime(2), &usual, &options(&["hp1:band=2"], 40), &Silent).unwrap();
-    // A power of two changes no rounding: the reconstructor is the same one.
+    // A power of two changes no rounding, so the reconstructor is the same.
     let [a, b] = [&weak, &usual].map(|o| &o.results[0].extras.reconstructors[0]);
     let error = a.data().iter().zip(b.data()).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
     assert!(error < 1e-6 * b.norm(), "{}", error / b.norm());
@@ -221,7 +223,8 @@ fn a_reconstructor_survives_its_file_in_either_slope_order() {
         for (a, b) in judged.targets.iter().zip(&want.targets) {
             common::close("Strehl from the file", a.strehl_moao, b.strehl_moao, 1e-12);
         }
-        // One target alone: the reconstructor of that direction, or a word that there is none.
+        // For one target alone, the reconstructor of its direction is used, or a warning says that
+        // there is none.
         for (target, number) in [([0.0, 0.0], 0), ([9.0, 3.0], 1)] {
             let alone = Options { targets: Some(vec![target]), ..options.clone() };
             let judged = evaluate(&rt, &input, &alone, &foreign, &Silent).unwrap();
@@ -232,7 +235,7 @@ fn a_reconstructor_survives_its_file_in_either_slope_order() {
         let elsewhere = Options { targets: Some(vec![[9.0, 4.0]]), ..options.clone() };
         let judged = evaluate(&rt, &input, &elsewhere, &foreign, &Silent).unwrap();
         assert!(judged.warnings[0].contains("(0, 0), judged at (9, 4)"), "{:?}", judged.warnings);
-        // The wrong order must show.
+        // The wrong order must be detected.
         let wrong = if order == SlopeOrder::Xxyy { SlopeOrder::Xyxy } else { SlopeOrder::Xxyy };
         let foreign = Foreign { order: Some(wrong), ..foreign };
         let judged = evaluate(&rt, &input, &options, &foreign, &Silent).unwrap();
@@ -268,7 +271,8 @@ fn without_a_judgement_there_is_the_same_reconstructor_and_nothing_else() {
     assert_eq!(image.number("TARGETX"), Some(0.0));
 }
 
-/// The largest system on a node of 16 cores: minutes. More rules take longer, more workers less.
+/// The largest system takes minutes on a node of 16 cores. More rules take longer, and fewer
+/// workers do as well.
 #[test]
 fn a_judgement_is_estimated() {
     let input = timed_system(86, false).unwrap();
@@ -310,13 +314,13 @@ fn foreign_files_that_do_not_fit_are_refused() {
     npy::write_f64(&dm, &zeros(5, m)).unwrap();
     let message = judge(&zeros(m, n), Some(dm)).unwrap_err().to_string();
     assert!(message.contains("dx.npy") && message.contains("mirror"), "{message}");
-    // A reconstructor of zeros leaves everything: no correction at all.
+    // A reconstructor of zeros leaves the whole error, as without any correction.
     let judged = judge(&zeros(m, n), None).unwrap();
     common::close("relative error", judged.targets[0].relative_error, 1.0, 1e-12);
 }
 
-/// A reconstructor in the orders, signs and units of other programs: too much is left, and the
-/// reading that fits is named.
+/// For a reconstructor in the order, sign or unit of another program, the remaining error is too
+/// large, and the message names the interpretation that fits.
 #[test]
 fn useless_reconstructors_are_explained() {
     let (system, atmosphere) = common::laser_and_star();
@@ -336,8 +340,8 @@ fn useless_reconstructors_are_explained() {
     let fine = judge(&exact);
     assert_eq!(fine.warnings, [] as [String; 0]);
     let share = format!("would leave {:.2} %", 100.0 * fine.targets[0].relative_error);
-    // `from[k]` is our slope that stands at place k of the file; sensors have 52 sub-apertures
-    // each.
+    // The index of slope k of the file in zellige's order is `from[k]`; sensors have 52
+    // sub-apertures each.
     let cells = &cov.geometry().truth().cells;
     let mut columns: Vec<usize> = (0..52).collect();
     columns.sort_by_key(|&i| (cells[i][0], cells[i][1]));
@@ -374,7 +378,7 @@ fn useless_reconstructors_are_explained() {
         (scaled(17.5), &["with all numbers times 5.7143e-2 (pixels, a gain, a calibration?) it"]),
     ] {
         let judged = judge(&matrix);
-        // Of this system some orders leave less than is looked into.
+        // For this system, some orders leave less error than the threshold of the diagnosis.
         let Some(warning) = judged.warnings.first() else {
             assert!(judged.targets[0].relative_error < 0.95, "{words:?}");
             continue;
@@ -385,11 +389,11 @@ fn useless_reconstructors_are_explained() {
         for word in words.iter().chain(&common) {
             assert!(warning.contains(word), "'{warning}' does not say '{word}'");
         }
-        // Nothing is applied.
+        // The interpretation is not applied.
         assert!(judged.targets[0].relative_error > 0.95, "{}", judged.targets[0].relative_error);
     }
     assert!(explained >= 7, "{explained} of 9");
-    // Columns alone.
+    // Here only the columns are in another order.
     let from = |k: usize| k / 104 * 104 + (k + 52) % 104;
     let judged = judge(&zellige_tor::Matrix::from_fn(m, n, |i, j| exact[(i, from(j))]));
     assert!(judged.warnings[0].contains("x slopes in the columns alone"), "{:?}", judged.warnings);
@@ -400,19 +404,19 @@ fn useless_reconstructors_are_explained() {
         "{:?}",
         judged.warnings
     );
-    // The option itself may be the wrong one.
+    // The option itself may be wrong.
     npy::write_f64(&path, &exact).unwrap();
     let order = Some(SlopeOrder::Xyxy);
     let foreign = Foreign { reconstructor: path.clone(), order, ..Foreign::default() };
     let judged = evaluate(&rt, &input, &Options::default(), &foreign, &Silent).unwrap();
     let words = "with x slopes of a sensor before its y slopes it would leave";
     assert!(judged.warnings[0].contains(words), "{:?}", judged.warnings);
-    // What is no reconstructor at all.
+    // This matrix is no reconstructor at all.
     let judged = judge(&zellige_tor::Matrix::from_fn(m, n, |i, j| ((i * 37 + j * 101) % 17) as f64 - 8.0));
     assert!(judged.warnings[0].contains("None of the orders"), "{:?}", judged.warnings);
 }
 
-/// Matrices of commands, the other way round, and in files of other shapes.
+/// Matrices of commands, transposed ones, and files of other shapes.
 #[test]
 fn commands_are_judged_through_the_mirror() {
     let (system, atmosphere) = common::laser_and_star();
@@ -440,15 +444,15 @@ fn commands_are_judged_through_the_mirror() {
     ] {
         let judged = judge(name, dm).unwrap();
         assert!(judged.warnings[0].contains(word), "{:?}", judged.warnings);
-        // Commands are the same: so is what is left on the mirror.
+        // Equal commands leave the same residual on the mirror.
         common::close("exact Strehl", judged.strehl_exact.unwrap(), want.strehl_exact.unwrap(), 1e-8);
         common::close("Strehl", judged.strehl_moao, want.strehl_moao, 1e-8);
     }
     let minus = zellige_tor::Matrix::from_fn(commands.rows(), commands.cols(), |i, j| -commands[(i, j)]);
     npy::write_f64(&at("minus.npy"), &minus).unwrap();
     assert!(judge("minus.npy", None).unwrap().warnings[1].contains("with the other sign it"));
-    // A stub of two zeros before a matrix without a name, as SPECULA writes; an image of AOT's
-    // shape behind.
+    // A stub of two zeros precedes a matrix without a name, as SPECULA writes it, and an image of
+    // AOT's shape follows.
     let (rows, cols) = (exact.rows(), exact.cols());
     let by_rows = exact.transposed();
     let image = |name: &'static str, shape: Vec<usize>, values| fits::Hdu {
@@ -515,7 +519,7 @@ fn wrong_options_are_refused_before_anything_runs() {
     assert_eq!(error.exit_code(), 1);
     let text = error.to_string();
     assert!(text.contains("triangle of Cmm") && text.contains("available"), "{text}");
-    // Only what this run has to give is a remedy.
+    // The remedies are only those that are possible for this run.
     assert!(text.ends_with("; take a larger machine"), "{text}");
     let large = Options { targets: Some(vec![[0.0, 0.0], [1.0, 0.0]]), rules: vec!["x3".into()], ..small };
     let text = precheck(&input, &large).unwrap_err().to_string();
@@ -570,7 +574,7 @@ fn edges_with_many_parts_come_with_advice() {
     input.system.stars.truncate(5);
     let auto = |rule: &str| Options { tile: TileChoice::Auto, ..options(&[rule], 1) };
     let plan = precheck(&input, &auto("hp1")).unwrap();
-    // 700 sub-apertures: two parts, no advice.
+    // 700 sub-apertures give two parts and no advice.
     assert!(plan.grid.parts_of_largest() == 2 && plan.advice.is_empty());
     let input = system(41);
     let plan = precheck(&input, &auto("hp1")).unwrap();
@@ -605,6 +609,6 @@ fn a_run_can_be_cancelled_and_the_runtime_used_again() {
     assert!(outcome.survived());
     let xray = outcome.xray.unwrap();
     assert_eq!(xray.eigenvalues.len(), outcome.results[0].n);
-    // The 2-norm of a diagonal tile is no larger than that of the matrix.
+    // The 2-norm of a diagonal tile is at most that of the matrix.
     assert!(xray.norms[0].max <= xray.eigenvalues[0] * (1.0 + 1e-9));
 }

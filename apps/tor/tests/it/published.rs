@@ -1,4 +1,4 @@
-//! Two small systems, complete: from parameters to Strehl ratio, against numbers of an independent
+//! Two small systems, from parameters to the Strehl ratio, compared with numbers of an independent
 //! float64 implementation.
 
 use crate::common;
@@ -71,14 +71,13 @@ fn check(system: &System, atmosphere: &Atmosphere, f: &Facts) {
     let centre = image.size / 2 * (image.size + 1);
     close("peak of the image", image.image[centre], f.strehl, 1e-6);
     assert!(image.image.iter().all(|v| *v <= image.image[centre]));
-    // The same through the mirror: with R = 0 the whole turbulence that the mirror could correct is
-    // left.
+    // With R = 0, the whole turbulence that the mirror could correct remains.
     let ctt = cov.matrix(Kind::Ctt).unwrap();
     let nothing = zellige_tor::Matrix::zeros(f.m, f.n);
     assert_eq!(evaluate::cee(&cov, 0, &nothing).unwrap(), ctt);
     let open = psf(system, &mirror, &evaluate::cvv(&dx.dx, &ctt).unwrap()).unwrap();
     close("Strehl with R = 0", open.strehl, f.strehl_uncorrected, 1e-6);
-    // All of the turbulence leaves a little less.
+    // The whole turbulence gives a slightly lower Strehl ratio.
     let seeing_limited = uncorrected(system, atmosphere);
     assert!(seeing_limited < open.strehl && seeing_limited > 0.5 * open.strehl, "{seeing_limited}");
     let exact = ExactStrehl::new(system, &mirror, &cvv).unwrap();

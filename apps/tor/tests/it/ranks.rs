@@ -1,4 +1,4 @@
-//! The pipeline on several ranks, threads of this process: the bits of one process.
+//! The pipeline on several ranks, as threads of this process, has the bits of one process.
 
 use std::path::Path;
 use zellige_mpi::run_local;
@@ -36,7 +36,8 @@ fn on_ranks(ranks: usize, input: &Input, options: &Options) -> Vec<Outcome> {
 #[test]
 fn any_number_of_ranks_gives_the_same_reconstructors() {
     let input = system(8);
-    // Chosen at submission, and by norms; narrow results, which fail here; refined; float64.
+    // The rules select at submission or by norms, have low-precision results (which fail here), are
+    // refined, or use float64.
     for options in [
         options(&["fp32", "hp1:operand=1e-2", "fp64"]),
         Options { refine: 2, exact: false, ..options(&["hp2:band=1", "hp1:operand=1e-2"]) },
@@ -67,7 +68,7 @@ fn any_number_of_ranks_gives_the_same_reconstructors() {
                     continue;
                 }
                 assert_eq!(got.ranks.iter().map(|r| r.rank).collect::<Vec<_>>(), Vec::from_iter(0..ranks));
-                // Every rank has tiles, and fewer than all.
+                // Every rank has some tiles, but not all.
                 assert!(got.ranks.iter().all(|r| r.sent_bytes > 0 && r.tile_bytes > 0), "{:?}", got.ranks);
                 assert!(got.ranks.iter().all(|r| r.tile_bytes < got.tile_bytes), "{:?}", got.ranks);
             }
@@ -80,7 +81,7 @@ fn any_number_of_ranks_gives_the_same_reconstructors() {
 
 #[test]
 fn a_rule_that_fails_fails_on_every_rank_and_the_next_is_tried() {
-    // As in `pipeline::a_matrix_beyond_float32_is_sent_to_float64`.
+    // The system is that of `pipeline::a_matrix_beyond_float32_is_sent_to_float64`.
     let mut input = system(8);
     input.system.stars[1] = input.system.stars[0].clone();
     input.system.noise = NoiseModel::Uniform { variance: 1e-8 };
@@ -109,8 +110,8 @@ fn what_one_process_alone_can_do_is_refused_on_all_ranks() {
     }
 }
 
-/// Memory of one of several ranks: the tiles are dealt out, what the first rank does for all is
-/// not.
+/// In the memory plan of one of several ranks, the tiles are distributed, but the work of the first
+/// rank for all is not.
 #[test]
 fn memory_is_planned_for_one_rank() {
     let input = system(40);

@@ -1,4 +1,4 @@
-//! Every number of the reference file, where it is at hand.
+//! Comparison with every number of the reference file, if it is available.
 
 use crate::common;
 use crate::common::{close, photometry};
@@ -106,7 +106,8 @@ fn all_cases() {
         let dx = dm::command_matrix(&system, cov.geometry()).unwrap();
         assert_eq!(dx.filtered as u64, e["n_filtered_modes"].as_u64().unwrap());
         close("singular value", dx.singular_values[0], number(&e["Dx"]["sv_max"]), 1e-9);
-        // The smallest comes from the normal matrix: it is right to the root of the rounding only.
+        // The smallest one comes from the normal matrix, and is accurate to the square root of
+        // rounding only.
         let smallest = *dx.singular_values.last().unwrap();
         assert!((smallest - number(&e["Dx"]["sv_min"])).abs() < 1e-7, "{smallest:e}");
         let cvv = evaluate::cvv(&dx.dx, &cee).unwrap();

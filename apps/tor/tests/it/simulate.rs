@@ -1,4 +1,4 @@
-//! Rules on norms, in virtual time and for real.
+//! Rules on norms, in virtual time and in real runs.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use zellige_tor::pipeline::{self, Options, Silent, TileChoice};
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
 
-/// With the norms of a run on the same tiles, a simulation gives as many products 16 bits as that
-/// run did, in factorisation and solves, whether codelets choose late or the answers are looked up
-/// ahead, on one machine and on several.
+/// With the norms of a run on the same tiles, a simulation assigns 16 bits to as many products as
+/// that run, in factorisation and solves. This holds for deferred selection and for evaluation in
+/// advance, on one machine and on several.
 #[test]
 fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
     let text = DEMO.replace("nssp = 16 ", "nssp = 8 ");
     let input = parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap();
     let rt = Runtime::builder().workers(2).bind(false).build().unwrap();
     let rules = ["hp1:operand=1e-2", "hp1:operand=1e-3", "hp1:operand=1e-4", "hp1:tile=1e-2"];
-    // A divisor of m = 104: rows are cut into equal parts by the run, and into tiles with a short
-    // last one by the simulation.
+    // The tile size is a divisor of m = 104. The run cuts rows into equal parts, and the simulation
+    // into tiles with a short last one.
     let tile = 52;
     let options = Options {
         rules: rules.map(String::from).to_vec(),

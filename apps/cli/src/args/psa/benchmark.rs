@@ -1,4 +1,4 @@
-//! `zellige psa benchmark`.
+//! Options of `zellige psa benchmark`.
 
 use crate::args::{Input, RunOutputs};
 use clap::Args;
@@ -14,16 +14,16 @@ Examples
   zellige psa benchmark --basis basis --report tables.html
   zellige psa benchmark --basis basis -n 5000 --noise 1,2.5,5 --seeds 1,2,3 --json tables.json";
 
-/// `zellige psa benchmark`.
+/// Options of `zellige psa benchmark`.
 #[derive(Debug, Args)]
 pub struct PsaBenchmark {
-    /// The folder of a basis.
+    /// Folder of a basis.
     #[arg(long, value_name = "FOLDER")]
     pub basis: Input,
-    /// Events for each noise and seed.
+    /// Number of events for each noise level and seed.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
-    /// Noises of a sample (keV rms).
+    /// Noise levels of a sample (keV rms).
     #[arg(long, value_name = "KEV", default_value = "2.5", value_delimiter = ',')]
     pub noise: Vec<f64>,
     /// Seeds of the random numbers.
@@ -35,7 +35,7 @@ pub struct PsaBenchmark {
     /// Factor on the drift velocities of the events.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub speed: f64,
-    /// Which channels are compared.
+    /// Sets of channels to compare.
     #[arg(long, value_name = "SET", default_value = "hit-core,neighbours", value_delimiter = ',')]
     pub channels: Vec<ChannelSet>,
     /// Number of CPU worker threads [default: one per core].

@@ -1,4 +1,4 @@
-//! `zellige psa compare`.
+//! Options of `zellige psa compare`.
 
 use crate::args::{Input, Output, OutputFile};
 use clap::Args;
@@ -11,15 +11,14 @@ Examples
   zellige psa compare hits.json --truth events                                    how far one run is from the truth
   zellige psa compare fast.json full.json --truth events --report compare.html    and two from each other";
 
-/// `zellige psa compare`.
+/// Options of `zellige psa compare`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct PsaCompareArgs {
     /// Results of a run (`psa run --json`).
     #[arg(value_name = "A.json")]
     pub a: Input,
-    /// Results of another run of the same events: the reference. Not needed where the truth is
-    /// known.
+    /// Results of another run of the same events: the reference. Optional with --truth.
     #[arg(value_name = "B.json", required_unless_present = "truth")]
     pub b: Option<Input>,
     /// True positions: a folder of `psa events`, or an npy array (events x 3, mm).

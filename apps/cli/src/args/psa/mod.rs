@@ -1,4 +1,4 @@
-//! The words after `zellige psa`.
+//! Options of `zellige psa`.
 
 mod benchmark;
 mod compare;
@@ -16,35 +16,35 @@ pub use simulate::{BasisValues, Electronics, PsaEvents, PsaSimulate};
 pub use stream::{PsaFrames, PsaOverload, PsaSend, PsaStream};
 pub use track::{Geometry as TrackGeometry, PsaTrackArgs};
 
-/// `zellige psa`.
+/// Verbs of `zellige psa`.
 #[derive(Debug, Subcommand)]
 pub enum Psa {
-    /// Print a crystal as a file that `simulate` reads: copy it and edit it.
+    /// Print a crystal as a file that `simulate` reads, to copy and edit.
     Crystal,
-    /// A basis: the signals of all points of a crystal.
+    /// Simulate a basis: the signals of all points of a crystal.
     #[command(after_long_help = simulate::SIMULATE_EXAMPLES)]
     Simulate(PsaSimulate),
-    /// Events at known positions, with noise.
+    /// Simulate events at known positions, with noise.
     #[command(after_long_help = simulate::EVENTS_EXAMPLES)]
     Events(PsaEvents),
-    /// Where in a crystal each event happened: the point of a basis whose signals are most like the
+    /// Locate each event in its crystal: find the point of a basis whose signals are most like the
     /// event's.
     Run(Box<PsaRunArgs>),
-    /// Compare fast searches with the full one on simulated events: how many answers differ, and by
-    /// how far.
+    /// Compare fast searches with the full one on simulated events: the number and distance of
+    /// answers that differ.
     #[command(after_long_help = benchmark::TABLES_EXAMPLES)]
     Benchmark(PsaBenchmark),
-    /// Events as frames of int16 traces, for streams.
+    /// Write events as frames of int16 traces, for streams.
     #[command(after_long_help = stream::FRAMES_EXAMPLES)]
     Frames(PsaFrames),
-    /// Search for events as they come, from a file, a pipe or a socket.
+    /// Search for events while they arrive from a file, a pipe or a socket.
     #[command(after_long_help = stream::stream_help())]
     Stream(Box<PsaStream>),
-    /// Send frames to a `zellige psa stream --listen`, and again what it has not made safe.
+    /// Send frames to a `zellige psa stream --listen`, and resend those that it has not made safe.
     Send(PsaSend),
-    /// How far the answers of two runs agree, and how far they are from the truth.
+    /// Compare the answers of two runs with each other and with the truth.
     Compare(PsaCompareArgs),
-    /// Which hits belong to one gamma ray: spectra of an array, and how good they are with
+    /// Track gamma rays: combine the hits of an array into gamma rays and spectra, and rate them on
     /// simulated gamma rays.
     Track(Box<PsaTrackArgs>),
 }

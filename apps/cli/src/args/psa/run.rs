@@ -1,4 +1,4 @@
-//! `zellige psa run`.
+//! Options of `zellige psa run`.
 
 use clap::{Args, ValueEnum};
 use zellige_psa::channels::{ChannelSet, Segment};
@@ -55,12 +55,12 @@ Examples
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --channels hit-core --method cfgs --precision mixed";
 
-/// What of a search GPUs do.
+/// Note on the searches for which GPUs have kernels.
 pub(super) const GPUS: &str = "\
 GPUs (--device cuda) have kernels for --method fgs and screen, with --precision fp32, int16 and bf16, --lut none and without --certify; the answers have
 the bits of the CPU.";
 
-/// `zellige psa run`.
+/// Options of `zellige psa run`.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{GPUS}\n\n{DEVICES}"))]
 pub struct PsaRunArgs {
@@ -71,8 +71,7 @@ pub struct PsaRunArgs {
     /// Signals of events: a folder of `psa events`, a file of GEB frames, or an array.
     #[arg(long, value_name = "FOLDER|FILE")]
     pub events: Input,
-    /// Which channel of which digitiser is which segment (TOML), for frames of mode 3; --help has
-    /// its keys.
+    /// Map from digitiser channels to segments (TOML), for frames of mode 3; --help has its keys.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub channel_map: Option<Input>,
     /// Positions of the points, for a basis that is an array.
@@ -81,7 +80,7 @@ pub struct PsaRunArgs {
     /// Energies of the events, for a basis that is an array.
     #[arg(long, value_name = "FILE.npy", requires = "positions", hide_short_help = true)]
     pub energies: Option<Input>,
-    /// The hit segment, 0 to 35, for arrays with 37 channels.
+    /// Hit segment, 0 to 35, for arrays with 37 channels.
     #[arg(long, value_name = "N", default_value = "0", value_parser = segment, requires = "energies", hide_short_help = true)]
     pub segment: Segment,
     /// Events whose signals a report shows.
@@ -93,7 +92,7 @@ pub struct PsaRunArgs {
         hide_short_help = true
     )]
     pub show: Vec<usize>,
-    /// Events per task.
+    /// Number of events in a task.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
     pub batch: u16,
     /// Positions of the crystals: adds laboratory coordinates (folders).
@@ -112,7 +111,7 @@ pub struct PsaRunArgs {
     pub outputs: RunOutputs,
 }
 
-/// How a segment is searched.
+/// Search method for a segment, with its parameters.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Search")]
 pub struct PsaSearch {
@@ -122,7 +121,7 @@ pub struct PsaSearch {
     /// Exponent of the figure of merit.
     #[arg(long, value_name = "P", default_value_t = 0.3)]
     pub p: f64,
-    /// fp64, fp32, fp16, mixed, int16, bf16.
+    /// Precision: fp64, fp32, fp16, mixed, int16, bf16.
     #[arg(long, value_name = "PRECISION", default_value = "fp32")]
     pub precision: Precision,
     /// Table of powers: none, whole, log.
@@ -132,45 +131,45 @@ pub struct PsaSearch {
     pub lut: Table,
     /// Metric of the screen: quarter, bits, linear, square, product, power.
     ///
-    /// What a screen compares by: quarter (about p = 1/4, from bits), bits (about p, from bits),
-    /// linear, square, product (square, faster), power.
+    /// quarter: about p = 1/4, from bits. bits: about p, from bits. linear, square, power: the
+    /// exponent 1, 2, P. product: square, by a faster formula.
     #[arg(long, value_name = "SCREEN", default_value = "quarter", hide_short_help = true)]
     pub screen: Screen,
-    /// Points that a screen keeps.
+    /// Number of points that a screen keeps.
     #[arg(long, value_name = "K", default_value_t = 8)]
     pub top: usize,
-    /// Coarse points around which cfgs compares fine ones.
+    /// Number of coarse points around which cfgs compares fine ones.
     #[arg(long, value_name = "C", default_value_t = 1, hide_short_help = true)]
     pub cells: usize,
     /// State for each answer of a screen whether it is proven equal to that of fgs in fp64.
     ///
-    /// With --screen bits.
+    /// Only for --screen bits.
     #[arg(long, hide_short_help = true)]
     pub certify: bool,
-    /// exact compares every point where more than so many remain in question.
+    /// Maximum number of undecided points in exact; with more, exact compares every point.
     #[arg(long, value_name = "N", default_value_t = 1000, hide_short_help = true)]
     pub cap: usize,
 }
 
-/// What is done with the events of a crystal.
+/// Treatment of the events of a crystal.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Events")]
 pub struct PsaRules {
-    /// Channels that are compared: hit-core, neighbours (10 of 37), all.
+    /// Channels to compare: hit-core, neighbours (10 of 37), all.
     #[arg(long, value_name = "SET", default_value = "neighbours")]
     pub channels: ChannelSet,
-    /// Samples that are compared [default: 40 of a folder's, all of an array's].
+    /// Number of samples to compare [default: 40 of a folder's, all of an array's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub window: Option<u16>,
-    /// Hits below this energy are dropped (keV; folders).
+    /// Drop hits below this energy (keV; folders).
     #[arg(long, value_name = "KEV", default_value_t = 10.0)]
     pub threshold: f64,
     /// From the third hit on, compare only coarse points below this energy (keV).
     ///
-    /// For folders, with cfgs.
+    /// Only for folders, with cfgs.
     #[arg(long, value_name = "KEV", default_value_t = 50.0, hide_short_help = true)]
     pub coarse_below: f64,
-    /// Search also with the event shifted by up to N samples each way (folders).
+    /// Search also with the event shifted by up to N samples in each direction (folders).
     #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub shifts: u8,
     /// Align events in time with the core signal of the best point, and search again (folders).
@@ -178,17 +177,17 @@ pub struct PsaRules {
     pub align: bool,
     /// Search for two hits in each segment (folders).
     ///
-    /// Two are reported where one hit explains the signals worse by more than this factor.
+    /// Two hits are reported if one hit explains the signals worse by more than this factor.
     #[arg(long, value_name = "PENALTY", num_args = 0..=1, default_missing_value = "1.05")]
     pub pairs: Option<f64>,
     /// Remove cross-talk first: lines `seen gate coefficient`, segments from 0 (folders).
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub cross_talk: Option<Input>,
-    /// Events with samples that are clipped: fit, skip, refuse.
+    /// Treatment of events with clipped samples: fit, skip, refuse.
     ///
-    /// They are flagged and counted. fit: clipped samples are left out of a fit of point and energy
-    /// to the others, and replaced by it (with arrays of one segment they are only flagged). skip:
-    /// no hits.
+    /// Such events are flagged and counted. fit: point and energy are fitted to the other samples,
+    /// and the fit replaces the clipped ones (arrays of one segment are only flagged). skip: the
+    /// event has no hits.
     #[arg(long, value_name = "WHAT", default_value = "fit", hide_short_help = true)]
     pub saturated: Saturated,
     /// Correct energies for charge trapping: mean path of holes[, electrons] (mm; folders).
@@ -196,16 +195,16 @@ pub struct PsaRules {
     pub trapping: Option<Trapping>,
 }
 
-/// See [`PsaSearch::method`].
+/// Search methods; see [`PsaSearch::method`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PsaMethod {
     /// Full grid search.
     Fgs,
     /// Coarse and fine grid search.
     Cfgs,
-    /// A screen, and the best of it again.
+    /// Screen, and a full comparison of its best points.
     Screen,
-    /// Full grid search in fp64, by a screen and a proof.
+    /// Full grid search in fp64, accelerated by a screen with a proof.
     Exact,
 }
 

@@ -1,4 +1,4 @@
-//! `zellige psa simulate` and `zellige psa events`.
+//! Options of `zellige psa simulate` and `zellige psa events`.
 
 use crate::args::{Input, OutputFile, OutputFolder, RunOutputs};
 use clap::{Args, ValueEnum};
@@ -32,10 +32,10 @@ Examples
                                                                   a detector that is not quite what the basis says
   zellige psa events --basis basis --hits 2 --within segment -o pairs";
 
-/// `psa simulate`.
+/// Options of `psa simulate`.
 #[derive(Debug, Args)]
 pub struct PsaSimulate {
-    /// Crystal, TOML or a .config of greta_siggen [default: as `psa crystal` prints].
+    /// Crystal: TOML or a .config of greta_siggen [default: the crystal of `psa crystal`].
     #[arg(long, value_name = "FILE")]
     pub crystal: Option<Input>,
     /// Spacing of the grid of the fields (mm).
@@ -44,18 +44,18 @@ pub struct PsaSimulate {
     /// Spacing of the points of the basis (mm).
     #[arg(long, value_name = "MM", default_value_t = 2.0)]
     pub step: f64,
-    /// Voltage of the core, instead of the file's (V).
+    /// Voltage of the core (V), instead of the file's.
     #[arg(long, value_name = "V")]
     pub bias: Option<f64>,
-    /// Samples of a signal.
+    /// Number of samples of a signal.
     ///
-    /// Enough for every charge to be collected.
+    /// It must be large enough for every charge to be collected.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
     pub samples: u16,
     /// Time between samples (ns).
     #[arg(long, value_name = "NS", default_value_t = 10.0)]
     pub sample_step: f64,
-    /// Samples before charges move.
+    /// Number of samples before charges move.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub before: u16,
     /// Storage of the signals: f32 or i16.
@@ -70,11 +70,11 @@ pub struct PsaSimulate {
     /// Folder of the basis.
     #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["record", "gretina"])]
     pub output: Option<OutputFolder>,
-    /// Write zellige records into this file instead: the sizes of those of AGATA, scalars in an
-    /// order of our own.
+    /// Write zellige records into this file instead: sizes as in AGATA's records, scalars in
+    /// zellige's own order.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "samples", "sample_step", "before", "values"])]
     pub record: Option<OutputFile>,
-    /// Write a basis of GRETINA into this file instead: a cylindrical lattice.
+    /// Write a GRETINA basis into this file instead: a cylindrical lattice.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "record", "samples", "sample_step", "before", "values"])]
     pub gretina: Option<OutputFile>,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub struct PsaSimulate {
     pub outputs: RunOutputs,
 }
 
-/// What lies between crystal and samples.
+/// Response of the electronics between crystal and samples.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Electronics")]
 pub struct Electronics {
@@ -98,19 +98,19 @@ pub struct Electronics {
     pub differential_cross_talk: Option<f64>,
 }
 
-/// How signals are stored.
+/// Storage format of signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BasisValues {
-    /// Four bytes a sample.
+    /// Four bytes per sample.
     F32,
-    /// Two bytes a sample, in multiples of 1/16384 of the whole charge.
+    /// Two bytes per sample, in multiples of 1/16384 of the whole charge.
     I16,
 }
 
-/// `psa events`.
+/// Options of `psa events`.
 #[derive(Debug, Args)]
 pub struct PsaEvents {
-    /// Folder of a basis; crystal, fields, electronics and sampling are taken from it.
+    /// Folder of a basis, which also provides crystal, fields, electronics and sampling.
     #[arg(long, value_name = "FOLDER")]
     pub basis: Input,
     /// Number of events.
@@ -122,7 +122,7 @@ pub struct PsaEvents {
     /// Energies (keV): 15:5000 (log-uniform), uniform:15:5000, or 1332.
     #[arg(long, value_name = "KEV", default_value = "15:5000")]
     pub energy: Energies,
-    /// Hits of an event, which share its energy.
+    /// Number of hits of an event; they share its energy.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub hits: u8,
     /// Positions of the hits: crystal, segment (all in one), segments (one in each).
@@ -134,7 +134,7 @@ pub struct PsaEvents {
     /// Correlation of the noise of neighbouring samples.
     #[arg(long, value_name = "RHO", default_value_t = 0.55)]
     pub correlation: f64,
-    /// Step of the digitiser (keV); 0 for none.
+    /// Quantisation step of the digitiser (keV); 0 for none.
     #[arg(long, value_name = "KEV", default_value_t = 0.4)]
     pub adc_step: f64,
     /// Standard deviation of the start time (ns).

@@ -1,4 +1,4 @@
-//! `zellige psa frames`, `zellige psa stream` and `zellige psa send`.
+//! Options of `zellige psa frames`, `zellige psa stream` and `zellige psa send`.
 
 use clap::{Args, ValueEnum};
 use zellige_psa::channels::ChannelSet;
@@ -32,16 +32,16 @@ pub(super) fn stream_help() -> String {
     format!("{STREAM_EXAMPLES}\n\n{GPUS}\n\n{DEVICES}")
 }
 
-/// `zellige psa frames`.
+/// Options of `zellige psa frames`.
 #[derive(Debug, Args)]
 pub struct PsaFrames {
-    /// The folder of events.
+    /// Folder of events.
     #[arg(value_name = "FOLDER")]
     pub events: Input,
     /// Channels: hit-core, neighbours (of events with one hit), all.
     #[arg(long, value_name = "SET", default_value = "hit-core")]
     pub channels: ChannelSet,
-    /// Samples of a channel [default: 40; all with --channels all].
+    /// Number of samples of a channel [default: 40; all with --channels all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub window: Option<u16>,
     /// Energy of one step of the samples (keV); samples saturate at 32767 steps.
@@ -50,41 +50,42 @@ pub struct PsaFrames {
     /// Number of the crystal.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub crystal: i32,
-    /// Write all events N times, each time later.
+    /// Write all events N times, each time with later timestamps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// The file; `-` is standard output.
+    /// Output file; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
     pub output: Output,
 }
 
-/// `zellige psa stream`.
+/// Options of `zellige psa stream`.
 #[derive(Debug, Args)]
 pub struct PsaStream {
-    /// The events; `-` is standard input.
+    /// Input file of events; `-` is standard input.
     #[arg(value_name = "FILE|-", required_unless_present = "listen")]
     pub input: Option<Input>,
-    /// Take events from `psa send` at this port; HOST:PORT for other machines.
+    /// Receive events from `psa send` at this port; HOST:PORT for other machines.
     ///
-    /// A port alone is one of this machine, for itself alone. 0.0.0.0:4000 takes events from other
-    /// machines.
+    /// A port alone accepts connections from this machine only. 0.0.0.0:4000 accepts events from
+    /// other machines.
     #[arg(long, value_name = "PORT|HOST:PORT", conflicts_with = "input")]
     pub listen: Option<String>,
-    /// The folder of the basis.
+    /// Folder of the basis.
     #[arg(long, value_name = "FOLDER")]
     pub basis: Input,
     /// Requested latency (ms).
     ///
-    /// Batches wait for a quarter of it at most, and answers that take longer are counted.
+    /// The batching delay is at most a quarter of it. Answers that take longer than the latency are
+    /// counted.
     #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
     pub latency: f64,
-    /// Events that wait, and as many that are searched, at most.
+    /// Maximum number of waiting events, and of events in the search.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20), hide_short_help = true)]
     pub buffer: u32,
-    /// Where events come too fast: block the sender, or shed events and count them.
+    /// Action if events arrive too fast: block the sender, or shed events and count them.
     #[arg(long, value_name = "WHAT", default_value = "block", hide_short_help = true)]
     pub overload: PsaOverload,
-    /// Events per task.
+    /// Number of events in a task.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
     pub batch: u16,
     /// Output: hits as GEB frames; `-` is standard output.
@@ -100,28 +101,28 @@ pub struct PsaStream {
     pub outputs: RunOutputs,
 }
 
-/// See [`PsaStream::overload`].
+/// Actions on overload; see [`PsaStream::overload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PsaOverload {
-    /// Whoever writes waits: nothing is lost.
+    /// Blocks the sender, so that nothing is lost.
     Block,
-    /// Events are left out and counted.
+    /// Drops events and counts them.
     Shed,
 }
 
-/// `zellige psa send`.
+/// Options of `zellige psa send`.
 #[derive(Debug, Args)]
 pub struct PsaSend {
-    /// The frames.
+    /// File of frames to send.
     #[arg(value_name = "FILE")]
     pub input: Input,
-    /// Address where `psa stream` listens.
+    /// Address of the listening `psa stream`.
     #[arg(long, value_name = "PORT|HOST:PORT")]
     pub to: String,
-    /// Most frames per second.
+    /// Maximum number of frames per second.
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Give up after so many seconds without a connection or an acknowledgement.
+    /// Give up after this number of seconds without a connection or an acknowledgement.
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub patience: u32,
 }

@@ -1,4 +1,4 @@
-//! `zellige psa track`.
+//! Options of `zellige psa track`.
 
 use crate::args::{Input, OutputFolder, RunOutputs};
 use clap::Args;
@@ -21,17 +21,17 @@ Examples
   zellige psa track --simulate 10000 --multiplicity 1,5,10,20,30 --report tracking.html
   zellige psa track --simulate 2000 --energy 300:3000 --beta 0.3 --json -";
 
-/// `zellige psa track`.
+/// Options of `zellige psa track`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct PsaTrackArgs {
     /// Hits: JSON of `psa run`, or frames of `psa stream`.
     #[arg(value_name = "HITS", required_unless_present = "simulate", conflicts_with = "simulate")]
     pub hits: Option<Input>,
-    /// Frames within this time of the first one belong to its event (ns).
+    /// Time window for the frames of one event, from its first frame on (ns).
     #[arg(long, value_name = "NS", default_value_t = 100, hide_short_help = true)]
     pub coincidence_window: u64,
-    /// Folder of gamma rays and spectra.
+    /// Output folder of gamma rays and spectra.
     #[arg(
         long,
         short,
@@ -59,21 +59,22 @@ pub struct PsaTrackArgs {
     pub outputs: RunOutputs,
 }
 
-/// Where crystals and source are.
+/// Positions of the crystals and the source.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Geometry")]
 pub struct Geometry {
     /// Positions of the crystals.
     ///
-    /// A table of AGATA (number, shift, rotation), or lines of Euler angles and shifts.
+    /// The file is a table of AGATA (number, shift, rotation), or has lines of Euler angles and
+    /// shifts.
     #[arg(long, value_name = "FILE", conflicts_with = "sphere")]
     pub array: Option<Input>,
     /// Positions of the crystals in a cluster; --array then places clusters.
     #[arg(long, value_name = "FILE", requires = "array", hide_short_help = true)]
     pub cluster: Option<Input>,
-    /// Without --array: 180 crystals on a sphere with this inner radius (mm).
+    /// Inner radius of the sphere of 180 crystals without --array (mm).
     ///
-    /// With --simulate: a shell of germanium from there on.
+    /// With --simulate, the inner radius of a shell of germanium.
     #[arg(long, value_name = "MM", default_value_t = 235.0)]
     pub sphere: f64,
     /// Position of the source (mm).
@@ -82,19 +83,19 @@ pub struct Geometry {
     /// Velocity of the source (v/c).
     #[arg(long, value_name = "B", default_value_t = 0.0)]
     pub beta: f64,
-    /// Direction of the source.
+    /// Direction of motion of the source.
     #[arg(long, value_name = "X,Y,Z", default_value = "0,0,1", value_parser = vector, hide_short_help = true)]
     pub beam_axis: [f64; 3],
 }
 
-/// How points become gamma rays.
+/// Parameters of the tracking, which combines points into gamma rays.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tracking")]
 pub struct Tracking {
-    /// Points nearer to each other than this are merged (mm); 0 for none.
+    /// Distance below which points are merged (mm); 0 for none.
     #[arg(long, value_name = "MM", default_value_t = 5.0, hide_short_help = true)]
     pub packing: f64,
-    /// Points with less energy are dropped (keV).
+    /// Drop points below this energy (keV).
     #[arg(long, value_name = "KEV", default_value_t = 10.0, hide_short_help = true)]
     pub threshold: f64,
     /// Assumed position resolution: FWHM at 100 keV (mm).
@@ -103,22 +104,22 @@ pub struct Tracking {
     /// Assumed energy resolution: standard deviation (keV).
     #[arg(long, value_name = "KEV", default_value_t = 1.0, hide_short_help = true)]
     pub energy_error: f64,
-    /// Most points of a gamma ray, up to 12.
+    /// Maximum number of points of a gamma ray, up to 12.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=12), hide_short_help = true)]
     pub points: u8,
-    /// Least figure of merit of a gamma ray of several points, 0 to 1.
+    /// Minimum figure of merit of a gamma ray of several points, 0 to 1.
     #[arg(long, value_name = "F", default_value_t = 0.05, hide_short_help = true)]
     pub accept: f64,
 }
 
-/// What is drawn.
+/// Parameters of the simulated gamma rays.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Simulation")]
 pub struct Simulation {
-    /// Simulate so many events of each multiplicity instead of reading hits.
+    /// Simulate this number of events of each multiplicity instead of reading hits.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub simulate: Option<u32>,
-    /// Gamma rays of an event: a list.
+    /// Number of gamma rays in an event: a list.
     #[arg(long, value_name = "N,...", default_value = "1,5,10,20,30", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=200))]
     pub multiplicity: Vec<u8>,
     /// Energies (keV): 1000, 300:3000 (log-uniform), or uniform:300:3000.

@@ -1,4 +1,4 @@
-//! Runs the command, and knows a small system.
+//! Functions that run the command, and a small system as its input.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Where performance models are kept.
+/// Folder of the performance models.
 const CACHE: &str = ".cache";
 
-/// The command, in `folder`, with a clean environment as far as it matters: what runs measure stays
-/// in the folder, too.
+/// Returns the command in `folder`, in an environment without settings that matter. Measurements of
+/// runs are also stored in the folder.
 pub fn zellige(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zellige"));
     command.current_dir(folder).stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("NO_COLOR");
@@ -18,7 +18,7 @@ pub fn zellige(folder: &Path) -> Command {
     command
 }
 
-/// Its exit code, standard output and standard error; fails the test if it takes too long.
+/// Exit code, standard output and standard error of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -31,7 +31,7 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Ran {
     finish(zellige(folder).args(arguments))
 }
 
-/// What the command says on standard output; fails the test where it does not end with 0.
+/// Returns the standard output of the command; fails the test if the exit code is not 0.
 #[track_caller]
 pub fn ok(folder: &Path, arguments: &[&str]) -> String {
     let ran = run(folder, arguments);
@@ -82,7 +82,7 @@ pub fn collect(mut child: Child, limit: Duration) -> Ran {
     }
 }
 
-/// The results in the JSON of any verb, after a check against the schema of that verb.
+/// Returns the results in the JSON of any verb, after a check against the schema of that verb.
 #[track_caller]
 pub fn results(text: &str) -> Value {
     let mut file: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -99,7 +99,7 @@ pub fn results(text: &str) -> Value {
     file["results"].take()
 }
 
-/// The one result in the JSON of any verb.
+/// Returns the single result in the JSON of any verb.
 #[track_caller]
 pub fn result(text: &str) -> Value {
     let mut results = results(text);
@@ -107,7 +107,7 @@ pub fn result(text: &str) -> Value {
     results[0].take()
 }
 
-/// A folder with `small.toml` in it: the system of the demonstration with so many sub-apertures
+/// Makes a folder with `small.toml`: the system of the demonstration with so many sub-apertures
 /// across.
 pub fn folder(nssp: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -115,7 +115,7 @@ pub fn folder(nssp: usize) -> tempfile::TempDir {
     folder
 }
 
-/// The text of that file.
+/// Returns the text of `small.toml`.
 pub fn system(nssp: usize) -> String {
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../tor/systems/demo.toml");
     let text = std::fs::read_to_string(demo).expect("the demonstration's system");
@@ -123,7 +123,7 @@ pub fn system(nssp: usize) -> String {
     text.replace("nssp = 16 ", &format!("nssp = {nssp} "))
 }
 
-/// What is in a folder, hidden files included, without `small.toml` and what runs measured.
+/// Lists a folder, with hidden files, but without `small.toml` and the measurements of runs.
 pub fn left(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("a folder")
@@ -135,7 +135,7 @@ pub fn left(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Ran {
-    /// Checks the code, and that nothing panicked.
+    /// Checks the exit code, and that nothing panicked.
     #[track_caller]
     pub fn expect(self, code: i32) -> Ran {
         assert_eq!(self.code, Some(code), "{self:#?}");
@@ -143,7 +143,7 @@ impl Ran {
         self
     }
 
-    /// Checks that standard error says this.
+    /// Checks that standard error contains this text.
     #[track_caller]
     pub fn says(self, part: &str) -> Ran {
         assert!(self.stderr.contains(part), "no {part:?} in {self:#?}");

@@ -1,4 +1,4 @@
-//! FITS images: a small writer of our own and a reader on top of `fitsrs`.
+//! FITS images: a small writer, and a reader based on `fitsrs`.
 //!
 //! A matrix is stored row after row (`NAXIS1` = columns, `NAXIS2` = rows), so that astropy shows an
 //! array of shape `(rows, cols)`. Numbers are IEEE, big-endian; HDUs are padded to 2880 bytes (FITS
@@ -15,9 +15,9 @@ use crate::geometry::{Geometry, SubApertures};
 use crate::params::{Atmosphere, StarKind, System};
 use std::time::SystemTime;
 
-/// What made a file, and when: `CREATOR`, `DATE` (UTC).
+/// Returns the cards for the program that made a file and its date: `CREATOR`, `DATE` (UTC).
 pub fn provenance_cards() -> Vec<Card> {
-    // A clock that stands before 1970 has no date worth writing, and the library refuses it.
+    // A clock before 1970 gives no useful date, and the library refuses it.
     let now = SystemTime::now().max(SystemTime::UNIX_EPOCH);
     let date = humantime::format_rfc3339_seconds(now).to_string();
     vec![
@@ -26,7 +26,7 @@ pub fn provenance_cards() -> Vec<Card> {
     ]
 }
 
-/// The guide stars, a row each in the order of the sensors: table `STARS`.
+/// Returns the guide stars as table `STARS`, one row each in the order of the sensors.
 pub fn stars_table(system: &System) -> Table {
     let stars = &system.stars;
     let real = |of: &dyn Fn(&crate::params::GuideStar) -> f64| Column::Real(stars.iter().map(of).collect());
@@ -46,9 +46,9 @@ pub fn stars_table(system: &System) -> Table {
     }
 }
 
-/// The sub-apertures, a row each: table `GEOMETRY`. `WFS` counts the sensors from 0, -1 is the
-/// truth sensor; `XSLOPE` and `YSLOPE` are where its slopes stand among the measurements (of the
-/// truth sensor: among its slopes), from 0, in the file's order.
+/// Returns the sub-apertures as table `GEOMETRY`, one row each. `WFS` counts the sensors from 0, -1
+/// is the truth sensor. `XSLOPE` and `YSLOPE` are the indices of its slopes among the measurements
+/// (for the truth sensor among its slopes), from 0, in the file's order.
 pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> Table {
     let (mut wfs, mut places) = (Vec::new(), [Vec::new(), Vec::new()]);
     let (mut cells, mut slopes) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
@@ -88,7 +88,7 @@ pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> Table {
     }
 }
 
-/// The keywords that every product of a system carries: `NMEAS`, `NTS`, `NSSP`, `DIAM`, `OBSTRUCT`,
+/// Returns the keywords of every product of a system: `NMEAS`, `NTS`, `NSSP`, `DIAM`, `OBSTRUCT`,
 /// `ZENITH`, `R0`, `LGSCST`, `WAVELEN`, `UNITS`, `WFSORDER`, `SLOPEORD`.
 pub fn system_cards(
     system: &System,
@@ -113,7 +113,8 @@ pub fn system_cards(
     ]
 }
 
-/// The keywords of a reconstructor: `PRECRULE`, and `BACKERR` and `STREHL` where they are known.
+/// Returns the keywords of a reconstructor: `PRECRULE`, and `BACKERR` and `STREHL` if they are
+/// known.
 pub fn reconstructor_cards(
     precision_rule: &str,
     backward_error: Option<f64>,

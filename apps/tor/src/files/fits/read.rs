@@ -1,4 +1,4 @@
-//! The reader.
+//! FITS reader.
 
 use crate::{Error, Matrix};
 use fitsrs::card::Value;
@@ -9,10 +9,10 @@ use std::io::BufReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Value of a keyword as read.
+/// Value of a keyword that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyValue {
-    /// Character string, trailing blanks removed.
+    /// Character string without trailing blanks.
     Text(String),
     /// Whole number.
     Integer(i64),
@@ -25,9 +25,9 @@ pub enum KeyValue {
 /// An image and its keywords.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Image {
-    /// `EXTNAME`, where there is one.
+    /// `EXTNAME`, if there is one.
     pub name: Option<String>,
-    /// Sizes as Python shows them, slowest axis first.
+    /// Sizes in NumPy's order, slowest axis first.
     pub shape: Vec<usize>,
     /// Values as float64, last axis fastest, `BSCALE` and `BZERO` applied.
     pub values: Vec<f64>,
@@ -36,12 +36,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// Value of a keyword.
+    /// Returns the value of a keyword.
     pub fn key(&self, name: &str) -> Option<&KeyValue> {
         self.keys.iter().find(|(k, _)| k == name).map(|(_, v)| v)
     }
 
-    /// Value of a numeric keyword.
+    /// Returns the value of a numeric keyword.
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.key(name)? {
             KeyValue::Integer(v) => Some(*v as f64),
@@ -50,7 +50,7 @@ impl Image {
         }
     }
 
-    /// Value of a text keyword.
+    /// Returns the value of a text keyword.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.key(name)? {
             KeyValue::Text(v) => Some(v),
@@ -58,11 +58,11 @@ impl Image {
         }
     }
 
-    /// As a matrix: `NAXIS2` rows, `NAXIS1` columns. Control matrices of AOT, (commands, 2,
-    /// sub-apertures), have all x slopes in a row, then all y slopes.
+    /// Converts the image to a matrix with `NAXIS2` rows and `NAXIS1` columns. In control matrices
+    /// of AOT, (commands, 2, sub-apertures), a row has all x slopes, then all y slopes.
     ///
     /// # Errors
-    /// An image that is not two-dimensional; `path` is named.
+    /// An image that is not two-dimensional; the message names `path`.
     pub fn into_matrix(self, path: &Path) -> Result<Matrix, Error> {
         let (rows, cols) = match self.shape[..] {
             [rows, 2, cells] => (rows, 2 * cells),
@@ -76,19 +76,19 @@ impl Image {
     }
 }
 
-/// Whether a path names a FITS file by its ending, or an image in one: `FILE.fits/NAME`.
+/// Returns whether a path names a FITS file by its ending, or an image in one: `FILE.fits/NAME`.
 pub fn is_fits(path: &Path) -> bool {
     path.ancestors().any(|path| {
         path.extension().is_some_and(|e| ["fits", "fit"].iter().any(|known| e.eq_ignore_ascii_case(known)))
     })
 }
 
-/// Whether a path names an image in a FITS file.
+/// Returns whether a path names an image in a FITS file.
 pub fn names_image(path: &Path) -> bool {
     file_and_name(path).1.is_some()
 }
 
-/// The file of a path and the image that the rest of it names: `FILE.fits/NAME`, `FILE.fits/2`.
+/// Splits a path into the file and the image that the rest names: `FILE.fits/NAME`, `FILE.fits/2`.
 fn file_and_name(path: &Path) -> (&Path, Option<&str>) {
     let inside =
         |file: &Path| path.strip_prefix(file).ok().and_then(Path::to_str).filter(|name| !name.is_empty());
@@ -98,9 +98,9 @@ fn file_and_name(path: &Path) -> (&Path, Option<&str>) {
     }
 }
 
-/// Reads one image of a FITS file: the one called `name` or of that number (the primary one is 0),
-/// which the path may say as well (`FILE.fits/NAME`); without a name the first of two dimensions or
-/// more, else the first that holds data: some programs begin with a stub.
+/// Reads one image of a FITS file: the one with this name or number (the primary one is 0). The
+/// path may name it as well (`FILE.fits/NAME`). Without a name it is the first image of two
+/// dimensions or more, else the first one with data, since some programs begin with a stub.
 ///
 /// # Errors
 /// The file cannot be read, is not FITS, is shorter than its header says, or has no such image.
@@ -118,12 +118,12 @@ pub fn read(path: &Path, name: Option<&str>) -> Result<Image, Error> {
     }
 }
 
-/// Which image is looked for.
+/// Image to look for.
 #[derive(Clone, Copy)]
 enum Wanted<'n> {
     Named(&'n str),
     Number(usize),
-    /// Of two dimensions or more; else the first with data.
+    /// First image of two dimensions or more, else the first with data.
     Matrix,
 }
 
@@ -132,15 +132,15 @@ fn open(path: &Path, wanted: Wanted<'_>) -> Result<Image, Error> {
     let file = File::open(path).map_err(cannot)?;
     let size = file.metadata().map_err(cannot)?.len();
     let mut fits = Fits::from_reader(BufReader::with_capacity(1 << 20, file));
-    // The parser asserts things about headers that a damaged file need not satisfy.
+    // The parser has assertions on headers that a damaged file may violate.
     let guarded = catch_unwind(AssertUnwindSafe(|| scan(path, &mut fits, size, wanted)));
     guarded.unwrap_or_else(|_| Err(Error::content(path, "not a FITS file, or its header is damaged")))
 }
 
-/// [`read`] and [`Image::into_matrix`].
+/// Reads an image as a matrix: [`read`] and [`Image::into_matrix`].
 ///
 /// # Errors
-/// Theirs.
+/// The errors of both functions.
 pub fn read_matrix(path: &Path, name: Option<&str>) -> Result<Matrix, Error> {
     read(path, name)?.into_matrix(path)
 }

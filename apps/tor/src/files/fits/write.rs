@@ -1,4 +1,4 @@
-//! The writer.
+//! FITS writer.
 
 use crate::files::write_whole;
 use crate::{Error, Matrix};
@@ -58,12 +58,12 @@ pub struct Card {
     pub key: String,
     /// Value.
     pub value: CardValue,
-    /// Comment, cut where the line ends.
+    /// Comment, truncated at the end of the line.
     pub comment: String,
 }
 
 impl Card {
-    /// A card.
+    /// Makes a card.
     pub fn new(key: &str, value: impl Into<CardValue>, comment: &str) -> Self {
         Card { key: key.into(), value: value.into(), comment: comment.into() }
     }
@@ -109,14 +109,14 @@ impl Card {
 /// Data of one image.
 #[derive(Debug, Clone)]
 pub enum Pixels<'a> {
-    /// `float32`; `shape` as Python shows it (last axis fastest).
+    /// `float32`; `shape` in NumPy's order (last axis fastest).
     F32 {
         /// Sizes, slowest axis first.
         shape: Vec<usize>,
         /// Values, last axis fastest.
         values: &'a [f32],
     },
-    /// `float64`; `shape` as Python shows it (last axis fastest).
+    /// `float64`; `shape` in NumPy's order (last axis fastest).
     F64 {
         /// Sizes, slowest axis first.
         shape: Vec<usize>,
@@ -129,11 +129,11 @@ pub enum Pixels<'a> {
     MatrixF32(&'a Matrix),
     /// A column-major matrix in single precision, written as `float32` without a copy.
     ColumnsF32 {
-        /// Rows.
+        /// Number of rows.
         rows: usize,
-        /// Columns.
+        /// Number of columns.
         cols: usize,
-        /// Values, column after column.
+        /// Values, column by column.
         values: &'a [f32],
     },
 }
@@ -173,10 +173,10 @@ impl Pixels<'_> {
     }
 }
 
-/// Rows turned at a time: a cache line of every column.
+/// Number of rows transposed at a time: a cache line of every column.
 const TURN: usize = 16;
 
-/// Writes column-major values row after row.
+/// Writes column-major values in row-major order.
 fn by_rows<T: Copy, const W: usize>(
     rows: usize,
     values: &[T],
@@ -207,8 +207,7 @@ pub struct Hdu<'a> {
     pub name: String,
     /// Data.
     pub pixels: Pixels<'a>,
-    /// What each axis counts, slowest first: the comments of `NAXISn`. Axes beyond these have no
-    /// comment.
+    /// Meaning of each axis, slowest first: the comments of `NAXISn`. Further axes have no comment.
     pub axes: &'static [&'static str],
     /// Further cards.
     pub cards: Vec<Card>,
@@ -219,7 +218,7 @@ pub struct Hdu<'a> {
 pub enum Column {
     /// `int32`.
     Integer(Vec<i32>),
-    /// `float64`; NaN where there is no value.
+    /// `float64`; NaN for a missing value.
     Real(Vec<f64>),
     /// ASCII of a fixed width.
     Text(Vec<&'static str>),
@@ -234,7 +233,7 @@ impl Column {
         }
     }
 
-    /// Bytes of a value.
+    /// Returns the size of a value in bytes.
     fn width(&self) -> usize {
         match self {
             Column::Integer(_) => 4,
@@ -261,7 +260,7 @@ impl Column {
 pub struct Table {
     /// `EXTNAME`.
     pub name: &'static str,
-    /// Columns: name, unit (empty where there is none), values.
+    /// Columns: name, unit (empty if there is none), values.
     pub columns: Vec<(&'static str, &'static str, Column)>,
     /// Further cards.
     pub cards: Vec<Card>,
@@ -313,12 +312,12 @@ impl Table {
     }
 }
 
-/// Writes a FITS file: the first image is the primary HDU, the others are image extensions, and
+/// Writes a FITS file. The first image is the primary HDU, the others are image extensions, and
 /// tables follow them.
 ///
 /// # Errors
-/// No image, a shape that does not match its data, a card that FITS cannot hold, or the file cannot
-/// be written; nothing is left behind then.
+/// No image, a shape that does not match its data, a card that FITS cannot hold, or a file that
+/// cannot be written. No partial file remains.
 pub fn write(path: &Path, hdus: &[Hdu<'_>], tables: &[Table]) -> Result<(), Error> {
     if hdus.is_empty() {
         return Err(Error::content(path, "a FITS file needs at least one image"));
@@ -348,7 +347,7 @@ pub fn write(path: &Path, hdus: &[Hdu<'_>], tables: &[Table]) -> Result<(), Erro
     })
 }
 
-/// Zeros up to the end of a block.
+/// Writes zeros up to the end of a block.
 fn fill(out: &mut impl Write, written: usize) -> io::Result<()> {
     out.write_all(&vec![0; written.next_multiple_of(BLOCK) - written])
 }
@@ -384,7 +383,7 @@ fn header(hdu: &Hdu<'_>, primary: bool, more: bool) -> Result<Vec<u8>, String> {
     lines(cards.iter().chain(&hdu.cards))
 }
 
-/// A header of cards.
+/// Returns a header of cards.
 fn lines<'c>(cards: impl Iterator<Item = &'c Card>) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     for card in cards {

@@ -1,4 +1,4 @@
-//! COMPASS's parameter files: Python modules that set up objects of parameters.
+//! Parameter files of COMPASS: Python modules that set up objects of parameters.
 //!
 //! | here | there |
 //! | --- | --- |
@@ -9,11 +9,12 @@
 //! | truth sensor, mirror | `nact` - 1 sub-apertures and `coupling` of the "pzt" mirror at altitude 0 of `p_dms`; without one the finest sensor |
 //! | targets | `p_targets` or `p_target`: `xpos`, `ypos`, `Lambda` |
 //!
-//! Conventions are COMPASS's: `zenithangle` stretches the altitudes of the layers, `r0` and `gsalt`
-//! are those along the line of sight; a star without laser power of `zerop` photons / m^2 / s at
-//! magnitude 0; `thetaML` and `G` turn and stretch the phase that a sensor sees, so that its slopes
-//! turn as well (its raytracing; the `thetaML` of its covariance generator, in degrees and of
-//! positions alone, is always 0 there). What it does not say is assumed with a warning.
+//! The conventions are those of COMPASS. `zenithangle` stretches the altitudes of the layers; `r0`
+//! and `gsalt` are along the line of sight. A star without laser power has `zerop` photons / m^2 /
+//! s at magnitude 0. `thetaML` and `G` rotate and magnify the phase that a sensor sees, so that its
+//! slopes rotate as well (as in its raytracing). The `thetaML` of its covariance generator, in
+//! degrees and for positions alone, is always 0 there. Missing parameters are assumed with a
+//! warning.
 
 mod python;
 
@@ -27,17 +28,17 @@ use python::{Program, Value};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// What stands for the depth of the sodium layer in m, whose profile is a file of COMPASS's: the
-/// same as in its own export to MOAO.
+/// Assumed depth of the sodium layer in m, since its profile is a file of COMPASS. The value is
+/// that of COMPASS's export to MOAO.
 const SODIUM_DEPTH: f64 = 5000.0;
 
-/// Variance in arcsec^2 that stands for the unknown tip and tilt of a laser star.
+/// Assumed variance in arcsec^2 of the unknown tip and tilt of a laser star.
 const LGS_CST: f64 = 0.1;
 
-/// Reads a parameter file of COMPASS; nothing of it is executed.
+/// Reads a parameter file of COMPASS without executing it.
 ///
 /// # Errors
-/// A statement that would have to be executed, a parameter that is missing or has no meaning here,
+/// A statement that would have to be executed, or a parameter that is missing or meaningless here,
 /// with its line; a value out of range.
 pub fn parse_compass(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
     let program = python::read(text).map_err(|refusal| Error::Parameter {
@@ -50,7 +51,7 @@ pub fn parse_compass(file: &Path, text: &str) -> Result<(System, Option<Atmosphe
     Reader { program: &program, place: Place::new(file, ""), warnings: Vec::new() }.all()
 }
 
-/// A second file is a profile alone, which these files are not.
+/// Returns the error for a second file, which must be a profile; COMPASS files are whole systems.
 pub(super) fn not_a_profile(file: &Path) -> Error {
     let problem = "a parameter file of COMPASS is a whole system: give it as the system, or the profile as TOML, YAML or atm-params.txt";
     Error::content(file, problem)
@@ -62,7 +63,7 @@ struct Reader<'p> {
     warnings: Vec<Warning>,
 }
 
-/// An object and how messages call it.
+/// An object and its name in messages.
 #[derive(Clone)]
 struct Part {
     name: String,
@@ -111,7 +112,7 @@ impl Reader<'_> {
             wavelength,
             units: AngleUnit::Arcsec,
         };
-        // Laser stars first: the order of the measurements is fixed.
+        // Laser stars come first, because the order of the measurements is fixed.
         let before: Vec<StarKind> = system.stars.iter().map(|star| star.kind).collect();
         system.stars.sort_by_key(|star| star.kind == StarKind::Ngs);
         if system.stars.iter().map(|star| star.kind).ne(before) {
@@ -135,7 +136,7 @@ impl Reader<'_> {
         self.place.error(key, format!("{name} is not set in this file"), "set it, as COMPASS's own files do")
     }
 
-    /// The object of a name, or else the only one of a class.
+    /// Returns the object with this name, or else the only one of a class.
     fn maybe_part(&self, name: &str, class: &str) -> Option<Part> {
         if let Some(Value::Object(object)) = self.program.name(name) {
             return Some(Part { name: name.into(), object: *object });
@@ -150,7 +151,7 @@ impl Reader<'_> {
         self.maybe_part(name, class).ok_or_else(|| self.missing(name, name))
     }
 
-    /// The objects of a list's name, or else all of a class.
+    /// Returns the objects of a list with this name, or else all of a class.
     fn parts(&self, list: &str, class: &str) -> Vec<Part> {
         let named = self.program.name(list).map(|value| self.program.elements(value));
         let object = |value: &Value| if let Value::Object(object) = value { Some(*object) } else { None };
@@ -162,7 +163,7 @@ impl Reader<'_> {
         objects.into_iter().enumerate().map(part).collect()
     }
 
-    /// A field's value; `key` is known to be set on its line from now on.
+    /// Returns the value of a field, and records its line as that of `key`.
     fn field(&mut self, part: &Part, field: &str, key: &str) -> Option<Value> {
         let object = &self.program.objects[part.object];
         let name = format!("{}.{field}", part.name);
@@ -220,7 +221,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The Shack-Hartmann sensors that the first controller reads.
+    /// Returns the Shack-Hartmann sensors that the first controller reads.
     fn sensors(&mut self) -> Result<Vec<Part>, Error> {
         let all = self.parts("p_wfss", "wfs");
         let read = match self.parts("p_controllers", "controller").first().cloned() {
@@ -309,13 +310,13 @@ impl Reader<'_> {
             ];
             if kind == StarKind::Ngs {
                 let given = self.number_or(sensor, "zerop", &key("zerop"), 0.0)?;
-                // As COMPASS takes it where it is 0.
+                // COMPASS takes 0 as this value.
                 let zero_point = if given == 0.0 { 1e11 } else { given };
                 let magnitude = self.number(sensor, "gsmag", &key("magnitude"))?;
                 let first = *light.reference.get_or_insert(zero_point * throughput);
                 light.throughput.get_or_insert(throughput);
-                // Of natural stars the model has one zero point: what others have more or less of
-                // light is in their magnitudes.
+                // The model has one zero point for natural stars. Differences between stars go into
+                // their magnitudes.
                 star.magnitude = Some(magnitude - 2.5 * (zero_point * throughput / first).log10());
             } else {
                 star.launcher = Some([
@@ -388,7 +389,7 @@ impl Reader<'_> {
             pixel_lgs: either("pixsize", laser, natural),
             wavelength_ngs: either("Lambda", natural, laser) * 1e-6,
             wavelength_lgs: either("Lambda", laser, natural) * 1e-6,
-            // The band in which the model's star of magnitude 0 gives that many photons.
+            // Bandwidth for which the model's star of magnitude 0 gives that number of photons.
             bandwidth: zero_point / noise::PHOTONS_PER_METRE,
             throughput_ngs,
             throughput_lgs: of(laser, "optthroughput").unwrap_or(1.0),
@@ -400,7 +401,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Sub-apertures across the truth sensor, and the mirror.
+    /// Returns the number of sub-apertures across the truth sensor, and the mirror.
     fn mirror(&mut self, stars: &[GuideStar]) -> Result<(usize, MirrorModel), Error> {
         let finest = stars.iter().map(|star| star.nssp).max().unwrap_or(1);
         for dm in self.parts("p_dms", "dm") {
@@ -463,7 +464,7 @@ impl Reader<'_> {
         let fraction = self.maybe_numbers(&part, "frac", "atmosphere.cn2")?;
         let fraction = fraction.ok_or_else(|| self.missing("atmosphere.cn2", "p_atmos.set_frac()"))?;
         let count = fraction.len();
-        // As COMPASS takes it where there is none.
+        // COMPASS's default value.
         let outer = self.maybe_numbers(&part, "L0", "atmosphere.outer_scale")?.unwrap_or(vec![1e5]);
         let outer = if outer.len() == 1 { vec![outer[0]; count] } else { outer };
         for (key, len) in [("atmosphere.altitude", altitude.len()), ("atmosphere.outer_scale", outer.len())] {
@@ -486,12 +487,12 @@ impl Reader<'_> {
     }
 }
 
-/// What the sensors of one kind of star share.
+/// Light parameters that the sensors of one kind of star share.
 #[derive(Default)]
 struct Light {
     /// Name in the file and value.
     shared: Vec<(&'static str, f64)>,
-    /// Zero point times throughput of the first natural star, and its throughput.
+    /// Product of zero point and throughput of the first natural star, and its throughput.
     reference: Option<f64>,
     throughput: Option<f64>,
 }

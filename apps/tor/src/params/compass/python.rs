@@ -1,9 +1,8 @@
-//! The part of Python that parameter files of COMPASS are written in, read without executing
-//! anything.
+//! A subset of Python for the parameter files of COMPASS, read without executing anything.
 //!
-//! Read are assignments, objects `Param*()` (also `module.Param*()`), their `set_*()` and
-//! attributes, `append` of lists, and expressions of numbers, strings, lists, earlier names,
-//! indices and `+ - * / // % **`. Imports and strings that stand alone say nothing. Everything else
+//! The subset has assignments, objects `Param*()` (also `module.Param*()`), their `set_*()` and
+//! attributes, and `append` of lists. Expressions have numbers, strings, lists, earlier names,
+//! indices and `+ - * / // % **`. Imports and strings that stand alone are ignored. Everything else
 //! is an error with its line: loops, conditions, functions and calls of other names would have to
 //! be executed.
 
@@ -14,19 +13,19 @@ use std::collections::HashMap;
 
 pub(super) use parse::read;
 
-/// Most elements of one list; no file of this kind comes near.
+/// Maximum total number of list elements, far above that of any real file.
 const MOST_ELEMENTS: usize = 1 << 16;
 
-/// What stands where, and why it is not read.
+/// A statement that is not read: its line and the reason.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// Counted from 1.
+    /// Line, counted from 1.
     pub(super) line: usize,
     pub(super) problem: String,
 }
 
-/// A value of an expression. Lists and objects are numbers of what the [`Program`] holds: names
-/// that share one see each other's changes.
+/// Value of an expression. Lists and objects are indices into the [`Program`], so that names that
+/// share one see each other's changes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Number(f64),
@@ -51,15 +50,16 @@ impl Value {
 /// An object of parameters.
 #[derive(Debug)]
 pub(super) struct Object {
-    /// Lower case, without `param` and underscores: `wfs` for `Param_wfs` and `ParamWfs`.
+    /// Class name in lower case, without `param` and underscores: `wfs` for `Param_wfs` and
+    /// `ParamWfs`.
     pub(super) class: String,
-    /// Where it was made.
+    /// Line of its construction.
     pub(super) line: usize,
-    /// What was set, and where.
+    /// Fields that were set, each with its line.
     pub(super) fields: HashMap<String, (Value, usize)>,
 }
 
-/// What a file says.
+/// Names, lists and objects of a file.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     names: HashMap<String, Value>,
@@ -68,12 +68,12 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// The value of a name.
+    /// Returns the value of a name.
     pub(super) fn name(&self, name: &str) -> Option<&Value> {
         self.names.get(name)
     }
 
-    /// The elements of a list, or the value alone where it is none.
+    /// Returns the elements of a list, or the value itself if it is no list.
     pub(super) fn elements<'v>(&'v self, value: &'v Value) -> &'v [Value] {
         match value {
             Value::List(list) => &self.lists[*list],
@@ -82,7 +82,7 @@ impl Program {
     }
 
     fn list(&mut self, elements: Vec<Value>) -> Result<Value, String> {
-        // All lists together: a short file may double one again and again.
+        // The limit is on all lists together, because a short file may double a list repeatedly.
         if elements.len() + self.lists.iter().map(Vec::len).sum::<usize>() > MOST_ELEMENTS {
             return Err(format!("lists of more than {MOST_ELEMENTS} elements together"));
         }
@@ -96,7 +96,7 @@ impl Program {
         Value::Object(self.objects.len() - 1)
     }
 
-    /// The field of an object, as `get_NAME()` and the attribute give it.
+    /// Returns the field of an object, as `get_NAME()` and the attribute do.
     fn field(&self, of: &Value, name: &str) -> Result<Value, String> {
         let Value::Object(object) = of else {
             return Err(format!("'.{name}' of {}: only objects Param*() have attributes here", of.kind()));
@@ -134,7 +134,7 @@ impl Program {
         found.cloned().ok_or_else(|| format!("index {at} of a list of {} elements", elements.len()))
     }
 
-    /// `a OP b`.
+    /// Evaluates `a OP b`.
     fn operate(&mut self, a: &Value, operator: &str, b: &Value) -> Result<Value, String> {
         match (a, operator, b) {
             (Value::Number(a), _, Value::Number(b)) => {
@@ -145,7 +145,7 @@ impl Program {
                     "**" => a.powf(*b),
                     "/" => a / b,
                     "//" => (a / b).floor(),
-                    // Python's sign is that of the divisor.
+                    // In Python the result has the sign of the divisor.
                     _ => a - b * (a / b).floor(),
                 };
                 let finite = result.is_finite().then_some(Value::Number(result));

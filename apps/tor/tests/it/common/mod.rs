@@ -1,4 +1,4 @@
-//! Systems that several tests use.
+//! Systems for several tests.
 
 use zellige_tor::params::{
     AngleUnit, Atmosphere, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System, Valid,
@@ -64,21 +64,21 @@ pub fn layers(list: &[(f64, f64, f64)]) -> Atmosphere {
     }
 }
 
-/// Two natural stars, one layer at 10 km, r0 = 0.15 m.
+/// Returns two natural stars and one layer at 10 km, r0 = 0.15 m.
 pub fn two_stars() -> (System, Atmosphere) {
     let stars = vec![star(StarKind::Ngs, 20.0, 0.0, 6), star(StarKind::Ngs, -20.0, 10.0, 6)];
     (system(0.0, 6, stars), layers(&[(1e4, 0.15f64.powf(-5.0 / 3.0), 25.0)]))
 }
 
-/// A laser and a natural star, two layers, r0 = 0.15 m.
+/// Returns a laser and a natural star, and two layers, r0 = 0.15 m.
 pub fn laser_and_star() -> (System, Atmosphere) {
     let stars = vec![star(StarKind::Lgs, 15.0, 5.0, 8), star(StarKind::Ngs, -25.0, -12.0, 8)];
     let total = 0.15f64.powf(-5.0 / 3.0);
     (system(0.14, 8, stars), layers(&[(0.0, 0.7 * total, 25.0), (8e3, 0.3 * total, 25.0)]))
 }
 
-/// Everything at once: three altitudes, a different grid, a rotated, a magnified and a shifted
-/// sensor, a layer above the lasers.
+/// Returns a system with all special cases: three altitudes, a different grid, a rotated, a
+/// magnified and a shifted sensor, a layer above the lasers.
 pub fn awkward() -> (System, Atmosphere) {
     let (mut system, _) = laser_and_star();
     let mut second = star(StarKind::Lgs, -20.0, 9.0, 8);

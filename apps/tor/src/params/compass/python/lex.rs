@@ -1,8 +1,8 @@
-//! Words of Python, line by line.
+//! Lexer for Python, line by line.
 
 use super::Refusal;
 
-/// A word and its line.
+/// A token and its line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token {
     pub(super) line: usize,
@@ -20,14 +20,15 @@ pub(super) enum Word {
     End,
 }
 
-/// Longest first; those that no expression here has are read so that an error names the statement.
+/// Operators and brackets, longest first. Those that no expression here has are read so that an
+/// error names the statement.
 const SIGNS: [&str; 34] = [
     "**=", "//=", "**", "//", "+=", "-=", "*=", "/=", "==", "!=", "<=", ">=", "(", ")", "[", "]", ",", ".",
     "=", "+", "-", "*", "/", "%", ":", "{", "}", "<", ">", "@", "&", "|", "~", "^",
 ];
 
-/// Cuts a text into words, and says what is none, where the words end then. Inside brackets lines
-/// go on; a comment ends with its line.
+/// Splits a text into tokens, up to the first invalid one, which is returned as a refusal. Lines
+/// continue inside brackets; a comment ends with its line.
 pub(super) fn words(text: &str) -> (Vec<Token>, Option<Refusal>) {
     let mut out = Vec::new();
     let refusal = cut(text, &mut out).err();
@@ -120,8 +121,8 @@ fn cut(text: &str, out: &mut Vec<Token>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A string at the beginning of `text`, and what is behind it. Escapes stay as they are: nothing
-/// that is used has one.
+/// Returns a string at the beginning of `text`, and the rest of the text. Escapes are kept, because
+/// no used string has any.
 fn string(text: &str) -> Result<(String, &str), String> {
     let quote = &text[..1];
     let long = quote.repeat(3);
@@ -144,7 +145,7 @@ fn string(text: &str) -> Result<(String, &str), String> {
     }
 }
 
-/// A number at the beginning of `text`: `12`, `1_000`, `.5`, `1.`, `1e-3`.
+/// Parses a number at the beginning of `text`: `12`, `1_000`, `.5`, `1.`, `1e-3`.
 fn number(text: &str) -> Result<(f64, &str), String> {
     let bytes = text.as_bytes();
     let mut end = 0;

@@ -1,20 +1,20 @@
-//! Statements and expressions, evaluated where they stand.
+//! Parser that evaluates statements and expressions directly.
 
 use super::lex::{Token, Word, words};
 use super::{Program, Refusal, Value};
 
-/// Deepest nesting of brackets and signs.
+/// Maximum nesting of brackets and signs.
 const DEEPEST: usize = 64;
 
-/// What to do about what is not read.
+/// Remedy for unsupported statements.
 const REMEDY: &str = "this reader executes nothing: write the values themselves (assignments, Param*(), set_*(), lists, arithmetic)";
 
-/// Reads a file.
+/// Parses a file.
 pub(in super::super) fn read(text: &str) -> Result<Program, Refusal> {
     let (tokens, end) = words(text);
     let mut reader = Reader { tokens: &tokens, at: 0, depth: 0, program: Program::default() };
     while reader.at < reader.tokens.len() {
-        // What is no word at all is the cause of what no statement is, unless that comes first.
+        // An invalid token explains an invalid statement, unless the statement comes first.
         reader.statement().map_err(|refusal| match &end {
             Some(end) if end.line <= refusal.line => Refusal { line: end.line, problem: end.problem.clone() },
             _ => refusal,
@@ -30,7 +30,7 @@ struct Reader<'t> {
     program: Program,
 }
 
-/// Words with which statements begin that are not read.
+/// Keywords of statements that are not supported.
 const KEYWORDS: [&str; 19] = [
     "for", "if", "elif", "else", "while", "def", "class", "with", "try", "except", "finally", "return",
     "del", "assert", "raise", "global", "lambda", "async", "yield",
@@ -59,7 +59,7 @@ impl Reader<'_> {
         Err(Refusal { line: self.line(), problem: problem.into() })
     }
 
-    /// Gives a problem of the last expression the line on which it began.
+    /// Gives an error of the last expression the line on which it began.
     fn located<T>(&self, line: usize, result: Result<T, String>) -> Result<T, Refusal> {
         result.map_err(|problem| Refusal { line, problem })
     }
@@ -108,7 +108,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `name = ...`, `name.set_x(...)`, `name[0].set_x(...)`, `name.append(...)`.
+    /// Parses `name = ...`, `name.set_x(...)`, `name[0].set_x(...)`, `name.append(...)`.
     fn assignment_or_call(&mut self) -> Result<(), Refusal> {
         let line = self.line();
         if let (Word::Name(name), Some(Token { word: Word::Sign("="), .. })) =
@@ -206,7 +206,8 @@ impl Reader<'_> {
         if !self.take("**") {
             return Ok(base);
         }
-        // Binds tighter than a sign on its left, looser than one on its right, and from the right.
+        // The operator binds tighter than a sign on its left, looser than one on its right, and is
+        // right-associative.
         let exponent = self.nested(Self::unary)?;
         let result = self.program.operate(&base, "**", &exponent);
         self.located(line, result)
@@ -234,7 +235,7 @@ impl Reader<'_> {
                     self.located(line, empty)?
                 } else {
                     let first = self.expression()?;
-                    // A tuple is a list here; brackets around one value are brackets.
+                    // A tuple is read as a list; brackets around one value only group.
                     if self.take(",") {
                         self.sequence(")", vec![first])?
                     } else {
@@ -266,7 +267,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The elements up to a closing bracket.
+    /// Parses the elements up to a closing bracket.
     fn sequence(&mut self, end: &str, mut elements: Vec<Value>) -> Result<Value, Refusal> {
         let line = self.line();
         while !self.take(end) {
@@ -280,7 +281,7 @@ impl Reader<'_> {
         self.located(line, list)
     }
 
-    /// The value of an earlier name.
+    /// Returns the value of an earlier name.
     fn name(&mut self) -> Result<Value, Refusal> {
         let line = self.line();
         let name = self.attribute()?;
@@ -288,7 +289,8 @@ impl Reader<'_> {
         self.located(line, known.ok_or_else(|| format!("'{name}' was not set before; {REMEDY}")))
     }
 
-    /// An earlier name, `True`, `False`, `None`, or an object: `Param*(...)`, `module.Param*(...)`.
+    /// Parses an earlier name, `True`, `False`, `None`, or an object: `Param*(...)`,
+    /// `module.Param*(...)`.
     fn name_or_object(&mut self) -> Result<Value, Refusal> {
         let line = self.line();
         let Word::Name(name) = self.word().clone() else { return self.name() };
@@ -305,7 +307,7 @@ impl Reader<'_> {
         if self.program.names.contains_key(&name) {
             return self.name();
         }
-        // A module's name in front is of no meaning: nothing was imported.
+        // A module's name in front is ignored, since nothing was imported.
         let start = self.at;
         let mut last = self.attribute()?;
         while !last.starts_with("Param") && self.take(".") {
@@ -318,8 +320,7 @@ impl Reader<'_> {
         if !last.starts_with("Param") {
             return Err(Refusal { line, problem: format!("{last}() is not read; {REMEDY}") });
         }
-        // Arguments of a constructor switch on what is of no meaning here, and are read to be
-        // checked.
+        // The arguments of a constructor have no effect here, and are read only to check them.
         while !self.take(")") {
             if let (Word::Name(_), Some(Token { word: Word::Sign("="), .. })) =
                 (self.word(), self.tokens.get(self.at + 1))
