@@ -191,7 +191,7 @@ impl Device for GpuDevice {
     }
 }
 
-/// Returns a mark of this device's operations as a [`GpuMark`].
+/// Returns a mark of this device's operations as a `GpuMark`.
 fn of_gpu(mark: &Arc<dyn Mark>) -> &GpuMark {
     mark.downcast().expect("operations come after those of their own device")
 }

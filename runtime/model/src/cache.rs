@@ -18,7 +18,7 @@ use super::{Identity, LinkModel, Models};
 
 /// Version of the file format; files of other versions are stale.
 const FORMAT: u32 = 2;
-/// Maximum size of a file that is read [bytes].
+/// Maximum size of a file that is read (bytes).
 const LARGEST: u64 = 64 << 20;
 /// Number of stored samples of a footprint: they give as good an estimate as all of them, and new
 /// ones soon outvote them.

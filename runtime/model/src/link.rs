@@ -160,7 +160,7 @@ impl LinkModel {
     }
 }
 
-/// Returns the sizes [bytes], smallest first, with the median of their times (s); evenly thinned if
+/// Returns the sizes (bytes), smallest first, with the median of their times (s); evenly thinned if
 /// there are very many.
 fn medians(samples: &[(u64, Duration)]) -> Vec<(f64, f64)> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();

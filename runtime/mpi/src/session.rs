@@ -1,4 +1,4 @@
-//! [`Session`] for a cluster: programs written against this trait also run in one process.
+//! `Session` for a cluster: programs written against this trait also run in one process.
 
 use zellige_runtime::data::ReadGuard;
 use zellige_runtime::{Data, Error, Handle, Recorder, Runtime, Session};

@@ -168,9 +168,9 @@ struct Link {
     moved: Instant,
 }
 
-// SAFETY: what is not `Send` in it are handles of MPI, which any thread may use that does not do so
-// at the same time as another (`MPI_THREAD_SERIALIZED`): it is used behind a lock, and there is one
-// at a time (see `Mpi::transport`).
+// SAFETY: the parts of it that are not `Send` are handles of MPI. Any thread may use these, but not
+// at the same time as another (`MPI_THREAD_SERIALIZED`): they are used behind a lock, and there is
+// one `Link` at a time (see `Mpi::transport`).
 unsafe impl Send for Link {}
 
 /// Messages in transit from one rank.

@@ -193,7 +193,7 @@ pub(super) enum Step {
     Wait,
 }
 
-/// A GPU in the place of an emulated device.
+/// A GPU in place of an emulated device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GpuOf {
     /// Its number in the driver; several devices may share one.

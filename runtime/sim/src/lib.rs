@@ -78,9 +78,9 @@ enum PolicyChoice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct BytesMoved {
-    /// From the host to devices.
+    /// Bytes from the host to devices.
     pub h2d: u64,
-    /// From devices to the host.
+    /// Bytes from devices to the host.
     pub d2h: u64,
     /// Between devices.
     pub p2p: u64,

@@ -68,7 +68,8 @@ fn tasks_are_launched_behind_others_where_ends_are_learnt_late() {
     for policy in ["eager", "dmdas", "lws"] {
         let late = late_machine();
         let run = || Simulation::new(&graph, &late).policy(policy).collect([0]);
-        // 1 us in, nine tasks of 5 us without a gap, 2 us until the host knows, 1 us out.
+        // 1 us in, nine tasks of 5 us without a gap, 2 us until the host learns of the end, 1 us
+        // out.
         let outcome = run().run().unwrap();
         assert_eq!(outcome.makespan.as_nanos(), 1000 + 9 * 5000 + 2000 + 1000, "{policy}");
         assert_eq!(outcome.trace.tasks.len(), 9);
@@ -192,7 +193,7 @@ fn who_gathers_nothing_ahead_takes_a_task_when_it_is_free() {
     assert!(run(2).makespan.as_millis() > 4, "tasks wait behind the long one");
 }
 
-/// Takes its label from the norm of what it updates.
+/// Takes its label from the norm of its operand.
 struct ByNorm;
 
 impl zellige_runtime::Codelet for ByNorm {

@@ -57,9 +57,9 @@ pub struct TaskEvent {
     pub flops: f64,
     /// Bytes of its operands.
     pub bytes: u64,
-    /// When the body started, since the runtime's start (ns).
+    /// Start of the body, since the runtime's start (ns).
     pub start_ns: u64,
-    /// When the body ended (ns).
+    /// End of the body (ns).
     pub end_ns: u64,
     /// Predicted duration of the body, as requested by a policy when it began (ns); 0: unknown.
     pub predicted_ns: u64,

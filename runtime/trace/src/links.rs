@@ -13,9 +13,9 @@ pub(super) struct LinkSlice {
     pub transfer: usize,
     /// Its lane.
     pub lane: usize,
-    /// When it started (ns).
+    /// Start of the transfer (ns).
     pub start: u64,
-    /// When it ended (ns): never before it started.
+    /// End of the transfer (ns): never before its start.
     pub end: u64,
 }
 

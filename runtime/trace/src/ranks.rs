@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{Trace, TraceNode, TransferEvent};
 
-/// Offset in bits between the numbers of tasks and data of different ranks: no rank has that many.
+/// Bit position of the rank in the numbers of tasks and data: no rank has that many of them.
 const OF_RANK: u32 = 48;
 
 impl Trace {

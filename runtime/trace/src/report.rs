@@ -91,7 +91,7 @@ pub struct Report {
     pub failed: usize,
     /// Records that did not fit: the other fields do not include them.
     pub lost: u64,
-    /// From the first body's start to the last body's end.
+    /// Time from the first body's start to the last body's end.
     pub makespan: Duration,
     /// Time that workers spent in bodies, added over the workers. A body that ran inside another
     /// one is counted once.

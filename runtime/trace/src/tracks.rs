@@ -12,9 +12,9 @@ pub(super) struct Slice {
     pub task: usize,
     /// Number of bodies of the same worker around it.
     pub depth: usize,
-    /// When it started (ns).
+    /// Start of the body (ns).
     pub start: u64,
-    /// When it ended (ns): never after the body around it.
+    /// End of the body (ns): never after that of the body around it.
     pub end: u64,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct Slice {
 pub(super) struct Rest {
     /// State of the worker.
     pub state: IdleState,
-    /// When it began (ns).
+    /// Start of the period (ns).
     pub start: u64,
-    /// When it ended (ns).
+    /// End of the period (ns).
     pub end: u64,
 }
 

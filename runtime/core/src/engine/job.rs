@@ -52,7 +52,7 @@ pub(crate) trait Job: Sized {
     /// The task enters a stage of its life.
     #[inline]
     fn enters(&self, stage: Stage) {
-        // Only debug builds know the stage: in others even looking for it would cost.
+        // Only debug builds have the stage: in others even the look-up would cost time.
         if cfg!(debug_assertions) {
             self.stage().enter(stage);
         }

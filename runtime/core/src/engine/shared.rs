@@ -57,7 +57,7 @@ pub(crate) struct WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// For a CPU core.
+    /// Creates the slot of a worker on a CPU core.
     pub(crate) fn new(core: CoreInfo, neighbours: Arc<[usize]>) -> Self {
         WorkerSlot {
             core,
@@ -90,7 +90,7 @@ pub(crate) struct Parts {
     /// There are more workers than cores.
     pub(crate) oversubscribed: bool,
     pub(crate) clock: Arc<Clock>,
-    /// Operations under way, where one thread does everything in simulated time.
+    /// Operations in progress, if one thread does everything in simulated time.
     pub(crate) events: Option<Arc<Events>>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Shared {
     pub(crate) transfers: Option<TransferDriver>,
     /// True if tasks that a GPU can run are left to GPUs.
     pub(super) gpu_only: bool,
-    /// Whether replays go to a GPU in one launch.
+    /// Controls launches of whole replays on a GPU.
     pub(crate) device_graphs: DeviceGraphs,
     /// Treatment of subnormal numbers in all bodies; `None`: each codelet decides.
     subnormals: Option<Subnormals>,
@@ -215,7 +215,7 @@ impl Shared {
         self.clock.advance_to(nanos);
     }
 
-    /// When the runtime started: the zero of its traces.
+    /// Returns the time at which the runtime started: the zero of its traces.
     pub(crate) fn started(&self) -> Instant {
         self.clock.started()
     }
@@ -352,7 +352,7 @@ impl Shared {
         self.failures.lock().first.take()
     }
 
-    /// Hands a ready task to the policy without waking anybody.
+    /// Hands a ready task to the policy without waking a worker.
     pub(super) fn enqueue(self: &Arc<Self>, mut task: ReadyTask, from: Option<usize>) -> Wake {
         if self.transfers.is_some() || task.is_restricted() {
             let Some(prepared) = self.prepared(task) else { return Wake::Any };

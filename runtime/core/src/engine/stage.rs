@@ -27,7 +27,7 @@ pub(crate) enum Stage {
     Running,
     /// It has been handed to the worker's device.
     Launched,
-    /// It has completed, failed or been discarded, and its successors have been told.
+    /// It has completed, failed or been discarded, and its successors have been notified.
     Ended,
 }
 

@@ -60,7 +60,7 @@ impl Linked for &Arc<Task> {
 struct LinkedSlot<'s> {
     slots: &'s Arc<[ReplaySlot]>,
     at: u32,
-    /// It has to wait.
+    /// True if it has to wait.
     waits: bool,
 }
 

@@ -16,7 +16,7 @@ enum Way {
     /// Its deferred work is an error.
     FailsAtTheEnd,
     Panics,
-    /// The batch has no result for it, nor for those behind it.
+    /// The batch has no result for it, nor for those after it.
     Missing,
 }
 
@@ -170,7 +170,7 @@ fn a_panic_and_a_missing_result_are_named() {
     for (way, text) in [(Way::Panics, "it panics"), (Way::Missing, "no result for it")] {
         let mut ways = [Way::Fine; 12];
         ways[5] = way;
-        // A result is missing only where it was launched with others.
+        // A result is missing only if the task was launched with others.
         let (calls, ends) = run_until(&rt, &ways, |_, ends| ends[5].is_some());
         let failed: Vec<&String> = ends.iter().flatten().collect();
         assert!(failed.iter().all(|end| end.contains(text)), "{failed:?}");

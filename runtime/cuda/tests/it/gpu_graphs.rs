@@ -115,7 +115,7 @@ fn each_of_several_bindings_is_recorded() {
     let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, DeviceGraphs::Always);
     let other = averages.rt.register(vec![2.0]);
     for i in 0..9 {
-        // Not waited for: two may be under way.
+        // Not waited for: two may be in progress.
         if i % 2 == 0 {
             averages.replay(1.0);
         } else {
@@ -279,7 +279,7 @@ fn what_has_no_room_at_once_goes_task_by_task() {
     averages.end();
 }
 
-/// Other tasks need the memory between replays, so that operands come back to other places.
+/// Other tasks need the memory between replays, so operands come back to other addresses.
 #[test]
 fn operands_that_were_given_up_are_found_again() {
     let mut averages = Averages::new(at_once(|builder| builder), 32, DeviceGraphs::Always);

@@ -233,7 +233,7 @@ struct Operand<'e> {
 }
 
 impl Operand<'_> {
-    /// Nothing has run: what recording has changed of its header is undone.
+    /// Restores the header: nothing has run, so the changes of the recording are undone.
     fn restore(&self) {
         if let (true, Some(value)) = (self.mode.writes(), &self.value) {
             self.handle.learn_on_device(self.place, value.known.clone());
@@ -262,7 +262,7 @@ impl Recalled {
         }
     }
 
-    /// True if the value lies after it where it has to lie before the next.
+    /// True if the launch leaves the value at the address that the next launch requires.
     fn lasts(&self, mode: Mode) -> bool {
         let parts = |seen: &Option<Seen>| seen.as_ref().map(|seen| seen.parts.clone());
         self.after.is_some() && (mode == Mode::Write || parts(&self.before) == parts(&self.after))
@@ -275,7 +275,7 @@ fn is_same(handle: &dyn AnyHandle, one: &Known, other: &Known) -> bool {
         && (Arc::ptr_eq(&one.header, &other.header) || handle.is_same_header(&one.header, &other.header))
 }
 
-/// It is not launched as one: its tasks are to be run one by one.
+/// Error that requests the tasks one by one instead of a single launch.
 #[derive(Debug, thiserror::Error)]
 #[error("it goes task by task")]
 struct TaskByTask;
@@ -285,7 +285,7 @@ pub(super) fn is_task_by_task(failure: &Failure) -> bool {
     matches!(&failure.cause, Cause::Error(error) if error.is::<TaskByTask>())
 }
 
-/// All tasks as one: slots are its operands.
+/// All tasks as one body, with the slots as its operands.
 impl Body for GraphData {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
         let launched = match (&self.device_graph, env.stream()) {
@@ -325,8 +325,8 @@ impl GraphData {
         let operands = self.operands(env);
         let known = device_graph.find(stream, &operands);
         let recorded = known.or_else(|| self.record(device_graph, stream, &operands, env));
-        // SAFETY: the replay has been granted its slots, whose values lie where they lay when it
-        // was recorded.
+        // SAFETY: the replay has acquired its slots, whose values have the same addresses as at the
+        // recording.
         let launched = recorded.map(|recorded| (unsafe { stream.play(&recorded.recording) }, recorded));
         match launched {
             Some((Ok(()), recorded)) => {
@@ -338,7 +338,7 @@ impl GraphData {
                 env.notes.times = env.shared.is_measuring().then(|| (began, Instant::now()));
                 Some(Ran::Done)
             }
-            // It runs again elsewhere.
+            // It runs again on another device.
             Some((Err(error), _)) if stream.is_loss(&error) => Some(Ran::Done),
             _ if stream.check().is_err() => Some(Ran::Done),
             _ => {
@@ -389,7 +389,8 @@ impl GraphData {
         let (handles, placed) = env.bound_and_placed();
         let bound = self.bound(task, handles);
         let buffers = bound.slots.iter().map(|&slot| placed.buffers[slot as usize]).collect();
-        // As behind others: what it writes is not poisoned if it fails, since it has not run.
+        // Treated as stream-ordered: its outputs are not poisoned if it fails, since it has not
+        // run.
         let (choice, stream, stream_ordered) = (Choice::default(), placed.stream.clone(), true);
         let placement = Placement { choice, buffers, bytes: 0, stream, stream_ordered };
         let mut inner = env.within(&self.headers[task], bound, &placement);

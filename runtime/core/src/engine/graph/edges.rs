@@ -106,7 +106,7 @@ impl Edges {
 }
 
 /// Flat arrays: the graph's tasks, then its groups. A group has several predecessors and several
-/// successors, all of which are tasks: no group is a source, a sink or next to another.
+/// successors, all of them tasks: no group is a source, a sink or adjacent to another.
 pub(super) struct Nodes {
     tasks: usize,
     /// Number of predecessors of each node.

@@ -18,7 +18,7 @@ pub(super) struct SlotEnds {
 }
 
 impl SlotEnds {
-    /// One more access.
+    /// Adds an access.
     pub(super) fn access(&mut self, task: u32, mode: Mode) {
         let joins = !mode.is_exclusive() && self.mode == Some(mode);
         if !joins {
@@ -80,7 +80,7 @@ impl Ends {
         let sources: Vec<u32> = (0..nodes.len() as u32).filter(|&node| pending[node as usize] == 0).collect();
         sources.iter().for_each(|&source| pending[source as usize] = 1);
         let (mut heads, mut finals, mut after) = (Lists::default(), Lists::default(), Lists::default());
-        // By task: the slots of which it is one of the last.
+        // By task: the slots on which it is one of the last.
         let mut exits: Vec<(u32, u32)> = Vec::new();
         for (slot, SlotEnds { first, last, .. }) in slots.into_iter().enumerate() {
             let few = |list: Vec<u32>| if list.len() <= FEW { list } else { Vec::new() };

@@ -415,9 +415,9 @@ pub struct Graph(pub(super) Arc<GraphData>);
 /// from those that only traces need.
 pub(super) struct GraphData {
     pub(super) headers: Vec<Header>,
-    /// Some task may not run everywhere.
+    /// True if some task may not run on every worker.
     pub(super) restricted: bool,
-    /// Some task may be run together with others.
+    /// True if some task may run together with others.
     pub(super) batched: [bool; 2],
     pub(super) priorities: Vec<i32>,
     pub(super) bodies: Vec<Box<dyn Body>>,

@@ -45,7 +45,7 @@ fn submit<S: Submit>(s: &S, handles: &[Handle<f64>], program: &Program) -> Resul
 /// `reach[i][j]`: task `j` comes after task `i`.
 type Order = Vec<Vec<bool>>;
 
-/// From edges between nodes, of which the first `tasks` are tasks.
+/// Returns the order from edges between nodes; the first `tasks` nodes are tasks.
 fn closure(tasks: usize, nodes: usize, edges: impl Iterator<Item = (usize, usize)>) -> Order {
     let mut reach = vec![vec![false; nodes]; nodes];
     edges.for_each(|(from, to)| reach[from][to] = true);
@@ -299,7 +299,7 @@ fn cancelled_and_failed_replays_end_across_groups() {
     let rt = runtime();
     let x = rt.register(f64::NAN);
     let graph = rt.record(|g: &Recorder| crowd(g, &x, 5, 5)).unwrap();
-    // Every reader fails, and what it would have written is nothing: those that add still run.
+    // Every reader fails, and its output is missing: the tasks that add still run.
     rt.replay(&Bindings::recorded(&graph)).unwrap();
     assert!(rt.wait_all().is_err());
     let cancelled = rt.replay(&Bindings::recorded(&graph)).unwrap();

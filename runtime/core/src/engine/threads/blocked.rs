@@ -405,7 +405,7 @@ enum Via<'l> {
 struct Walk<'l> {
     shared: &'l Shared,
     list: &'l [Arc<Blocked>],
-    /// By address.
+    /// The tasks met, by address.
     met: HashMap<*const (), Via<'l>>,
     queue: Vec<*const Task>,
 }

@@ -1,4 +1,4 @@
-//! The driver that runs tasks on threads: workers, how they sleep, the window on tasks in flight,
+//! The driver that runs tasks on threads: workers and their sleep, the window on tasks in flight,
 //! waiting, and the watchdog. See `README.md`.
 
 mod blocked;

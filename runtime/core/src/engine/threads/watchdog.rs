@@ -62,8 +62,9 @@ impl<T> Place<T> {
         let task = NonNull::new(listed)?;
         let pinned = listed.map_addr(|address| address | 1);
         self.0.compare_exchange(listed, pinned, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        // SAFETY: what is listed has a reference to itself until it is listed no longer, which has
-        // to wait while it is pinned; who submits it has written it before it was listed (Release).
+        // SAFETY: a listed task has a reference to itself until it is removed from the list, and
+        // the removal waits while it is pinned. Its submitter has written it before it was listed
+        // (Release).
         let shown = show(unsafe { task.as_ref() });
         self.0.store(listed, Ordering::Release);
         Some(shown)

@@ -58,7 +58,8 @@ impl Stream {
     }
 }
 
-/// A task on one node: adds one to what it updates, and expects a value of what it reads.
+/// A task on one node: adds one to the data that it updates, and expects a value of those that it
+/// reads.
 #[derive(Clone, Copy)]
 struct Task {
     ticket: usize,

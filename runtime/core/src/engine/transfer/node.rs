@@ -26,7 +26,7 @@ pub(super) struct Node {
     pub(super) failure: OnceLock<DeviceError>,
     /// Held until the manager has processed the failure.
     pub(super) retiring: Mutex<()>,
-    /// Copies to and from its memory that are under way.
+    /// Copies to and from its memory in progress.
     pub(super) moving: AtomicUsize,
 }
 
