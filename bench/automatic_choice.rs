@@ -154,7 +154,7 @@ impl System {
             ..Options::default()
         };
         if method != "auto" {
-            options.stop.push(Stop::Time(std::time::Duration::from_secs_f64(limit)));
+            options.stop.push(Stop::After(std::time::Duration::from_secs_f64(limit)));
         }
         let rt = Runtime::builder().workers(workers).build()?;
         let mut x = vec![0.0; self.a.rows()];
