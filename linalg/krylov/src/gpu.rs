@@ -149,7 +149,7 @@ impl formulas::Task {
             let whole = (gpu.scratch(bytes)?.at, bytes);
             for launch in gather(whole, &sums)? {
                 // SAFETY: the launch names memory of the body's operands, which it reads, and its
-                // working space.
+                // workspace.
                 unsafe { put(&gpu, &launch)? };
             }
             sums = vec![whole];

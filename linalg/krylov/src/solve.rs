@@ -328,7 +328,7 @@ pub fn solve_columns<E: Scalar>(
         rounded.push(column.round(&best, x));
     }
     if rounded.iter().any(Option::is_some) {
-        // The solution as it is written decides, after rounding.
+        // The written solution decides, after rounding.
         let is_rounded: Vec<bool> = rounded.iter().map(Option::is_some).collect();
         let written =
             rounded.into_iter().zip(&rhs).map(|(x, b)| x.unwrap_or_else(|| vec![E::default(); b.len()]));

@@ -32,7 +32,7 @@ pub struct MultiVector<E: Scalar = f64> {
 }
 
 impl<E: Scalar> MultiVector<E> {
-    /// Columns of zeros, stored as they are computed with.
+    /// Creates columns of zeros in plain storage.
     pub fn zeros(rt: &dyn Executor, space: &Space, columns: usize) -> Self {
         MultiVector::stored(rt, space, columns, Arc::new(Plain))
     }

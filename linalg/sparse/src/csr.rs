@@ -275,7 +275,7 @@ impl Csr {
         Err(Error::shape("lengths of x and y", problem))
     }
 
-    /// Bytes of its arrays as they are in memory.
+    /// Returns the bytes of its arrays in memory.
     pub fn memory(&self) -> u64 {
         let (starts, columns, values) = (self.starts.len(), self.column.len(), self.value.len());
         (size_of::<usize>() * starts + size_of::<u32>() * columns + size_of::<f64>() * values) as u64

@@ -27,8 +27,8 @@ struct Triple {
     c: OnGpu,
 }
 
-/// Products `C -= A B^T` of square tiles in the working space of a body for GPUs, with all that
-/// tasks do around them and without.
+/// Products `C -= A B^T` of square tiles in the workspace of a body for GPUs, with and without the
+/// other operations of their tasks.
 pub struct GpuProducts<'c> {
     ops: Ops<'c>,
     precision: GemmPrecision,
@@ -135,7 +135,7 @@ fn stored(ops: &Ops<'_>, window: &OnGpu, format: StorageFormat) -> Result<OnGpu,
     Ok(made)
 }
 
-/// A random symmetric matrix in the working space of a body for GPUs, as one array.
+/// A random symmetric matrix in the workspace of a body for GPUs, as one array.
 pub struct GpuMatrix<'c> {
     ops: Ops<'c>,
     a: View,

@@ -250,7 +250,7 @@ impl<'c> Ops<'c> {
         let (workspace, info) = (self.scratch(workspace_bytes)?, self.scratch(4)?);
         let potrf = Potrf { n, a: *a, workspace, workspace_bytes, info };
         // SAFETY: the matrix is a view within the body's memory, and the order is its own; the rest
-        // is working space.
+        // is workspace.
         unsafe { driver.potrf(stream, &potrf)? };
         let diagonal = self.measure(a.diagonal())?;
         let known = Arc::new(AtomicI32::new(0));
@@ -309,7 +309,7 @@ impl<'c> Ops<'c> {
     pub(crate) fn set_norm<T: TileScalar>(&self, tile: &DeviceMut<'_, Tile<T>>) -> Result<(), GpuError> {
         let here = OnGpu::update(tile)?;
         let measured = (self.measure(here.values)?, Measure::BYTES as usize);
-        // SAFETY: working space of this body.
+        // SAFETY: workspace of this body.
         let read_back = unsafe {
             tile.read_back(&self.cx, measured, |bytes, header, meta| {
                 let norm = bytes.try_into().map_or(f64::NAN, |bytes| Measure::from_bytes(bytes).norm);

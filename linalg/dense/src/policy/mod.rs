@@ -130,12 +130,12 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
     /// A policy that cannot decide fails the product's task with its error.
     fn choose(&self, query: &GemmQuery) -> Result<GemmPrecision, PolicyError>;
 
-    /// Returns the time at which [`select`](PrecisionPolicy::choose) is called.
+    /// Returns the time at which [`choose`](PrecisionPolicy::choose) is called.
     fn when(&self) -> When {
         When::OperandsReady
     }
 
-    /// Returns whether [`select`](PrecisionPolicy::choose) may ever return `precision`; true if
+    /// Returns whether [`choose`](PrecisionPolicy::choose) may ever return `precision`; true if
     /// unknown. A decision that it excludes may fail its product. It is useful for deferred
     /// selection: see [`Submission::fuse_updates`](crate::Submission::fuse_updates).
     fn may_select(&self, precision: GemmPrecision) -> bool {
@@ -150,7 +150,7 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
         PanelPrecision::Native
     }
 
-    /// Returns all precisions that [`select`](PrecisionPolicy::choose) may return, if they are
+    /// Returns all precisions that [`choose`](PrecisionPolicy::choose) may return, if they are
     /// known: a GPU that lacks one of them gets no task with deferred selection.
     fn precisions(&self) -> Option<Vec<GemmPrecision>> {
         None

@@ -194,7 +194,7 @@ pub(crate) fn submit_norm<T: TileScalar, S: Submit>(
     Ok(norm)
 }
 
-/// Bytes of this rank's tiles as they are stored now, without their replicas.
+/// Returns the bytes of this rank's tiles in their current storage formats, without replicas.
 pub(crate) fn total_bytes<T: TileScalar, S: Session>(
     rt: &S,
     tiles: &[Handle<Tile<T>>],

@@ -110,8 +110,8 @@ fn bytes_of_factorisation(grid: &TileGrid, ranks: &impl Distribution, narrow: Op
 fn bytes_follow_from_the_owners_and_mixed_precision_moves_fewer() {
     let (grid, _) = grids();
     for ranks in [2, 4] {
-        // The last is asked when norms are known, and says the same of all products: what they need
-        // is requested then.
+        // The last rule decides when norms are known, with one precision for all products: their
+        // operands are requested then.
         let moved = ["fp32", "hp1", "hp1:operand=1e9,else=x3"].map(|text| {
             let policy = rule(text);
             let program = |cluster: &Cluster| {

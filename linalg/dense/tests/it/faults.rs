@@ -42,7 +42,7 @@ struct Fate {
     lost: usize,
 }
 
-/// A matrix, how it is factored, and what comes of it without faults.
+/// A matrix, the options of its factorisation, and the results without faults.
 struct Case {
     name: String,
     values: Vec<f64>,
@@ -277,8 +277,8 @@ fn a_device_dies_while_the_matrix_is_generated() {
             let a = case.generate(&rt);
             let fate = case.judge(&tiles(&rt, &a), &case.matrix, &["emulated 0"], &context);
             tally.count(fate);
-            // The matrix as it is: the factor lacks what hangs on what is lost, and nothing is
-            // wrong.
+            // The damaged matrix: the factor lacks the tiles that depend on lost ones, and no tile
+            // is wrong.
             case.submit_factor(&rt, &a);
             let factor = case.judge(&tiles(&rt, &a), &case.factor, &["emulated 0"], &context);
             assert!(factor.lost >= fate.lost, "{context}: {factor:?} from {fate:?}");
@@ -360,8 +360,8 @@ fn a_slow_link_changes_no_bit() {
             let slow = Emulated::new(FEW).bandwidth(1e6).latency(Duration::from_millis(2));
             let rt = builder(1, policy).device(slow).device(Emulated::new(FEW)).build().unwrap();
             case.is_right(&case.run(&rt).1, policy);
-            // Over and over: policies that go by models have learnt now how slow it is to bring
-            // operands there.
+            // Repeated runs: policies that use performance models have measured now how slow the
+            // transfer of operands to this device is.
             case.is_right(&case.run(&rt).1, policy);
         }
     }

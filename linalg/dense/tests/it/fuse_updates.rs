@@ -201,7 +201,7 @@ fn products_share_tasks_where_their_sums_stay_in_f32() {
     for text in ["hp2", "hp3", "fp8", "hp2:operand=1e-2", "fp8:tile=1e-2"] {
         assert_eq!(of(text, 4), [10; 6], "{text}");
     }
-    // A closure that is asked late may answer anything.
+    // A closure with deferred selection may return any precision.
     let closure: SharedPolicy = std::sync::Arc::new(|_: &GemmQuery| GemmPrecision::Sp);
     assert_eq!(recorded(&closure, 4).0[8 * 7 + 6], [10; 6]);
     // Runs of one precision: 0 and 1, then 2 alone, then 3 to 5.

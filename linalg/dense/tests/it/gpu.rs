@@ -104,8 +104,8 @@ fn both(a: &[f64], grid: &TileGrid, rule: &SharedPolicy, mock: &Arc<Mock>) -> [R
     [factor(&runtime(2, "lws"), &fill, grid, rule), on_gpus]
 }
 
-/// Each rule rounds on the GPU as on the CPU, up to the order of sums: the two factors differ by
-/// what that order is worth.
+/// Each rule rounds on the GPU like on the CPU, except for the order of sums: the two factors
+/// differ only by the effect of that order.
 #[test]
 fn every_precision_gives_the_factor_of_the_cpu() {
     let Some(mock) = mock(1, 1) else { return };
@@ -194,7 +194,8 @@ fn tiles_of_f64_are_factored_in_f64() {
     check(&mock);
 }
 
-/// With less memory than the matrix, on two GPUs and on two halves of one: the same bits.
+/// The factor has the same bits with less memory than the matrix, on two GPUs and on two halves of
+/// one.
 #[test]
 fn out_of_core_and_on_several_gpus_the_factor_is_the_same() {
     let (n, grid) = (160, TileGrid::uniform(160, 20).unwrap());
@@ -328,8 +329,8 @@ fn eight_bit_products_without_a_kernel_are_made_all_the_same() {
     check(&with);
 }
 
-/// By inverses of diagonal blocks a well-conditioned factor, and solutions with it, are as good as
-/// by substitution, whatever the panel's precision; with ill-conditioned blocks solves are
+/// A well-conditioned factor by inverses of diagonal blocks, and solutions with it, are as accurate
+/// as those by substitution, for any precision of the panel. With ill-conditioned blocks solves are
 /// substitutions, bit by bit.
 #[test]
 fn solves_by_inverses_are_as_good_where_they_are_allowed() {

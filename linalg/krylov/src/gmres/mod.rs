@@ -88,7 +88,7 @@ struct Vectors<E: Scalar> {
     /// The residual.
     r: MultiVector<E>,
     basis: Basis<E>,
-    /// The last vector of the basis, as it is read back.
+    /// The last vector of the basis, decoded from its storage.
     v: MultiVector<E>,
     /// `A M^-1 v`, on its way to be the next one; at the end `V y`.
     w: MultiVector<E>,

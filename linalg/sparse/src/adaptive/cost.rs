@@ -77,7 +77,7 @@ pub fn auto(
 ///
 /// The candidates that the model of the machine ranks first are timed on a sample of the tiles.
 /// Plain `f64` is returned only if nothing else is possible. The comparison on the whole matrix
-/// tells whether the layout is [faster](is_faster) than `f64`.
+/// shows whether the layout is [faster](is_faster) than `f64`.
 ///
 /// # Errors
 /// Those of storing the matrix, and [`Error::Parameter`] if no block size is compatible with any

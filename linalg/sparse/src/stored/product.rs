@@ -160,7 +160,7 @@ impl Product {
             for launch in gather(whole, &at)? {
                 let kernels = load(source_with(SPARSE_SOURCES, launch.kernel))?;
                 // SAFETY: the launch names memory of the body's operands, which it reads, and its
-                // working space.
+                // workspace.
                 unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
             }
             at = vec![whole];

@@ -67,7 +67,7 @@ pub struct Options {
     pub scaling: ScalingChoice,
     /// Stopping criteria; the first that is met stops the iteration.
     pub stop: Vec<Stop>,
-    /// The unknowns are ordered anew, so that neighbours are close (reverse Cuthill-McKee).
+    /// True if the unknowns are reordered, so that neighbours are close (reverse Cuthill-McKee).
     pub reorder: bool,
     /// True if constant vectors are in the null space: they are removed from the right-hand side
     /// and from the answer.
@@ -130,7 +130,7 @@ pub struct Answer {
     /// `u ||A| |x||_2` with the unit roundoff `u`: the effect of rounding the answer to `f64` on
     /// the residual. No method gets far below it.
     pub attainable: f64,
-    /// Making the copies, scalings and preconditioners that were used, whoever used them first.
+    /// Setup time of the copies, scalings and preconditioners in use, including shared ones.
     pub setup: Duration,
     /// Everything else.
     pub solve: Duration,
@@ -156,7 +156,7 @@ pub struct Bytes {
     pub preconditioner: u64,
     /// Preconditioners of earlier attempts, which are kept for other right-hand sides.
     pub failed_preconditioners: u64,
-    /// The basis of the Krylov space, as it is stored; the largest of all attempts.
+    /// The stored basis of the Krylov space; the largest of all attempts.
     pub basis: u64,
     /// All other vectors of the solve; the maximum over all attempts.
     pub vectors: u64,

@@ -1,4 +1,4 @@
-//! Systems for which incomplete factors of the matrix as it is are no help: zero diagonals, rows of
+//! Systems that incomplete factors of the original matrix do not solve: zero diagonals, rows of
 //! other units, saddle points, circuits, singular ones.
 
 use zellige_runtime::Runtime;
