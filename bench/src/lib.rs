@@ -36,11 +36,12 @@ use zellige_sparse::Csr;
 
 pub use error::Error;
 
-/// Arranges that the tasks of a runtime are cancelled when the user wants that, until what it
-/// returns is dropped.
+/// Function that arranges the cancellation of a runtime's tasks on the user's request, until its
+/// result is dropped.
 pub type Watch<'w> = &'w dyn Fn(Canceller) -> Box<dyn Any>;
 
-/// The links between GPUs are measured: any rate says that there may be one (bytes per second).
+/// Initial rate of links between GPUs (bytes per second). It only declares that there may be a
+/// link; links are measured.
 pub const PEERS: f64 = 1e10;
 
 /// Returns the builder of every runtime of the command: subnormal numbers are flushed to zero in
@@ -83,11 +84,11 @@ pub fn test_matrix<T: TileScalar>(n: usize) -> Generator<T> {
     })
 }
 
-/// Writes a matrix as the peers read it: rows and nonzeros (`u64`), row starts and columns (`u32`),
-/// values (`f64`).
+/// Writes a matrix in the format of the peers: rows and nonzeros (`u64`), row starts and columns
+/// (`u32`), values (`f64`).
 ///
 /// # Errors
-/// Those of the file.
+/// Errors of the file.
 pub fn write_rows(a: &Csr, path: &Path) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
     for size in [a.rows() as u64, a.elements() as u64] {
@@ -104,10 +105,10 @@ pub fn write_rows(a: &Csr, path: &Path) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a vector as the peers read it: `f64`, one after the other.
+/// Writes a vector in the format of the peers: contiguous `f64`.
 ///
 /// # Errors
-/// Those of the file.
+/// Errors of the file.
 pub fn write_vector(x: &[f64], path: &Path) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
     x.iter().try_for_each(|x| out.write_all(&x.to_le_bytes()))?;
@@ -150,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody cancels anything.
+    /// A watch that cancels nothing.
     pub(crate) const NOBODY: Watch<'static> = &|_| Box::new(());
 
     /// Returns the place and time of a run in tests.

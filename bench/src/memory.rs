@@ -27,7 +27,7 @@ pub struct MemoryBench {
     pub rule: Rule,
     /// Workers for CPU cores.
     pub workers: usize,
-    /// Emulated devices; there may be none where the host is limited.
+    /// Emulated devices; there may be none if the host is limited.
     pub devices: usize,
     /// Memory of all devices together, as a share of the bytes of the lower triangle's tiles. The
     /// rest has to be elsewhere at every moment, for every schedule.
@@ -127,7 +127,7 @@ pub struct Figures {
 /// The factorisation without devices.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReferenceFigures {
-    /// Its time.
+    /// Time of the factorisation.
     pub seconds: f64,
     /// `|A - L L^T| / |A|`.
     pub backward_error: f64,
@@ -136,7 +136,7 @@ pub struct ReferenceFigures {
 /// A policy and its results.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PolicyFigures {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
     /// Results of the policy.
     #[serde(flatten)]
@@ -238,16 +238,16 @@ pub struct Traffic {
     pub stores: u64,
 }
 
-/// The least that a device with `capacity` bytes of memory loads for `flops` operations of a
-/// Cholesky factorisation, in bytes: `w flops / sqrt(2 M)` for `M = capacity / w` numbers of `w`
-/// bytes, lower-order terms left out.
+/// Returns the least bytes that a device with `capacity` bytes of memory loads for `flops`
+/// operations of a Cholesky factorisation: `w flops / sqrt(2 M)` for `M = capacity / w` numbers of
+/// `w` bytes, without lower-order terms.
 ///
 /// A multiply-add is two operations, and at most `sqrt(M / 2)` of them can be done per number that
 /// is loaded (Beaumont, Eyraud-Dubois, Vérité and Langou, I/O-optimal algorithms for symmetric
-/// linear algebra kernels, SPAA 2022, who reach it): with `n^3 / 6` multiply-adds it is their `n^3
-/// / (3 sqrt(2) sqrt(M))` for a whole factorisation. The bounds known before, among them that of
-/// Olivry et al. (PLDI 2020), are `sqrt(2)` times smaller. Since it counts multiply-adds, whichever
-/// they are, it holds for the part that one device does.
+/// linear algebra kernels, SPAA 2022, who reach it): with `n^3 / 6` multiply-adds it is their
+/// `n^3 / (3 sqrt(2) sqrt(M))` for a whole factorisation. Earlier bounds, among them that of Olivry
+/// et al. (PLDI 2020), are `sqrt(2)` times smaller. Since it counts arbitrary multiply-adds, it
+/// holds for the part that one device does.
 pub fn load_bound(flops: f64, capacity: u64, bytes_per_number: u64) -> f64 {
     let width = bytes_per_number as f64;
     width * flops / (2.0 * capacity as f64 / width).sqrt()
@@ -258,8 +258,9 @@ impl MemoryBench {
         TileGrid::uniform(self.n, self.tile)
     }
 
-    /// Bytes of each device's memory: an equal part of [`share`](MemoryBench::share) of the tiles
-    /// on and below the diagonal, as they are stored (4 bytes a number, diagonal tiles whole).
+    /// Returns the bytes of each device's memory: an equal part of [`share`](MemoryBench::share) of
+    /// the tiles on and below the diagonal, as they are stored (4 bytes a number, diagonal tiles
+    /// whole).
     ///
     /// # Errors
     /// [`Error::Grid`] for a tile size of 0.
@@ -267,10 +268,10 @@ impl MemoryBench {
         Ok((self.stored()? * self.share / self.devices.max(1) as f64) as u64)
     }
 
-    /// Bytes of the host's memory, if that is limited.
+    /// Returns the bytes of the host's memory, if that is limited.
     ///
     /// # Errors
-    /// As [`capacity`](MemoryBench::capacity).
+    /// The errors of [`capacity`](MemoryBench::capacity).
     pub fn host_capacity(&self) -> Result<Option<u64>, Error> {
         self.host.as_ref().map(|host| Ok((self.stored()? * host.share) as u64)).transpose()
     }
@@ -306,7 +307,7 @@ impl MemoryBench {
     /// Factors the matrix on CPU cores alone, then under each of these policies.
     ///
     /// # Errors
-    /// As [`reference`](MemoryBench::reference) and [`run`](MemoryBench::run);
+    /// The errors of [`reference`](MemoryBench::reference) and [`run`](MemoryBench::run);
     /// [`Cancelled`](crate::Error::Cancelled).
     pub fn compare(
         &self,
@@ -328,10 +329,10 @@ impl MemoryBench {
         Ok((reference, runs))
     }
 
-    /// Factors the matrix on CPU cores alone. `watch` is given the means to cancel it.
+    /// Factors the matrix on CPU cores alone. `watch` receives the means to cancel it.
     ///
     /// # Errors
-    /// [`Error::Grid`] for a tile size of 0, or what the factorisation fails with.
+    /// [`Error::Grid`] for a tile size of 0, or the error of the factorisation.
     pub fn reference<G>(&self, watch: impl FnOnce(Canceller) -> G) -> Result<Reference, Error> {
         let rt = Runtime::builder().workers(self.workers.max(1)).build()?;
         let _watched = watch(rt.canceller());
@@ -343,12 +344,12 @@ impl MemoryBench {
         Ok(Reference { tiles, seconds, error })
     }
 
-    /// Factors the matrix under a policy, from the host's memory and back to it. `watch` is given
+    /// Factors the matrix under a policy, from the host's memory and back to it. `watch` receives
     /// the means to cancel it.
     ///
     /// # Errors
-    /// As [`MemoryBench::reference`]; an unknown policy; a tile that fits nowhere; a factor that is
-    /// not the reference's, bit by bit.
+    /// The errors of [`MemoryBench::reference`]; an unknown policy; a tile that fits nowhere; a
+    /// factor that differs from the reference in any bit.
     pub fn run<G>(
         &self,
         policy: &str,

@@ -58,10 +58,10 @@ impl Default for TaskBench {
 }
 
 impl TaskBench {
-    /// Measures every case, the cases in turn, and takes medians.
+    /// Measures all cases in turn, and returns medians.
     ///
     /// # Errors
-    /// Those of building a runtime and of submissions.
+    /// Errors of building a runtime and of submissions.
     pub fn run(&self) -> Result<TaskCosts, Error> {
         let mut rounds = Vec::new();
         for _ in 0..self.repeats.max(1) {
@@ -141,8 +141,8 @@ fn time_replay(rt: &Runtime, graph: Graph) -> Result<f64, Error> {
     Ok((cpu_of_process() - start) * 1e6 / (REPLAYS * graph.len()) as f64)
 }
 
-/// Tasks that read two tiles and update one, on a grid: what a product of tiled matrices looks
-/// like.
+/// Submits tasks that read two tiles and update one, on a grid: the graph of a product of tiled
+/// matrices.
 fn empty_products<S: Submit>(s: &S, pool: &[Handle<f32>], tasks: usize) -> Result<(), Error> {
     (0..tasks).try_for_each(|i| {
         let operands = (read(&pool[(i / 32) % 32]), read(&pool[32 + i % 32]), update(&pool[64 + i % 960]));
@@ -164,8 +164,8 @@ fn empty_cholesky<S: Submit>(s: &S, tiles: &[Handle<f32>]) -> Result<(), Error> 
             let operands = (read(tile(k, k)), update(tile(i, k)));
             s.task("trsm").operands(operands).cpu(|(_, _)| ()).priority(3 * left - 1).submit()?;
         }
-        // By rows: trsm of row i releases row i, so that a replay walks its tasks in the order in
-        // which they lie.
+        // By rows: trsm of row i releases row i, so that a replay visits its tasks in the order of
+        // their memory.
         for i in k + 1..TILES {
             for j in k + 1..i {
                 let operands = (read(tile(i, k)), read(tile(j, k)), update(tile(i, j)));

@@ -13,10 +13,10 @@ pub const NPY: &[u8] = b"\x93NUMPY";
 /// First bytes of HDF5 files.
 pub const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
 
-/// The first bytes of a file, [`HEAD`] at most.
+/// Reads the first bytes of a file, at most [`HEAD`].
 ///
 /// # Errors
-/// Those of the reader.
+/// Errors of the reader.
 pub fn head(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(HEAD);
     reader.take(HEAD as u64).read_to_end(&mut bytes)?;

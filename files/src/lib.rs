@@ -190,8 +190,8 @@ impl Destination {
     }
 }
 
-/// The content of a file that has at most so many bytes: more are not read, so that a device
-/// without an end is refused, too.
+/// Reads a file of at most `most` bytes. No more are read, so that an endless device is refused,
+/// too.
 ///
 /// # Errors
 /// The system's; [`io::ErrorKind::InvalidData`] for a longer file.
@@ -224,7 +224,7 @@ fn is_descriptor(path: &Path) -> bool {
     path.starts_with("/dev/fd") || path.starts_with("/proc") || streams.contains(&path)
 }
 
-/// The folder in which a file lies.
+/// Returns the folder of a file.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -322,7 +322,7 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&file).expect("there"), b"new");
         assert_eq!(file.metadata().expect("there").permissions().mode() & 0o777, 0o640);
-        // A link to what is not there yet names the file; one to itself is refused.
+        // A dangling link names its target; a link to itself is refused.
         let (dangling, circle) = (folder.path().join("dangling"), folder.path().join("circle"));
         symlink(folder.path().join("later"), &dangling).expect("a link");
         symlink(&circle, &circle).expect("a link");
@@ -347,7 +347,7 @@ mod tests {
         write_whole(&pipe, |out| out.write_all(b"through")).expect("written");
         assert_eq!(reader.join().expect("no panic").expect("read"), b"through");
         assert!(pipe.metadata().expect("there").file_type().is_fifo());
-        // As a shell names the end of a pipe, and a file that it has opened.
+        // The names that a shell uses for the end of a pipe and for a file that it has opened.
         use std::os::fd::AsRawFd;
         let (mut read, write) = io::pipe().expect("a pipe");
         let end = format!("/dev/fd/{}", write.as_raw_fd());

@@ -124,7 +124,7 @@ fn kilobytes(text: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Begins a new peak, where the kernel allows it.
+/// Resets the peak, if the kernel allows it.
 pub fn reset_peak() {
     // "5" resets the high-water mark only (proc(5)). Without permission the peak is that of the
     // whole process.

@@ -28,10 +28,10 @@ pub trait Observer: Sync {
     /// A stage begins; it is complete after `total` steps.
     fn stage(&self, name: &str, total: u64);
 
-    /// So many steps of the stage are done.
+    /// Reports that `done` steps of the stage are complete.
     fn advance(&self, done: u64);
 
-    /// Something the user should know.
+    /// Reports a warning to the user.
     fn warn(&self, text: &str);
 
     /// Returns true if the work shall stop; called a few times per second.
@@ -40,7 +40,7 @@ pub trait Observer: Sync {
     }
 }
 
-/// An observer that says nothing.
+/// An observer without output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

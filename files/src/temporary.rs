@@ -20,20 +20,20 @@ fn unfinished() -> MutexGuard<'static, Unfinished> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all files that are being written and all folders that [`make_folder`] made and that are
-/// still empty; no file is begun afterwards.
+/// Removes all files that are being written, and all folders that [`make_folder`] made and that are
+/// still empty. No file can be begun afterwards.
 ///
-/// For a process that ends now, from any thread: a writer that goes on meanwhile finishes its file
-/// or gets an error.
+/// For a process that ends now, from any thread: a concurrent writer either finishes its file or
+/// gets an error.
 pub fn abandon() {
     let mut unfinished = unfinished();
     unfinished.has_ended = true;
     for file in std::mem::take(&mut unfinished.files) {
-        // One that got its name meanwhile is complete.
+        // A file that got its final name in the meantime is complete.
         let _ = std::fs::remove_file(file);
     }
     for folder in std::mem::take(&mut unfinished.folders).iter().rev() {
-        // One with complete files in it stays.
+        // A folder with complete files stays.
         let _ = std::fs::remove_dir(folder);
     }
 }
@@ -50,15 +50,15 @@ pub fn remove_if_abandoned(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The file stays from now on, whatever ends the process.
+/// Excludes the file from the cleanup from now on.
 pub fn keep(path: &Path) {
     forget(path);
 }
 
-/// Makes a folder for results, or takes one that is there. The folder that it lies in must exist.
+/// Creates a folder for results, or uses an existing one. Its parent must exist.
 ///
 /// # Errors
-/// There is no folder to make it in, or that takes no new entries; a file has its name.
+/// The parent does not exist or takes no new entries, or a file has this name.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     let mut unfinished = unfinished();
     unfinished.may_begin()?;
@@ -105,7 +105,7 @@ impl Temporary {
         self.0.as_ref().expect("it goes when it gets its name")
     }
 
-    /// Gives the file its name, in place of what has that name.
+    /// Renames the file to its final name, and replaces an existing file of that name.
     pub(crate) fn persist(mut self, path: &Path) -> io::Result<()> {
         let file = self.0.take().expect("it goes here alone");
         let temporary = file.path().to_owned();

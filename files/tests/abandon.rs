@@ -1,5 +1,5 @@
-//! A process that ends in the middle of writing. In a process of its own: nothing is written after
-//! it.
+//! Tests of a process that ends in the middle of writing. They run in a process of their own, since
+//! nothing can be written afterwards.
 
 use std::io::Write;
 

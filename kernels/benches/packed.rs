@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
 use zellige_kernels::sell::{Bucket, Elements, PanelWriter, tile_rows};
 
-/// Codes that a quarter of the nearest cache holds, with what they stand for.
+/// Number of codes that fit into a quarter of the nearest cache, with their values.
 const LEN: usize = 1024;
 
 fn decode(c: &mut Criterion) {

@@ -37,9 +37,9 @@ pub enum KernelError {
         got_rows: usize,
         /// Columns found.
         got_cols: usize,
-        /// Rows wanted.
+        /// Required rows.
         want_rows: usize,
-        /// Columns wanted.
+        /// Required columns.
         want_cols: usize,
     },
     /// Too little scratch memory was handed in.
@@ -90,12 +90,12 @@ pub enum KernelError {
     NotPositive {
         /// Index of the failing column in the matrix that was passed in.
         pivot: usize,
-        /// Its value before the square root.
+        /// Value of the pivot before the square root.
         value: f64,
     },
 }
 
-/// Refuses `got` unless it is `want`.
+/// Returns an error unless `got` is `want`.
 pub(crate) fn check_shape(
     kernel: &'static str,
     operand: &'static str,

@@ -55,7 +55,7 @@ pub fn step(words: &mut [f64], norm: f64) {
     judge(words);
 }
 
-/// Ends where a form that is positive for every vector is not.
+/// Ends the method if a form that must be positive for every vector is not.
 pub fn end_unless_positive(words: &mut [f64], form: f64) {
     if !form.is_finite() {
         words[word::STATE] = state::NOT_A_NUMBER;
@@ -101,15 +101,15 @@ pub enum Op {
     Magnitude(usize),
     /// 1 where `a <= b`, otherwise 0.
     AtMost(usize, usize),
-    /// The second where the first is not 0, otherwise the third.
+    /// The second if the first is not 0, otherwise the third.
     Select(usize, usize, usize),
     /// A word of the method becomes a value.
     Set(usize, usize),
-    /// [`begin`] with a norm. The program ends where the method does.
+    /// [`begin`] with a norm. The program ends if the method does.
     Begin(usize),
-    /// [`step`] with a norm. The program ends where the method does.
+    /// [`step`] with a norm. The program ends if the method does.
     Step(usize),
-    /// [`end_unless_positive`]. The program ends where the method does.
+    /// [`end_unless_positive`]. The program ends if the method does.
     EndUnlessPositive(usize),
 }
 

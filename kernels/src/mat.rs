@@ -105,7 +105,7 @@ impl<'a, T> MatRef<'a, T> {
     pub fn shape(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
-    /// True when there is no element.
+    /// Returns true if there is no element.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
     }
@@ -184,7 +184,7 @@ impl<'a, T> MatMut<'a, T> {
     pub fn shape(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
-    /// True when there is no element.
+    /// Returns true if there is no element.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
     }

@@ -16,7 +16,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Rows that can be worked on side by side: as many as numbers fit into a vector of 256 bits.
+/// Number of interleaved rows: as many as numbers fit into a vector of 256 bits.
 pub const LANES: usize = 4;
 
 /// Flag in the count of a row: it and the `LANES - 1` rows after it have that many blocks each and
@@ -24,8 +24,7 @@ pub const LANES: usize = 4;
 /// the second, and so on. Rows with fewer blocks are padded with zeros.
 pub const SIDE_BY_SIDE: u32 = 1 << 31;
 
-/// Some rows of a matrix of dense blocks, one after the other in the order in which they are worked
-/// on.
+/// Some rows of a matrix of dense blocks, in the order in which they are processed.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockRows<'a> {
     /// The number of each row of blocks, and how many blocks it has, [`SIDE_BY_SIDE`] with others
@@ -56,7 +55,7 @@ pub fn substitute<const B: usize, const K: usize>(rows: &BlockRows<'_>, z: &mut 
     Arch::new().dispatch(Work::<'_, B, K> { rows, x: None, z });
 }
 
-/// Blocks whose products are summed side by side, so that none waits for the one before.
+/// Number of independent sums of block products, which hide the latency of an addition.
 const CHAINS: usize = 4;
 
 /// `B` rows of `K` columns.

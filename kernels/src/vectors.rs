@@ -15,11 +15,10 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Products that are summed side by side before their sums are added: row `i` goes to sum `i %
-/// LANES`.
+/// Number of independent partial sums: row `i` is added to sum `i % LANES`.
 pub const LANES: usize = 32;
 
-/// `x . y`: 32 sums side by side.
+/// Returns `x . y`, with 32 independent partial sums.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -55,17 +54,17 @@ pub fn accumulate(x: &[f64], y: &[f64], sums: &mut [f64]) {
     Arch::new().dispatch(Accumulate::<false> { x, y, sums });
 }
 
-/// [`accumulate`] for complex numbers, each its real part and its imaginary part: adds the products
-/// `conj(x_i) y_i`. There are `sums.len() / 2 LANES` columns.
+/// Adds the products `conj(x_i) y_i` of complex numbers as [`accumulate`] does. Each number is its
+/// real part and its imaginary part. There are `sums.len() / 2 LANES` columns.
 ///
 /// # Panics
-/// As [`accumulate`].
+/// In the cases of [`accumulate`].
 pub fn accumulate_complex(x: &[f64], y: &[f64], sums: &mut [f64]) {
     Arch::new().dispatch(Accumulate::<true> { x, y, sums });
 }
 
-/// Adds the sums of each column that [`accumulate`] made: halves are added to halves. The sum of
-/// column `c` comes to lie in `sums[c]`.
+/// Adds the partial sums of each column from [`accumulate`], pairwise by halves. The sum of column
+/// `c` is stored in `sums[c]`.
 pub fn add_lanes<E: Copy + std::ops::Add<Output = E>>(sums: &mut [E]) {
     let columns = sums.len() / LANES;
     let mut half = LANES / 2;
@@ -76,8 +75,8 @@ pub fn add_lanes<E: Copy + std::ops::Add<Output = E>>(sums: &mut [E]) {
     }
 }
 
-/// `y = sum_t a_t x_t`, from left to right, for vectors of `columns` columns: `a[t * columns + c]`
-/// multiplies column `c` of `x[t]`, which is `y` itself where there is none.
+/// Computes `y = sum_t a_t x_t`, from left to right, for vectors of `columns` columns.
+/// `a[t * columns + c]` multiplies column `c` of `x[t]`; if `x[t]` is `None`, it is `y` itself.
 ///
 /// # Panics
 /// If the lengths differ, for other numbers of terms than 1, 2 and 3, and if `y` is more than one
@@ -105,7 +104,7 @@ fn combine_terms<const N: usize, const OWN: usize>(y: &mut [f64], columns: usize
     assert_eq!(a.len(), N * columns, "a factor for each term and column");
     assert!((0..N).all(|t| t == OWN || x[t].len() == y.len()), "vectors of one length");
     let factor = |t: usize, i: usize| a[t * columns + i % columns];
-    // After so many groups of numbers the factors are those of the first again.
+    // After `period` groups of numbers the factors repeat.
     let period = columns / gcd(columns, GROUP);
     match period {
         1 => {
@@ -127,7 +126,7 @@ fn combine_terms<const N: usize, const OWN: usize>(y: &mut [f64], columns: usize
     }
 }
 
-/// Numbers that are worked on side by side, in as many registers as they need.
+/// Number of numbers that are processed together, in as many registers as they need.
 const GROUP: usize = 8;
 /// Most groups that have factors of their own.
 const MOST_GROUPS: usize = 8;
@@ -138,8 +137,8 @@ fn gcd(a: usize, b: usize) -> usize {
 
 /// Group `g` of the numbers has the factors `a[t][g % period]`.
 ///
-/// It says itself what a register has: left to the compiler, the loop over rows becomes one of
-/// gathers and scatters, where there are columns.
+/// The code is explicitly vectorized: the compiler turns the loop over rows into gathers and
+/// scatters if there are several columns.
 struct Combine<'a, const N: usize, const OWN: usize, const P: usize> {
     y: &'a mut [f64],
     a: [[[f64; GROUP]; P]; N],
@@ -253,7 +252,7 @@ impl<const COMPLEX: bool> WithSimd for Accumulate<'_, COMPLEX> {
         let group = sums.len();
         assert!(x.len() == y.len() && x.len().is_multiple_of(group), "whole groups of rows");
         let (x, y) = (x.as_chunks::<LANES>().0, y.as_chunks::<LANES>().0);
-        // As many sums at a time as stay in registers, over all groups.
+        // As many sums at a time as fit into registers, over all groups.
         for (part, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             let mut own = *sums;
             for (x, y) in x.iter().zip(y).skip(part).step_by(group / LANES) {
@@ -412,7 +411,7 @@ mod tests {
         }
     }
 
-    /// The order that the documentation says, in plain loops.
+    /// Computes the sums in the documented order, in plain loops.
     #[test]
     fn bits_are_those_of_the_order_said() {
         let (x, y) = (numbers(1003, 37), numbers(1003, 53));

@@ -90,7 +90,7 @@ pub struct TaskSpec {
     pub change: Vec<(usize, Change)>,
     /// An earlier task that it follows.
     pub after: Option<usize>,
-    /// Its priority.
+    /// Priority of the task.
     pub priority: i32,
     /// End of the task.
     pub fate: Fate,
@@ -128,7 +128,7 @@ pub struct Menu {
 }
 
 impl Menu {
-    /// Everything but failures.
+    /// All features except failures.
     pub const FULL: Menu = Menu { tasks: 120, handles: 9, unordered: true, failures: 0.0, unwritten: true };
 }
 

@@ -33,8 +33,7 @@ impl Budget {
         self.begun.elapsed()
     }
 
-    /// So many runs of a kind took so long, all together, whose work grows with the cube of the
-    /// size.
+    /// Records the total time of `runs` runs of a kind, whose work grows with the cube of the size.
     pub(super) fn took(&mut self, kind: &str, size: f64, runs: usize, time: Duration) {
         self.known.insert(kind.into(), (size, time / u32::try_from(runs.max(1)).unwrap_or(u32::MAX)));
     }

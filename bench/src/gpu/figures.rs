@@ -314,7 +314,7 @@ impl WithCpuFigures {
 }
 
 impl Figures {
-    /// Nothing is measured yet.
+    /// Creates figures without measurements.
     pub(super) fn new(
         number: u32,
         info: &GpuInfo,
@@ -382,8 +382,8 @@ impl Figures {
         self.copies.as_ref().map(|copies| copies.within)
     }
 
-    /// The least time of some work: each operation at the most that the library's products of its
-    /// precision reached, or ours where that is higher.
+    /// Returns the least time of some work: each operation at the highest rate of the library's
+    /// products of its precision, or of ours if that is higher.
     pub(super) fn least_seconds(&self, work: &Work) -> Option<f64> {
         work.seconds(|precision| {
             let row = self.products.iter().find(|row| row.rate.precision == precision)?;

@@ -172,7 +172,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Those that are measured where nothing else is requested; `quick`: smaller ones.
+    /// Returns the default sizes, or smaller ones if `quick`.
     pub fn usual(quick: bool) -> Self {
         let sparse = if quick {
             SparseSizes { cells: [80, 80, 60], elements: [23; 3] }

@@ -57,7 +57,7 @@ pub(super) struct TorFigures {
     factor_seconds: f64,
     solve_seconds: f64,
     factor_and_solve_seconds: f64,
-    /// `R` lies where its tiles were made.
+    /// Time from the parameters to `R`, which is in the memories in which its tiles were made.
     parameters_to_r_seconds: f64,
     /// n^3 / 3 + 2 n^2 m by the time of factorisation and solves.
     tflops: f64,

@@ -1,4 +1,4 @@
-//! The measurements, one after the other.
+//! The measurements in sequence.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -46,8 +46,9 @@ pub struct Listeners<'a> {
     pub run: &'a Provenance,
 }
 
-/// Measures everything on one GPU; what does not fit and what fails are lines of the figures.
-/// Beside the figures, which are not complete then: what ended it early, e.g. [`Error::Cancelled`].
+/// Measures everything on one GPU. Measurements that do not fit or fail are lines of the figures.
+/// The second value is the reason of an early end, e.g. [`Error::Cancelled`]; the figures are then
+/// not complete.
 ///
 /// # Errors
 /// [`Error::NoGpu`].
@@ -92,7 +93,7 @@ pub(super) struct Run<'a> {
     pub(super) budget: Budget,
     /// Models from the tiled factorisations.
     models: Arc<Models>,
-    /// Those factorisations, as they come in the figures.
+    /// These factorisations, in the order of the figures.
     ran: Vec<(TiledBench, TiledRun)>,
 }
 
@@ -148,8 +149,8 @@ impl Run<'_> {
         repeats.and_then(|repeats| u16::try_from(repeats).ok())
     }
 
-    /// So many measurements of this part are done, and saved: whatever comes next may be the end of
-    /// the process.
+    /// Reports the number of completed measurements of this part, and saves the figures, since the
+    /// process may end later.
     pub(super) fn done(&self, measurements: u64) {
         self.listeners.progress.advance(measurements);
         (self.listeners.save)(&self.figures);
@@ -172,7 +173,8 @@ impl Run<'_> {
         }
     }
 
-    /// The bytes of the GPU's memory that are free, but for a twentieth; a line, if nobody knows.
+    /// Returns the free bytes of the GPU's memory, except a twentieth. Adds a line if they are not
+    /// known.
     fn usable(&mut self, what: &str) -> Result<Option<u64>, Error> {
         let memory = self.bench.driver.memory(self.bench.number);
         Ok(self.tried(what, memory)?.map(|(free, total)| free.saturating_sub(total / 20)))
@@ -223,8 +225,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The library's product of the largest matrices that memory holds, of those that are wanted,
-    /// their half, a quarter.
+    /// Measures the library's product of the largest matrices that fit in memory: of the requested
+    /// order, half of it, or a quarter.
     fn peak(&mut self, precision: GemmPrecision) -> Result<Option<PeakRate>, Error> {
         let what = format!("a large product, {precision}");
         let Some(usable) = self.usable(&what)? else { return Ok(None) };
@@ -418,7 +420,8 @@ impl Run<'_> {
         }
     }
 
-    /// A factorisation in tiles, as often as there is time for; `None`: a line says why.
+    /// Runs a tiled factorisation as often as there is time for. Returns `None` and adds a line if
+    /// it did not run.
     fn factored(&mut self, what: &str, bench: &TiledBench, gpus: &[Gpu]) -> Result<Option<TiledRun>, Error> {
         // Transfers and CPU workers change its time.
         let least = gpus.iter().map(Gpu::bytes).min().unwrap_or(0);
@@ -499,7 +502,7 @@ impl Run<'_> {
 
 /// Several GPUs.
 impl Run<'_> {
-    /// The largest matrix on two GPUs and on all, where there are several.
+    /// Factors the largest matrix on two GPUs and on all, if there are several.
     fn several(&mut self) -> Result<(), Error> {
         let there = self.bench.driver.working();
         let Some(&n) = self.sizes.n.iter().max().filter(|_| there.len() > 1) else { return Ok(()) };
@@ -525,7 +528,7 @@ impl Run<'_> {
     fn on_several(&mut self, n: u32, rule: &'static str, gpus: &[Gpu]) -> Result<(), Error> {
         let what = format!("n = {n}, {rule} on {} GPUs", gpus.len());
         let bench = self.tiled_bench(n, rule.parse()?, false);
-        // As if all memory were that of the first.
+        // This assumes that all GPUs have the memory of the first.
         if !self.fits(&what, bench.bytes()? / gpus.len() as u64)? {
             return Ok(());
         }

@@ -124,7 +124,7 @@ impl Run<'_> {
         self.of_matrix("elasticity", ELASTICITY, &solid, FLOW.len() as u64)
     }
 
-    /// Behind so many others of this part.
+    /// Measures one matrix, after `before` other measurements of this part.
     fn of_matrix(
         &mut self,
         name: &'static str,

@@ -77,7 +77,7 @@ fn assert_split(row: &Value) {
     assert!(row["idle_share"].as_f64().is_none_or(|share| (0.0..=1.0).contains(&share)), "{row}");
 }
 
-/// Every number in it, by its last key.
+/// Collects every number of a value, by its last key.
 fn numbers<'v>(value: &'v Value, key: &'v str, found: &mut Vec<(&'v str, f64)>) {
     match value {
         Value::Number(x) => found.push((key, x.as_f64().unwrap())),
@@ -206,8 +206,8 @@ fn everything_is_measured_and_has_the_documented_keys() {
     assert!(text.contains("cuSOLVER f64") && text.contains("in 30 %") && text.contains("bf1"), "{text}");
 }
 
-/// A GPU that is lost halfway: what was measured before stays, the rest are lines, and at each
-/// moment there was something to read.
+/// Tests a GPU that is lost halfway: earlier measurements stay, the rest are lines, and at each
+/// moment there were valid figures.
 #[test]
 fn a_gpu_that_is_lost_halfway_takes_no_figures_along() {
     let Some(twins) = twins() else { return };

@@ -25,7 +25,7 @@ pub type Published = [Option<f64>; 3];
 /// A search to be compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variant {
-    /// Its name.
+    /// Name of the search.
     pub name: &'static str,
     /// Plan of the search.
     pub plan: Plan,
@@ -91,7 +91,7 @@ pub fn variants() -> Vec<Variant> {
     ]
 }
 
-/// Events of one hit each, and what they were made with.
+/// Events of one hit each, with the parameters of their generation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Noise of a sample (keV rms).
@@ -113,11 +113,11 @@ pub struct Run {
     pub sample: usize,
     /// Wall time of an event with all workers (us).
     pub microseconds: f64,
-    /// Its events.
+    /// Outcomes of the events.
     pub outcomes: Vec<Outcome>,
 }
 
-/// Searches for all samples in all ways, the reference first.
+/// Searches all samples with all variants, the reference first.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a basis without some segment of an event, or with signals shorter than

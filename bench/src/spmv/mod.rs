@@ -195,7 +195,8 @@ impl Survey<'_> {
             (Some(set), &[block_size], _) => Ok((set, block_size)),
             _ => {
                 if let Some(set) = set {
-                    // A set that does not go with the criterion is named, whatever the block size.
+                    // A set that is not possible with the criterion is reported for every block
+                    // size.
                     let adaptation = self.adaptation(set, criterion, accuracy);
                     adaptation.check(a)?;
                 }
@@ -212,8 +213,8 @@ impl Survey<'_> {
         }
     }
 
-    /// The way, or plain `f64` in its fastest layout if products with the whole matrix are not
-    /// faster.
+    /// Returns this storage, or plain `f64` in its fastest layout if products with the whole matrix
+    /// are not faster.
     fn unless_slower(
         &self,
         a: &Csr,
@@ -237,7 +238,7 @@ impl Survey<'_> {
         exact: &ExactProduct,
     ) -> Result<Row, Error> {
         let criterion = adaptation.criterion.name();
-        // Nothing of a matrix in one format is left out.
+        // A matrix in one format has no dropped nonzeros.
         let adaptation = match adaptation.set {
             FormatSet::Fp64 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::double() },
             FormatSet::Fp32 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::single() },

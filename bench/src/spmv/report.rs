@@ -61,7 +61,7 @@ fn of_accuracies(rows: &[Row], draw: impl Fn(&[&Row], &[String]) -> String) -> S
     out + "</div>"
 }
 
-/// Bars side by side for the criteria, in a group for each set.
+/// Draws adjacent bars for the criteria, in a group for each set.
 fn bars(rows: &[&Row], criteria: &[String], most: f64, title: &str, value: impl Fn(&Row) -> f64) -> String {
     let sets = distinct(rows.iter().map(|row| row.set.to_string()));
     let mut chart = Chart::new(520.0, 260.0, [26.0, 10.0, 30.0, 44.0], title);

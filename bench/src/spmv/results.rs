@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Row;
 
-/// A result of `zellige spmv`: a matrix, stored and multiplied in one way.
+/// A result of `zellige spmv`: products of a matrix in one storage format.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SpmvResult {
     /// The formats.

@@ -1,11 +1,10 @@
-//! Arrays in HDF5 files, where the crate is built with the feature `hdf5` (the library in C is
-//! needed then).
+//! Arrays in HDF5 files, if the crate is built with the feature `hdf5` (this needs the C library).
 //!
 //! `FILE.h5/NAME` is the data set `NAME` of a file (`FILE.h5/GROUP/NAME`, one of a group), and
-//! `FILE.h5` the only one that lies outside groups. Of a table of waveforms as LEGEND's LH5 files
-//! have it (`table{dt,t0,values}`) the name is that of `values`. A file is known by its first
-//! bytes, whatever its name. The library in C was not made for hostile files: damaged ones may end
-//! the process.
+//! `FILE.h5` the only one outside groups. For a table of waveforms as in LEGEND's LH5 files
+//! (`table{dt,t0,values}`) the name is that of `values`. A file is recognized by its first bytes,
+//! independently of its name. The C library does not defend against hostile files: damaged ones may
+//! end the process.
 
 use std::path::{Path, PathBuf};
 
@@ -31,8 +30,8 @@ pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, ReadError>> {
     Some(read(path, file, name(path, file)))
 }
 
-/// The attribute `units` of the data set that a path names; none where it has none, or the path
-/// names no data set of an HDF5 file.
+/// Returns the attribute `units` of the data set that a path names; none if it has none, or if the
+/// path names no data set of an HDF5 file.
 pub fn unit(path: &Path) -> Option<String> {
     let file = file_of(path)?;
     unit_of(path, file, name(path, file))
@@ -112,7 +111,7 @@ mod with_library {
         }
     }
 
-    /// Names of what a group holds, some of many.
+    /// Returns the names of a group's members, or some of them if there are many.
     fn members(group: &Group) -> String {
         const NAMED: usize = 20;
         let mut names = group.member_names().unwrap_or_default();

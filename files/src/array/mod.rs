@@ -1,8 +1,8 @@
 //! Arrays of numbers in files: NumPy's npy, archives of them (`FILE.npz/NAME`), HDF5
 //! (`FILE.h5/NAME`), and columns of text.
 //!
-//! Wherever an array is read, its path may name any of these. Values come in C order, whatever the
-//! order of the file and its bytes. No header is trusted with an allocation: a file has to have as
+//! Every path of an array may name any of these. Values come in C order, independently of the
+//! order of the file and its bytes. No allocation relies on a header alone: a file has to have as
 //! many bytes as it promises.
 //!
 //! ```
@@ -63,10 +63,10 @@ pub fn write<T: Number>(
     write_whole(path, |out| put(out, sides, Order::C, values))
 }
 
-/// Puts an array into a stream, its columns one after the other.
+/// Writes an array to a stream in Fortran order.
 ///
 /// # Errors
-/// Those of the stream.
+/// Errors of the stream.
 pub fn put_columns<T: Number>(
     out: &mut dyn Write,
     sides: &[usize],
@@ -145,8 +145,8 @@ impl Array {
     /// Opens an array.
     ///
     /// # Errors
-    /// [`ReadError::File`] where it cannot be read, [`ReadError::Content`] where it is no array of
-    /// numbers or its file is shorter or longer than it should be.
+    /// [`ReadError::File`] if it cannot be read, [`ReadError::Content`] if it is no array of
+    /// numbers, or if its file is shorter or longer than it should be.
     pub fn open(path: &Path) -> Result<Array, ReadError> {
         // Compressed data are unpacked when the shape is the right one.
         if let Some(head) = npz::member(path, MOST_HEAD) {
@@ -206,8 +206,8 @@ impl Array {
         Ok(Array { path: path.to_owned(), npy, kind, sides, begin, is_packed: false })
     }
 
-    /// Refuses elements of other types than `known` (as [`kind`](Array::kind) says them) and
-    /// another number of dimensions.
+    /// Checks that the type of the elements, by [`kind`](Array::kind), is among `known`, and the
+    /// number of dimensions.
     ///
     /// # Errors
     /// [`ReadError::Content`].
@@ -247,12 +247,12 @@ impl Array {
         Err(wrong(&array.path, None, problem))
     }
 
-    /// Its path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its sides.
+    /// Returns the sides.
     pub fn sides(&self) -> &[usize] {
         &self.sides
     }
@@ -267,10 +267,10 @@ impl Array {
         self.begin
     }
 
-    /// Its values, in C order.
+    /// Reads the values in C order.
     ///
     /// # Errors
-    /// [`ReadError::File`]; [`ReadError::Content`] for what cannot be unpacked.
+    /// [`ReadError::File`]; [`ReadError::Content`] for data that cannot be unpacked.
     pub fn values<T: Number>(self) -> Result<Vec<T>, ReadError> {
         let sides = self.sides.clone();
         let (order, values) = self.stored()?;
@@ -278,7 +278,7 @@ impl Array {
         Ok(if is_by_columns { by_rows(&values, &sides) } else { values })
     }
 
-    /// Its values in the order of the file.
+    /// Reads the values in the order of the file.
     fn stored<T: Deserialize>(self) -> Result<(Order, Vec<T>), ReadError> {
         let npy = match self.is_packed {
             true => {
@@ -292,11 +292,11 @@ impl Array {
         Ok((npy.order(), npy.into_vec().map_err(cannot(&self.path))?))
     }
 
-    /// Its values as `float64`, in C order: those of `float16`, `float32` and `float64`, integers,
-    /// and truth values as 0 and 1.
+    /// Reads the values as `float64` in C order: those of `float16`, `float32` and `float64`,
+    /// integers, and truth values as 0 and 1.
     ///
     /// # Errors
-    /// As [`values`](Array::values); [`ReadError::Content`] for another type.
+    /// The errors of [`values`](Array::values); [`ReadError::Content`] for another type.
     pub fn reals(self) -> Result<Vec<f64>, ReadError> {
         fn widened<T: Number>(array: Array, widen: impl Fn(T) -> f64) -> Result<Vec<f64>, ReadError> {
             Ok(array.values()?.into_iter().map(widen).collect())
@@ -320,10 +320,10 @@ impl Array {
         }
     }
 
-    /// Its values as those of [`reals`](Array::reals), or complex ones.
+    /// Reads real values as [`reals`](Array::reals) does, or complex ones.
     ///
     /// # Errors
-    /// As [`reals`](Array::reals).
+    /// The errors of [`reals`](Array::reals).
     pub fn numbers(self) -> Result<Numbers, ReadError> {
         let split = |values: Vec<Complex<f64>>| Numbers {
             re: values.iter().map(|z| z.re).collect(),
@@ -344,11 +344,11 @@ impl Array {
         })
     }
 
-    /// Its integers, in C order.
+    /// Reads integers in C order.
     ///
     /// # Errors
-    /// As [`values`](Array::values); [`ReadError::Content`] for another type, and for what is
-    /// beyond `int64`.
+    /// The errors of [`values`](Array::values); [`ReadError::Content`] for another type, and for
+    /// values outside `int64`.
     pub fn integers(self) -> Result<Vec<i64>, ReadError> {
         fn widened<T: Number + Into<i64>>(array: Array) -> Result<Vec<i64>, ReadError> {
             Ok(array.values::<T>()?.into_iter().map(Into::into).collect())
@@ -372,10 +372,10 @@ impl Array {
         }
     }
 
-    /// Its text, where it holds one, of letters of ASCII.
+    /// Reads a text of ASCII characters.
     ///
     /// # Errors
-    /// As [`values`](Array::values); [`ReadError::Content`] for anything else.
+    /// The errors of [`values`](Array::values); [`ReadError::Content`] for anything else.
     pub fn text(self) -> Result<String, ReadError> {
         let path = self.path.clone();
         let letters = match (self.sides.is_empty(), self.kind.split_at_checked(1)) {
@@ -387,11 +387,11 @@ impl Array {
         Ok(letters.trim_end_matches('\0').to_owned())
     }
 
-    /// Its values of `float32` or `float64` as `float32`, in C order, which have to be numbers.
+    /// Reads values of `float32` or `float64` as `float32` in C order. They have to be finite.
     ///
     /// # Errors
-    /// As [`values`](Array::values); [`ReadError::Content`] for another type, and with the byte of
-    /// a value that is infinite or no number.
+    /// The errors of [`values`](Array::values); [`ReadError::Content`] for another type, and with
+    /// the byte of a non-finite value.
     pub fn finite(self) -> Result<Vec<f32>, ReadError> {
         let dimensions = self.sides.len();
         let array = self.of(&["f4", "f8"], dimensions)?;
@@ -421,7 +421,7 @@ fn name(kind: &str) -> String {
     }
 }
 
-/// Values that lie with the first index fastest, with the last index fastest.
+/// Converts values from Fortran order to C order.
 fn by_rows<T: Copy>(values: &[T], sides: &[usize]) -> Vec<T> {
     let mut index = vec![0; sides.len()];
     let mut next = || {

@@ -1,6 +1,6 @@
-//! Headers of npy files, looked at before the crate that reads them is: it takes time that doubles
-//! with each bracket within others, multiplies sides without a check, and allocates what a header
-//! promises.
+//! Checks of headers of npy files before the crate that reads them is called. Its time doubles with
+//! each nested bracket, it multiplies sides without a check, and it allocates the size that a
+//! header declares.
 
 use std::io::{self, Read, Seek};
 

@@ -18,7 +18,7 @@ const MOST_RATIO: u64 = 1032;
 
 /// An array of an archive.
 pub(super) struct Member {
-    /// Its bytes, or the first of them.
+    /// The bytes, or the first of them.
     pub(super) bytes: Vec<u8>,
     /// Number of its bytes.
     pub(super) length: u64,
@@ -38,11 +38,10 @@ pub(super) fn is_archive(path: &Path) -> bool {
     foreign::begins(path, foreign::ZIP) || ends(path, &["npz"]) && path.is_file()
 }
 
-/// The names of the arrays of an archive.
+/// Returns the names of the arrays of an archive.
 ///
 /// # Errors
-/// [`ReadError::File`] where it cannot be read, [`ReadError::Content`] where it is no archive of
-/// arrays.
+/// [`ReadError::File`] if it cannot be read, [`ReadError::Content`] if it is no archive of arrays.
 pub fn names(archive: &Path) -> Result<Vec<String>, ReadError> {
     names_in(archive, &opened(archive, archive)?)
 }
@@ -122,10 +121,10 @@ impl Writer<'_, '_> {
         })
     }
 
-    /// Puts an array with these sides into the archive.
+    /// Adds an array with these sides to the archive.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub fn put<T: Number>(&mut self, name: &str, sides: &[usize], values: &[T]) -> io::Result<()> {
         let options =
             SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).large_file(true);
@@ -142,7 +141,8 @@ mod tests {
     use super::*;
     use crate::array::{self, Array};
 
-    /// Only what has the right shape is unpacked: an archive may hold a thousand times its bytes.
+    /// Checks that only an array of the right shape is unpacked: it may expand to a thousand times
+    /// the bytes of the archive.
     #[test]
     fn values_are_read_after_the_shape_alone() {
         let folder = tempfile::tempdir().expect("a folder");

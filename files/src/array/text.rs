@@ -15,11 +15,11 @@ const LONGEST_LINE: u64 = 1 << 26;
 /// Number of characters of a wrong word in an error.
 const SHOWN: usize = 40;
 
-/// Reads rows of numbers, in C order, with their number of rows and columns.
+/// Reads rows of numbers in C order, with their number of rows and columns.
 ///
 /// # Errors
-/// [`ReadError::Content`] with line and column of what is no number, of a row of another length, or
-/// where there is none at all.
+/// [`ReadError::Content`] with line and column for a word that is no number, for a row of another
+/// length, or if there are no numbers.
 pub fn table(source: &mut dyn BufRead, path: &Path) -> Result<([usize; 2], Numbers), ReadError> {
     let (mut rows, mut columns, mut separator) = (0, 0, None);
     let (mut re, mut im, mut is_complex) = (Vec::new(), Vec::new(), false);

@@ -1,9 +1,8 @@
-//! Descriptions of what is launched. All matrices are column-major and lie in the memory of the
-//! stream's GPU.
+//! Descriptions of launches. All matrices are column-major and in the memory of the stream's GPU.
 
 use crate::driver::Address;
 
-/// A kernel's argument. Arrays say what is done with them, so that a driver can check the order of
+/// Argument of a kernel. Arrays declare their access mode, so that a driver can check the order of
 /// streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arg {
@@ -55,7 +54,7 @@ impl Element {
 /// A matrix in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matrix {
-    /// Its first entry.
+    /// Address of the first entry.
     pub at: Address,
     /// Entries from one column to the next.
     pub ld: u32,
@@ -191,9 +190,9 @@ pub struct Potrf {
     /// A, then L.
     pub a: Matrix,
     /// Working space, at least as large as
-    /// [`Driver::potrf_workspace`](crate::Driver::potrf_workspace) says.
+    /// [`Driver::potrf_workspace`](crate::Driver::potrf_workspace) returns.
     pub workspace: Address,
-    /// Its bytes.
+    /// Bytes of the working space.
     pub workspace_bytes: u64,
     /// An `int` in device memory: 0, or one more than the number of the column whose pivot is not
     /// positive.

@@ -7,7 +7,8 @@ use crate::call::{BatchedGemm, Compute, Element, Factors, Gemm, Matrix, Potrf, S
 const FP8_STEP: u32 = 16;
 
 impl Matrix {
-    /// Bytes from the first to the last entry of `rows x columns`; 0 where there are no entries.
+    /// Returns the bytes from the first to the last entry of `rows x columns`; 0 if there are no
+    /// entries.
     pub(crate) fn span(&self, rows: u32, columns: u32) -> u64 {
         if rows == 0 || columns == 0 {
             return 0;
@@ -37,7 +38,7 @@ impl Matrix {
     }
 }
 
-/// Rows and columns of an operand as it lies.
+/// Returns the rows and columns of an operand in memory.
 fn as_it_lies(op: Transpose, rows: u32, columns: u32) -> (u32, u32) {
     match op {
         Transpose::No => (rows, columns),
@@ -46,17 +47,17 @@ fn as_it_lies(op: Transpose, rows: u32, columns: u32) -> (u32, u32) {
 }
 
 impl Gemm {
-    /// Rows and columns of A as it lies.
+    /// Returns the rows and columns of A in memory.
     pub(crate) fn shape_a(&self) -> (u32, u32) {
         as_it_lies(self.op_a, self.m, self.k)
     }
 
-    /// Rows and columns of B as it lies.
+    /// Returns the rows and columns of B in memory.
     pub(crate) fn shape_b(&self) -> (u32, u32) {
         as_it_lies(self.op_b, self.k, self.n)
     }
 
-    /// True for products of 8-bit operands.
+    /// Returns true for products of 8-bit operands.
     pub(crate) fn is_fp8(&self) -> bool {
         self.a.element == Element::F8E4M3
     }

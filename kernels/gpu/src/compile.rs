@@ -1,4 +1,4 @@
-//! Compiling kernels from source at run time, and keeping what was compiled.
+//! Compilation of kernels from source at run time, with a cache of the images.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -62,13 +62,13 @@ impl Compiler {
         self
     }
 
-    /// The image of a source, ready for [`Driver::load`](crate::Driver::load): CUBIN for a real
-    /// architecture (`sm_90`), PTX for a virtual one (`compute_90`). `name` stands in messages for
-    /// the source.
+    /// Returns the image of a source, ready for [`Driver::load`](crate::Driver::load): CUBIN for a
+    /// real architecture (`sm_90`), PTX for a virtual one (`compute_90`). `name` names the source
+    /// in messages.
     ///
     /// # Errors
-    /// [`GpuError::Missing`] without NVRTC, also where an image was kept; [`GpuError::Compile`]
-    /// with what the compiler says.
+    /// [`GpuError::Missing`] without NVRTC, even if the image is cached; [`GpuError::Compile`] with
+    /// the output of the compiler.
     pub fn compile(&self, name: &str, source: &str, arch: &str) -> Result<Vec<u8>, GpuError> {
         let (major, minor) = nvrtc::version()?;
         let key = key(name, source, arch, &self.options, &format!("{major}.{minor}"));
@@ -98,8 +98,8 @@ fn key(name: &str, source: &str, arch: &str, options: &[String], version: &str) 
     parts.flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.bytes())).collect()
 }
 
-/// FNV-1a of 64 bits (Fowler, Noll, Vo). Which image it is the whole key in the file says, so that
-/// a collision costs a compilation.
+/// FNV-1a of 64 bits (Fowler, Noll, Vo). The file has the whole key of its image, so that a
+/// collision costs only a compilation.
 fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()

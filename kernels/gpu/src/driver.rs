@@ -11,7 +11,7 @@ use crate::info::{Gauges, GpuInfo, Library, LibraryState};
 pub struct Address(pub u64);
 
 impl Address {
-    /// So many bytes further.
+    /// Returns the address `bytes` bytes further.
     #[must_use]
     pub const fn offset(self, bytes: u64) -> Address {
         Address(self.0 + bytes)
@@ -38,7 +38,7 @@ macro_rules! token {
     )*};
 }
 token! {
-    /// A queue of a GPU: what is in one runs in order.
+    /// A queue of a GPU: its operations run in order.
     Stream;
     /// A mark in a stream, at which other streams and the host can look.
     Event;
@@ -92,14 +92,14 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// [`GpuError::Missing`] without NVML, too.
     fn gauges(&self, gpu: u32) -> Result<Gauges, GpuError>;
 
-    /// Bandwidth (B/s) and latency (s) of each link between two memories, where the driver declares
-    /// them; `None`: they have to be measured.
+    /// Returns the bandwidth (B/s) and latency (s) of each link between two memories, if the driver
+    /// declares them; `None` if they have to be measured.
     fn links(&self) -> Option<(f64, f64)> {
         None
     }
 
-    /// Bytes of a GPU's memory that each of its streams takes for itself, from the first library
-    /// routine on it until it is destroyed; 0 for a GPU that is not there. Nobody allocates them.
+    /// Returns the bytes of a GPU's memory that each of its streams takes implicitly, from the
+    /// first library routine on it until it is destroyed; 0 for a GPU that does not exist.
     fn stream_workspace(&self, gpu: u32) -> u64;
 
     /// Makes the available libraries allocate their memory on a GPU that all streams share, so that
@@ -109,7 +109,7 @@ pub trait Driver: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// A new stream on a GPU; `urgent`: its operations go first where the GPU can choose.
+    /// Creates a stream on a GPU. If `urgent`, its operations have priority.
     fn create_stream(&self, gpu: u32, urgent: bool) -> Result<Stream, GpuError>;
 
     /// Destroys a stream once its queued operations have ended.
@@ -118,8 +118,8 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// Waits until all queued operations have ended.
     fn synchronize(&self, stream: Stream) -> Result<(), GpuError>;
 
-    /// A new event of a GPU, done from the start; `timed`: [`elapsed`](Driver::elapsed) can be
-    /// asked.
+    /// Creates an event of a GPU, which is done from the start. If `timed`,
+    /// [`elapsed`](Driver::elapsed) accepts it.
     fn create_event(&self, gpu: u32, timed: bool) -> Result<Event, GpuError>;
 
     /// Destroys an event.
@@ -148,21 +148,21 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// [`GpuError::OutOfMemory`] too.
     fn allocate(&self, stream: Stream, bytes: u64) -> Result<Address, GpuError>;
 
-    /// Gives memory back, after what is queued on the stream now.
+    /// Frees memory after the operations that are queued on the stream now.
     ///
     /// # Safety
-    /// It came from [`allocate`](Driver::allocate) for the same GPU, and is given back once.
+    /// It came from [`allocate`](Driver::allocate) for the same GPU, and is freed once.
     unsafe fn free(&self, stream: Stream, at: Address) -> Result<(), GpuError>;
 
     /// Host memory that copies reach at full speed: page-locked, cached, readable by every GPU,
     /// aligned to 4096 bytes.
     fn allocate_pinned(&self, bytes: usize) -> Result<*mut u8, GpuError>;
 
-    /// Gives it back.
+    /// Frees page-locked memory.
     ///
     /// # Safety
-    /// It came from [`allocate_pinned`](Driver::allocate_pinned) with so many bytes, and no
-    /// operation uses it.
+    /// It came from [`allocate_pinned`](Driver::allocate_pinned) with the same number of bytes, and
+    /// no operation uses it.
     unsafe fn free_pinned(&self, at: *mut u8, bytes: usize);
 
     /// Locks pages of the caller's own, so that copies reach them at full speed.

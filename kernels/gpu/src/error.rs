@@ -26,7 +26,7 @@ pub enum GpuError {
     /// Device memory is full.
     #[error("GPU {gpu} has no room for {bytes} bytes")]
     OutOfMemory {
-        /// Its number.
+        /// Number of the GPU.
         gpu: u32,
         /// Requested bytes.
         bytes: u64,
@@ -35,7 +35,7 @@ pub enum GpuError {
     /// can be computed by another method.
     #[error("GPU {gpu}: {call}: the library has no kernel for this product on this GPU")]
     NoKernel {
-        /// Its number.
+        /// Number of the GPU.
         gpu: u32,
         /// The call, by its name in CUDA.
         call: &'static str,
@@ -44,7 +44,7 @@ pub enum GpuError {
     /// everything in its memory.
     #[error("GPU {gpu}: {call}: {reason}")]
     Failed {
-        /// Its number.
+        /// Number of the GPU.
         gpu: u32,
         /// The call, by its name in CUDA.
         call: &'static str,
@@ -66,7 +66,7 @@ pub enum GpuError {
 }
 
 impl GpuError {
-    /// True if the GPU cannot be used any more.
+    /// Returns true if the GPU cannot be used any more.
     pub fn is_sticky(&self) -> bool {
         matches!(self, GpuError::Failed { sticky: true, .. })
     }

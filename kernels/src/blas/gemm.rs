@@ -23,7 +23,8 @@ impl Op {
     }
 }
 
-/// `C = alpha op_a(A) op_b(B) + beta C`, with `C` `m x n`, `op_a(A)` `m x k`, `op_b(B)` `k x n`.
+/// Computes `C = alpha op_a(A) op_b(B) + beta C`, with `C` `m x n`, `op_a(A)` `m x k`, `op_b(B)`
+/// `k x n`.
 ///
 /// As in the BLAS, `C` is not read when `beta` is zero, and `A`, `B` are not read when `alpha` is
 /// zero or `k` is zero.

@@ -25,9 +25,9 @@ impl<T: Scalar, const LEN: usize> Aligned<T, LEN> {
 /// Elements of a [`BLOCK`] x [`BLOCK`] packed block, whose leading dimension is [`BLOCK`].
 pub(super) const AREA: usize = BLOCK * BLOCK;
 
-/// Accumulator columns where the machine has 32 registers, and where it has fewer: 2 rows of
-/// registers times this many accumulators hide the latency of the fused multiply-add and leave
-/// registers for the operands.
+/// Accumulator columns on machines with 32 registers, and on others: 2 rows of registers times this
+/// many accumulators hide the latency of the fused multiply-add and leave registers for the
+/// operands.
 pub(super) const WIDE: usize = 8;
 pub(super) const NARROW: usize = 4;
 

@@ -59,9 +59,9 @@ impl<T: Scalar> WithSimd for Factor<'_, T> {
 }
 
 impl<T: Scalar> Factor<'_, T> {
-    /// Left-looking over panels of `N` columns: subtract what the columns before contribute, factor
-    /// the diagonal block, solve the rows below it. Rows are taken in whole registers; what that
-    /// computes above the diagonal is never used.
+    /// Factors left-looking over panels of `N` columns: subtract the contributions of the columns
+    /// before, factor the diagonal block, solve the rows below it. Rows are taken in whole
+    /// registers; the results above the diagonal are never used.
     #[inline(always)]
     fn panels<S: Simd, const N: usize>(mut self, s: S) -> Option<(usize, T)> {
         let n = self.a.rows();

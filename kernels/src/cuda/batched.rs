@@ -23,7 +23,7 @@ pub struct SmallProducts {
     pub ld: [u32; 3],
     /// Element type of A and B: `F32`, `F16` or `BF16`. C is `F32`.
     pub element: Element,
-    /// Whether `op(B) = B^T`.
+    /// True if `op(B) = B^T`.
     pub transposed: bool,
     /// Factor of C.
     pub beta: f32,
@@ -34,7 +34,7 @@ pub struct SmallProducts {
 pub struct SmallProduct {
     /// A, B, C.
     pub tiles: [Address; 3],
-    /// The exponents of the scales of A and B, an `int` each; not looked at for `F32`.
+    /// The exponents of the scales of A and B, an `int` each; not read for `F32`.
     pub scales: [Address; 2],
 }
 
@@ -92,7 +92,7 @@ pub fn small_products(products: &SmallProducts, all: &[SmallProduct]) -> Result<
             args.extend(scales.map(read_int));
         }
     }
-    // Nobody looks at those of products that are not there.
+    // The fillers of missing products are not read.
     let each = if element == Element::F32 { 3 } else { 5 };
     args.resize(10 + each * SMALL_TOGETHER, Arg::Read(Address::default(), 0));
     Ok(Launch { kernel, grid: [(count as u32).max(1), 1, 1], block: [THREADS, 1, 1], args })

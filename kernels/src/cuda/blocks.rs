@@ -36,9 +36,9 @@ pub fn fill(shape: (u32, u32), value: f64, out: Matrix) -> Result<Launch, Launch
     Ok(over_entries(kernel, shape, args))
 }
 
-/// Zeros above the diagonal of a matrix of order `n`, where a factorisation leaves what was there,
-/// as [`potrf_lower`](crate::potrf_lower) does: only for those who read the factor as a full
-/// matrix.
+/// Writes zeros above the diagonal of a matrix of order `n`. A factorisation does not change this
+/// part, like [`potrf_lower`](crate::potrf_lower), so this is only for readers of the factor as a
+/// full matrix.
 ///
 /// # Errors
 /// See [`fill`].

@@ -125,7 +125,7 @@ fn moved(matrix: Matrix, at: Address) -> Matrix {
     Matrix { at, ..matrix }
 }
 
-/// Splits `a`, in `f32`, into `hi` and what it misses, at `lo` with the same leading dimension; as
+/// Splits `a`, in `f32`, into `hi` and the remainder, at `lo` with the same leading dimension, like
 /// [`pack_split`](crate::formats::pack_split). The scale is chosen as in [`pack`], with
 /// [`SPLIT_HEADROOM`].
 ///
@@ -188,20 +188,20 @@ pub fn join(
 /// Operand that [`triple`] makes, and the axis along which it is three times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Third {
-    /// `[hi|hi|lo]`, side by side: A of `A op(B)`.
+    /// `[hi|hi|lo]`, along the columns: A of `A op(B)`.
     FirstAlongColumns,
-    /// `[hi|lo|hi]`, side by side: B of `A B^T`.
+    /// `[hi|lo|hi]`, along the columns: B of `A B^T`.
     SecondAlongColumns,
     /// `[hi; lo; hi]`, under each other: B of `A B`.
     SecondAlongRows,
 }
 
-/// An operand of X3 three times as long, so that one product of inner length `3 k` does the work of
-/// three: `[hi|hi|lo] [hi|lo|hi]^T = hi hi^T + hi lo^T + lo hi^T`.
+/// Makes an operand of X3 three times as long, so that one product of inner length `3 k` does the
+/// work of three: `[hi|hi|lo] [hi|lo|hi]^T = hi hi^T + hi lo^T + lo hi^T`.
 ///
-/// The fourth product is left out, as in [`gemm_x3`](crate::precision::gemm_x3), which adds the two
+/// The fourth product is omitted, as in [`gemm_x3`](crate::precision::gemm_x3), which adds the two
 /// small ones first; here their order is the product's. `out` is three times `shape` along the axis
-/// that `third` says.
+/// of `third`.
 ///
 /// # Errors
 /// See [`narrow`].

@@ -43,7 +43,7 @@ pub struct PointsAt {
 }
 
 impl PointsAt {
-    /// Points with those that fill up the last sixteen: an event has so many sums.
+    /// Returns the number of points with padding, which is the number of sums of an event.
     pub fn stride(&self) -> usize {
         self.points.next_multiple_of(LANES)
     }
@@ -150,14 +150,14 @@ pub fn distance_best(
     Ok(Launch { kernel, grid: [count as u32, 1, 1], block: [THREADS, 1, 1], args })
 }
 
-/// The launch that writes the samples of all points as one `matrix` in `f32`, a column of
+/// Returns the launch that writes the samples of all points as one `matrix` in `f32`, a column of
 /// [`PointsAt::stride`] points for each of a point's samples, and the squares of their lengths:
 /// `squares`, as many `f32` as a column has. Squares are added in `f64`, in another order than
 /// those of [`squares`](fn@crate::distance::squares), and rounded once.
 ///
 /// # Errors
-/// [`LaunchError`] for samples with less bytes than their shape says, and for more than one launch
-/// takes.
+/// [`LaunchError`] for samples with fewer bytes than their shape requires, and for more than one
+/// launch takes.
 pub fn distance_matrix(points: &PointsAt, matrix: Address, squares: Address) -> Result<Launch, LaunchError> {
     let kernel = "zellige_distance_matrix";
     let mut args = points.samples(kernel)?.to_vec();
@@ -270,7 +270,7 @@ pub struct Compared {
     pub stride: usize,
     /// See [`Compared::sums`].
     pub count: usize,
-    /// The numbers of their points, where they are not those of all: as many as sums.
+    /// Numbers of their points, as many as sums, if the sums are not those of all points.
     pub kept: Option<Address>,
     /// Factor that turns a sum into a figure of merit.
     pub unit: f64,

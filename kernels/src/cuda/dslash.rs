@@ -12,7 +12,7 @@ const KERNEL: &str = "zellige_dslash";
 
 /// Slabs that a launch takes: they are arguments.
 const SLABS: usize = 64;
-/// Slices around one that are read, on each side: in so many slabs at most.
+/// Slices that are read on each side of one; they are in at most as many slabs.
 const FAR: usize = 3;
 /// Threads of a block.
 const THREADS: u64 = 128;
@@ -40,15 +40,15 @@ pub struct SlabsAt<'a> {
 pub struct Staggered<'a> {
     /// Even extents of the lattice in x, y, z and t, at least 4.
     pub extents: [usize; 4],
-    /// Slices of a slab, but for the last one.
+    /// Slices of each slab except the last one, which may have fewer.
     pub slab: usize,
     /// The slices that are written: whole slabs.
     pub slices: Range<usize>,
-    /// Whether coordinates of the sites that are written have an odd sum.
+    /// Parity of the sites that are written: true if the sum of their coordinates is odd.
     pub odd: bool,
     /// One group of eight matrices, or two.
     pub groups: &'a [Group],
-    /// Whether products are made in float64, not in float32.
+    /// True if products are computed in float64, not in float32.
     pub double: bool,
     /// Columns of the vectors.
     pub columns: usize,
@@ -68,10 +68,10 @@ pub fn has_dslash(groups: &[Group]) -> bool {
     matches!(groups.len(), 1 | 2) && groups.iter().all(is_known)
 }
 
-/// The launches that write some slabs of the staggered operator's product, with the bits of
+/// Returns the launches that write some slabs of the staggered operator's product, bitwise equal to
 /// [`multiply_line`](crate::sites::multiply_line): one for up to 64 slabs. `x` are the slabs that
-/// are read and their numbers, `links`, `z` and `y` those of the slices that are written. Where a
-/// number `done` is given and is not 0, all stays as it is.
+/// are read and their numbers, `links`, `z` and `y` those of the slices that are written. If a
+/// number `done` is given and is not 0, nothing is written.
 ///
 /// # Errors
 /// [`LaunchError`] for matrices without [kernels](has_dslash), slices that are no whole slabs,
@@ -95,7 +95,7 @@ pub fn dslash(
             return too_small(what, got as u64, own.len() as u64);
         }
     }
-    // All of them in one launch where they and what they read are no more than it takes.
+    // All of them in one launch if it takes them and the slabs that they read.
     let at_once = if of.slabs() <= SLABS { SLABS } else { SLABS - 2 * FAR };
     let of_some = |begin: usize| {
         let slabs = begin..own.end.min(begin + at_once);
@@ -114,7 +114,7 @@ fn too_small<T>(what: &'static str, got: u64, least: u64) -> Result<T, LaunchErr
     Err(LaunchError::TooSmall { kernel: KERNEL, what, got, least })
 }
 
-/// An array that nobody looks at.
+/// An array that is not read.
 const NOTHING: Arg = Arg::Read(Address(0), 0);
 
 impl Staggered<'_> {
@@ -198,7 +198,7 @@ impl Staggered<'_> {
         y: SlabsAt<'_>,
         done: Option<Address>,
     ) -> Result<Launch, LaunchError> {
-        // Those of x are counted from the first that may be read on, around the lattice.
+        // The slabs of x are counted from the first that may be read, around the lattice.
         let slabs = self.slabs();
         let first_of_x = if slabs <= SLABS { 0 } else { (own.start + slabs - FAR) % slabs };
         let mut of_vector = vec![NOTHING; SLABS];
@@ -256,7 +256,7 @@ impl Staggered<'_> {
         args.append(&mut of_own("a slab of z (bytes)", of_z.0, &|slab| self.bytes(slab, of_z.1), Arg::Read)?);
         let write = if done.is_some() { Arg::Update } else { Arg::Write };
         args.append(&mut of_own("a slab of y (bytes)", y.at, &|slab| self.bytes(slab, y.format), write)?);
-        // Eight sites of a line side by side, as their matrices are.
+        // Eight sites of a line are interleaved, like their matrices.
         let threads = (self.lines() * self.line().next_multiple_of(LANES) * self.columns) as u64;
         let grid = [threads.div_ceil(THREADS) as u32, slices.len() as u32, 1];
         Ok(Launch { kernel: self.kernel(), grid, block: [THREADS as u32, 1, 1], args })

@@ -83,7 +83,7 @@ impl EncodedFormulas {
 /// Data that a program operates on.
 #[derive(Clone, Copy, Debug)]
 pub struct FormulasAt<'a> {
-    /// Columns, each with words of its own.
+    /// Number of columns, each with words of its own.
     pub columns: usize,
     /// The words of all columns and their bytes.
     pub numbers: (Address, u64),

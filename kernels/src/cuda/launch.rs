@@ -10,7 +10,7 @@ pub enum LaunchError {
     /// Numbers that the kernel does not know.
     #[error("{kernel}: operand {operand} holds {got:?}, {want} is needed")]
     Element {
-        /// The kernel or the function that was asked.
+        /// The kernel or the function that refused.
         kernel: &'static str,
         /// The operand's name.
         operand: &'static str,
@@ -24,37 +24,37 @@ pub enum LaunchError {
         "{kernel}: operand {operand} has {rows} rows and the leading dimension {ld}: it must be at least {rows}"
     )]
     Overlap {
-        /// The kernel or the function that was asked.
+        /// The kernel or the function that refused.
         kernel: &'static str,
         /// The operand's name.
         operand: &'static str,
-        /// Its rows.
+        /// Rows of the operand.
         rows: u32,
-        /// Its leading dimension.
+        /// Leading dimension of the operand.
         ld: u32,
     },
     /// A size that is too small, such as that of an output.
     #[error("{kernel}: {what} is {got}, at least {least} is needed")]
     TooSmall {
-        /// The kernel or the function that was asked.
+        /// The kernel or the function that refused.
         kernel: &'static str,
         /// The quantity that is too small.
         what: &'static str,
-        /// Its size.
+        /// Actual size.
         got: u64,
-        /// The smallest that can be.
+        /// Smallest possible size.
         least: u64,
     },
     /// A tile or a batch that is too large for the kernel.
     #[error("{kernel}: {what} is {got}, the kernel takes at most {most}")]
     TooLarge {
-        /// The kernel or the function that was asked.
+        /// The kernel or the function that refused.
         kernel: &'static str,
         /// The quantity that is too large.
         what: &'static str,
-        /// Its size.
+        /// Actual size.
         got: u64,
-        /// The largest that can be.
+        /// Largest possible size.
         most: u64,
     },
 }
@@ -106,7 +106,7 @@ impl Checked {
         Ok(span(shape, matrix.ld, matrix.element))
     }
 
-    /// Refuses a matrix that does not hold `want`.
+    /// Checks that a matrix has one of the element types `want`.
     pub(super) fn holds(
         self,
         operand: &'static str,
@@ -139,7 +139,8 @@ impl Checked {
         Ok(Arg::Read(matrix.at, self.check(operand, shape, matrix)?))
     }
 
-    /// A matrix that is written whole; what lies between its columns is not.
+    /// Returns the argument of a matrix that is written completely, except the gaps between its
+    /// columns.
     pub(super) fn write(
         self,
         operand: &'static str,

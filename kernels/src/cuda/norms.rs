@@ -10,7 +10,7 @@ use super::launch::{Checked, LaunchError};
 pub struct Measure {
     /// Frobenius norm.
     pub norm: f64,
-    /// Largest magnitude; NaN where there is a NaN.
+    /// Largest magnitude; NaN if there is a NaN.
     pub max: f64,
     /// [`scale_exponent`](crate::formats::scale_exponent) of it.
     pub exponent: i32,

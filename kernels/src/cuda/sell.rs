@@ -36,7 +36,7 @@ pub struct VectorParts<'a> {
 }
 
 impl VectorParts<'_> {
-    /// True where the kernels take them as they are, for `count` vectors and this panel.
+    /// Returns true if the kernels accept these parts directly, for `count` vectors and this panel.
     pub fn fit(&self, count: usize, panel: &Outline) -> bool {
         let edge = panel.edge;
         let Some((last, others)) = self.at.split_last() else { return true };
@@ -53,9 +53,10 @@ impl VectorParts<'_> {
     }
 }
 
-/// The launch of `Y = A X` for the rows of some panels and 1 to 8 vectors, whose `count` numbers of
-/// a row are adjacent, as [`Panel::multiply_part`](crate::sell::Panel::multiply_part) of each, with
-/// its bits. Where a number `done` is given and is not 0, all rows stay as they are.
+/// Returns the launch of `Y = A X` for the rows of some panels and 1 to 8 vectors, whose `count`
+/// numbers of a row are contiguous. The result is bitwise equal to
+/// [`Panel::multiply_part`](crate::sell::Panel::multiply_part) of each. If a number `done` is given
+/// and is not 0, nothing is written.
 ///
 /// # Errors
 /// [`LaunchError`] for another number of vectors, for no panel, more than [`PARTS`] panels or
@@ -100,7 +101,7 @@ pub fn sell_product(
     Ok(Launch { kernel, grid, block, args })
 }
 
-/// An array that nobody looks at.
+/// An array that is not read.
 const NOTHING: Arg = Arg::Read(Address(0), 0);
 
 /// Returns the kernel for `count` vectors, and the number of vectors that it takes at once.

@@ -76,8 +76,8 @@ pub const SPARSE_SOURCES: &[Source] = &[
     source!("gather", "zellige_gather"),
 ];
 
-/// Products with sparse matrices of elements of 1 x 1 to 4 x 4 numbers: who has one kind need not
-/// compile the others.
+/// Products with sparse matrices of elements of 1 x 1 to 4 x 4 numbers: each size has a text of its
+/// own, so that the others need not be compiled.
 pub const SELL_SOURCES: &[Source] = &[
     source!("sell_1" of "sell" with "\n#define EDGE 1", "zellige_sell_1_1", "zellige_sell_1_2", "zellige_sell_1_4"),
     source!("sell_2" of "sell" with "\n#define EDGE 2", "zellige_sell_2_1", "zellige_sell_2_2", "zellige_sell_2_4"),

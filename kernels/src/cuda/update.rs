@@ -17,13 +17,14 @@ pub struct Scales {
     pub b: Address,
 }
 
-/// `alpha = sign 2^(a + b)` and `beta = 1`, two `f32` at `to`: what [`Factors::Device`] takes, for
-/// `C = C + sign 2^(a + b) A op(B)` as one product of the library (HP1, BF1, X3, 8-bit operands).
+/// Returns the launch that writes `alpha = sign 2^(a + b)` and `beta = 1`, two `f32`, to `to`. They
+/// are the [`Factors::Device`] of `C = C + sign 2^(a + b) A op(B)` as one product of the library
+/// (HP1, BF1, X3, 8-bit operands).
 ///
-/// `alpha` is exact where `f32` has the power, subnormal or not. Below, where a product of the
-/// largest values is below `2^-148` (below `2^-132` with 8-bit operands), it is 0, and above
-/// infinite: then results that the CPU's functions and [`accumulate`] would still get, the products
-/// of stored numbers being small, are infinite too, and NaN where those are 0.
+/// `alpha` is exact if `f32` has the power, subnormal or not. It is 0 below, if a product of the
+/// largest values is below `2^-148` (below `2^-132` with 8-bit operands), and infinite above. In
+/// the latter case results that the CPU's functions and [`accumulate`] still represent, because the
+/// products of stored numbers are small, are infinite too, and NaN if those are 0.
 pub fn factors(sign: Sign, scales: Scales, to: Address) -> Launch {
     let args =
         vec![Arg::F32(sign.value()), read_int(scales.a), read_int(scales.b), Arg::Write(to, Factors::BYTES)];
@@ -129,8 +130,8 @@ pub fn store(
     Ok(over_entries(check.0, shape, args))
 }
 
-/// The `f16` tile `C` of scale `from` with scale `to`: one rounding where the new scale is too
-/// coarse, infinite where it is too fine. The scales themselves are left alone.
+/// Changes the scale of the `f16` tile `C` from `from` to `to`: one rounding if the new scale is
+/// too coarse, infinite if it is too fine. The scales themselves are not changed.
 ///
 /// # Errors
 /// See [`accumulate`].

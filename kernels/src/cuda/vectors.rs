@@ -32,7 +32,7 @@ pub enum Factor {
     Constant(f64),
     /// A number of the method, by index.
     Number(usize),
-    /// Its negative.
+    /// The negative of a number of the method, by index.
     Negative(usize),
 }
 
@@ -47,7 +47,7 @@ pub struct VectorProgram {
     constants: Vec<f64>,
     sums: Vec<u32>,
     changes: usize,
-    /// Whether numbers are complex, and whether there are diagonals.
+    /// True if numbers are complex, and if there are diagonals.
     is_complex: bool,
     has_diagonals: bool,
     /// The largest position of a vector plus one, and the largest index of a number or a sum plus
@@ -138,8 +138,8 @@ pub struct VectorsAt<'a> {
     pub columns: usize,
     /// Rows of a reduction block, counted from the first row of a part.
     pub grain: usize,
-    /// The method's numbers: where they are, how many for each column, and the first of its own.
-    /// Columns whose first number is not 0 are done.
+    /// Address of the method's numbers, `stride` for each column. Columns whose first number is not
+    /// 0 are done.
     pub numbers: Address,
     /// Number of the method's numbers for each column.
     pub stride: usize,
@@ -160,7 +160,7 @@ pub struct VectorsAt<'a> {
 /// A part of all vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct VectorPart<'a> {
-    /// Its rows.
+    /// Number of rows.
     pub rows: usize,
     /// Address and bytes of this part in each vector: first the vectors that are read, then those
     /// that are updated.
@@ -278,5 +278,5 @@ fn padded(args: impl Iterator<Item = Arg>, count: usize, filler: Arg) -> impl It
     args.chain(std::iter::repeat(filler)).take(count)
 }
 
-/// An array that nobody looks at.
+/// An array that is not read.
 const NOTHING: Arg = Arg::Read(Address(0), 0);

@@ -1,20 +1,20 @@
-//! Sixteen numbers at a time: what the loops over points are written with.
+//! SIMD operations on sixteen numbers, for the loops over points.
 
 use super::LANES;
 use crate::formats::bits;
 
-/// A machine's way to work on sixteen numbers of 32 bits. Every way gives the same bits: there is
-/// nothing here that IEEE 754 leaves open.
+/// SIMD implementation for sixteen numbers of 32 bits. All implementations give the same bits:
+/// every operation here is fully specified by IEEE 754.
 ///
-/// A value of a type that implements this says that the machine has the instructions; it is asked
-/// for with the type's `new`.
+/// A value of a type that implements this proves that the machine has the instructions. The type's
+/// `new` creates it.
 pub(super) trait Lanes: Copy {
-    /// Sixteen `f32`, or sixteen integers where a method says so.
+    /// Sixteen `f32`, or sixteen integers in some methods.
     type Vector: Copy;
-    /// Whether sixteen vectors and more stay in registers.
+    /// True if sixteen vectors and more fit into registers.
     const HAS_MANY_REGISTERS: bool = false;
 
-    /// Runs `work` where the instructions of this way may be used.
+    /// Runs `work` in a function that may use the instructions.
     fn enter<W: Work>(self, work: W);
 
     fn splat(self, x: f32) -> Self::Vector;
@@ -49,7 +49,7 @@ pub(super) trait Lanes: Copy {
     fn number_of(self, a: Self::Vector) -> Self::Vector;
     /// The nearest integers of numbers that are smaller than 2^31.
     fn to_int(self, a: Self::Vector) -> Self::Vector;
-    /// Numbers that are smaller than 2^31 without what comes after the point.
+    /// Truncates numbers smaller than 2^31 to integers.
     fn truncate(self, a: Self::Vector) -> Self::Vector;
     /// The numbers of `a` at places from 0 to 15.
     fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector;
@@ -60,12 +60,12 @@ pub(super) trait Lanes: Copy {
 
 /// Something to be done in sixteen lanes.
 pub(super) trait Work {
-    /// Does it, where there is a choice for so many events together. To be inlined into a function
-    /// that has the instructions.
+    /// Runs the work, with a choice of `TOGETHER` events at a time. It has to be inlined into a
+    /// function that has the instructions.
     fn run<L: Lanes, const TOGETHER: usize>(self, lanes: L);
 }
 
-/// The way that every machine has.
+/// Portable implementation.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 

@@ -1,10 +1,11 @@
 //! Distances of measured signals from those of many points: sums of `|b - v|^p`.
 //!
 //! A sum is that of the figure of merit of pulse-shape analysis: over channels `s` and samples `t`,
-//! of `|b_i[s][t] - v[s][t]|^p` for each point `i`. Sixteen points lie side by side ([`place`]):
+//! of `|b_i[s][t] - v[s][t]|^p` for each point `i`. Sixteen points are interleaved ([`place`]):
 //! lanes are points, and each lane adds the samples of a channel in their order and then the
-//! channels. So a sum has the same bits whatever points and events it is computed with, on every
-//! machine: there are a portable way, one with AVX2 and one with AVX-512.
+//! channels. So the bits of a sum do not depend on the other points and events, and are equal on
+//! every
+//! machine. There are implementations for AVX2 and AVX-512, and a portable one.
 //!
 //! ```
 //! use zellige_kernels::distance::{LANES, Metric, Shape, Values, place, sums};

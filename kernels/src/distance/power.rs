@@ -88,9 +88,9 @@ impl Power for AnyPower {
     }
 }
 
-/// `|d|^p` within a few percent, for `p` from 0 to 1: the bits of a number are about its logarithm,
-/// so that a multiplication of them is about a power. It never decreases where `|d|` grows, which
-/// is what proofs of its error stand on.
+/// `|d|^p` within a few percent, for `p` from 0 to 1. The bits of a number approximate its
+/// logarithm, so that their multiplication approximates a power. The result never decreases if
+/// `|d|` grows; the error proofs rely on this.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BitPower {
     factor: f32,
@@ -183,8 +183,8 @@ impl Power for Square {
     }
 }
 
-/// `|d|^p` from a table at whole multiples of a unit, without what comes after the point: the
-/// look-up table of 2 MB of the production codes.
+/// `|d|^p` from a table at whole multiples of a unit, rounded down: the look-up table of 2 MB of
+/// the production codes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeTable {
     units: f32,

@@ -1,6 +1,6 @@
-//! Squares of distances by inner products, `|v - b|^2 = |v|^2 + (|b|^2 - 2 v b)`: one fused
-//! multiply-add for a sample, where the difference and its square are three instructions. The price
-//! is cancellation, whose bound is known.
+//! Squares of distances by inner products, `|v - b|^2 = |v|^2 + (|b|^2 - 2 v b)`. They take one
+//! fused multiply-add for a sample, while the difference and its square take three instructions.
+//! The price is cancellation, with a known bound.
 
 use super::lanes::{Lanes, Work};
 use super::{LANES, Shape, Values, Way};
@@ -134,7 +134,7 @@ impl Margin {
     }
 
     fn with(error: f64, shape: Shape) -> Margin {
-        // Of two products and two sums for each term, operands or results that count as nothing.
+        // Two products and two sums for each term, whose operands or results may be flushed.
         let subnormal = 8.0 * shape.terms() as f64 * f64::from(f32::MIN_POSITIVE);
         // A difference counts twice, its square once; then sums.
         Margin { error, subnormal, direct: relative(shape.samples + shape.channels + 3) }

@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 
-/// Every metric, at an exponent of 0.3 where there is a choice.
+/// Returns every metric, at an exponent of 0.3 if there is a choice.
 fn metrics() -> Vec<Metric> {
     let powers = [0.25, 0.3, 0.5, 0.77, 1.0, 2.0].map(Metric::power);
     let tables = [Metric::whole_table(0.3, 1000.0), Metric::log_table(0.3)];
@@ -252,7 +252,7 @@ fn sizes_have_to_fit() {
     );
 }
 
-/// Events that want no point, one, all of a block, the same point twice, and points that lie apart.
+/// Tests events with no point, one, all of a block, the same point twice, and points far apart.
 #[test]
 fn pairs_have_the_bits_of_all_points() {
     let (shape, count) = (Shape { channels: 2, samples: 7 }, 37);
@@ -346,7 +346,7 @@ fn products_have_the_same_bits_in_every_way_and_company() {
 fn products_are_as_far_from_squares_of_distances_as_they_say() {
     for shape in [Shape { channels: 2, samples: 40 }, Shape { channels: 10, samples: 40 }] {
         let mut random = ChaCha8Rng::seed_from_u64(6);
-        // Signals as they are: of one sign, which is where sums lose most.
+        // Realistic signals: of one sign, for which sums lose most.
         let values: Vec<f32> =
             (0..4 * LANES * shape.terms()).map(|_| random.random_range(0.5..1.0)).collect();
         let event = |e: usize| -> Vec<f32> {

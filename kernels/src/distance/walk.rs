@@ -6,11 +6,11 @@ use super::lanes::{Lanes, Work};
 use super::power::Power;
 use super::{LANES, Shape};
 
-/// The samples of an event, and what is left of them below the last bit.
+/// The samples of an event, and their remainders below the last bit.
 #[derive(Clone, Copy)]
 pub(super) struct Samples<'a> {
     high: &'a [f32],
-    /// Empty: nothing is left.
+    /// Empty if there are no remainders.
     low: &'a [f32],
 }
 

@@ -1,8 +1,8 @@
 //! Sixteen lanes with AVX2 and FMA, and with AVX-512: the file of this module that calls
 //! instructions by name.
 //!
-//! A value of [`Avx2`] or [`Avx512`] is made only where the machine has the instructions, which is
-//! what every block here counts on.
+//! A value of [`Avx2`] or [`Avx512`] is created only if the machine has the instructions, and every
+//! `unsafe` block here relies on this.
 
 use core::arch::x86_64::*;
 
@@ -13,16 +13,16 @@ use super::lanes::{Lanes, Work};
 /// them, and their sums are independent of each other.
 const TOGETHER: usize = 4;
 
-/// The way of machines with AVX2, FMA and conversions of `f16`.
+/// Implementation for machines with AVX2, FMA and conversions of `f16`.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
-/// The way of machines that have AVX-512 as well.
+/// Implementation for machines that also have AVX-512.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
 
 impl Avx2 {
-    /// None on other machines.
+    /// Returns `None` on other machines.
     pub fn new() -> Option<Self> {
         let here = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -32,7 +32,7 @@ impl Avx2 {
 }
 
 impl Avx512 {
-    /// None on other machines.
+    /// Returns `None` on other machines.
     pub fn new() -> Option<Self> {
         let here = Avx2::new().is_some()
             && is_x86_feature_detected!("avx512f")

@@ -56,16 +56,17 @@ impl<'a> Fp8Mut<'a> {
     }
 }
 
-/// The scale for [`pack_fp8`]: puts `max_abs` into `(224, 448]`. Zero for 0, infinities and NaN.
+/// Returns the scale exponent for [`pack_fp8`], which puts `max_abs` into `(224, 448]`. Zero for 0,
+/// infinities and NaN.
 ///
-/// Why there. E4M3 spans less than 18 powers of two: an entry keeps 4 bits down to `2^-6`, and
-/// below that its error is up to `2^-10`, whatever its size. Where the largest entry stands does
-/// not change the first kind of error, and makes the second smaller the higher it stands: so as
-/// high as it may, which is 448, since what is above saturates; powers of two bring it into `(224,
-/// 448]`. Entries down to `2^-13.8` of the largest then keep their 4 bits, and the error of the
-/// smaller ones is at most `2^-17.8` of the largest. With the largest in `[1, 2)`, where 16-bit
-/// tiles have it, these would be `2^-6` and `2^-10`. Sums of `k` products stay below `2^18 k` and
-/// are `f32`, so that nothing speaks for smaller numbers.
+/// The reason for this range: E4M3 spans less than 18 powers of two. An entry keeps 4 bits down to
+/// `2^-6`, and below that its error is up to `2^-10`, independently of its size. A larger scale of
+/// the largest entry does not change the first kind of error, and reduces the second. So the
+/// largest entry is as large as possible, which is 448, since larger values saturate; powers of two
+/// bring it into `(224, 448]`. Entries down to `2^-13.8` of the largest then keep their 4 bits, and
+/// the error of the smaller ones is at most `2^-17.8` of the largest. With the largest in `[1, 2)`,
+/// as in 16-bit tiles, these would be `2^-6` and `2^-10`. Sums of `k` products stay below `2^18 k`
+/// and are `f32`, so smaller numbers have no advantage.
 pub fn fp8_scale_exponent(max_abs: f64) -> i32 {
     let a = max_abs.abs();
     if a == 0.0 || !a.is_finite() {

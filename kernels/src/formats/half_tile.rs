@@ -140,18 +140,18 @@ pub fn scale_exponent(max_abs: f64) -> i32 {
     }
 }
 
-/// The scale for [`pack_split`]: puts `max_abs` into `[2^14, 2^15)`. Zero for 0, infinities and
-/// NaN.
+/// Returns the scale exponent for [`pack_split`], which puts `max_abs` into `[2^14, 2^15)`. Zero
+/// for 0, infinities and NaN.
 ///
-/// Why there. Let a scaled entry lie in `[2^e, 2^(e+1))`. Its `hi` has the spacing `2^(e-10)`, so
-/// `lo` is at most `2^(e-11)`, and an `f32` remainder is a multiple of `2^(e-23)`. `lo` is rounded
-/// to 11 bits if it is normal (`|lo| >= 2^-14`), else to a multiple of `2^-24`: in both cases by at
-/// most `max(2^(e-23), 2^-25)`, and not at all by the second bound when `e >= -1`. So `e` should be
-/// as large as it may: `hi` must stay below 65504, and `2^15`, to which the largest entry can round
-/// up, does. Then `hi + lo` misses an entry `x` by at most `max(2^-23 |x|, 2^-39 max)`: entries
-/// down to `2^-16` of the largest keep 23 bits, and the smaller ones an absolute error far below
-/// one `f32` rounding of the largest. With the largest entry in `[1, 2)` the second term would be
-/// `2^-25 max`, the error of `f32` itself.
+/// The reason for this range: let a scaled entry be in `[2^e, 2^(e+1))`. Its `hi` has the spacing
+/// `2^(e-10)`, so `lo` is at most `2^(e-11)`, and an `f32` remainder is a multiple of `2^(e-23)`.
+/// `lo` is rounded to 11 bits if it is normal (`|lo| >= 2^-14`), else to a multiple of `2^-24`: in
+/// both cases by at most `max(2^(e-23), 2^-25)`, and not at all by the second bound when `e >= -1`.
+/// So `e` should be as large as possible: `hi` must stay below 65504, and `2^15`, to which the
+/// largest entry can round up, does. Then `hi + lo` misses an entry `x` by at most
+/// `max(2^-23 |x|, 2^-39 max)`: entries down to `2^-16` of the largest keep 23 bits, and the
+/// smaller ones an absolute error far below one `f32` rounding of the largest. With the largest
+/// entry in `[1, 2)` the second term would be `2^-25 max`, the error of `f32` itself.
 pub fn split_scale_exponent(max_abs: f64) -> i32 {
     if max_abs == 0.0 || !max_abs.is_finite() {
         return 0;

@@ -1,5 +1,4 @@
-//! Number formats: what they are, how one is turned into another, and the measures of a tile that
-//! choose its scale.
+//! Number formats, conversions between them, and the measures of a tile that choose its scale.
 //!
 //! # Tiles of 16 and 8 bits carry a scale
 //!
@@ -14,7 +13,7 @@
 //! | [`split_scale_exponent`] | puts it into `[2^14, 2^15)`: the scale of a pair of `f16` tiles that stands for an `f32` tile |
 //! | [`fp8_scale_exponent`] | puts it into `(224, 448]`, the top of E4M3: the scale of one 8-bit tile |
 //!
-//! TF32 is no storage format: operands stay `f32` and are rounded where they are multiplied
+//! TF32 is no storage format: operands stay `f32` and are rounded when they are multiplied
 //! ([`bits::tf32_from_f32`]).
 
 pub mod bits;

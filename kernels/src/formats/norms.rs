@@ -49,9 +49,9 @@ pub fn max_abs<T: Scalar>(a: MatRef<'_, T>) -> f64 {
     T::max_abs((0..a.cols()).map(|j| a.col(j)))
 }
 
-/// The Frobenius norm, the root of the sum of squares.
+/// Returns the Frobenius norm, the root of the sum of squares.
 ///
-/// Neither overflows nor underflows where the norm itself is representable. The additions have a
+/// It neither overflows nor underflows if the norm itself is representable. The additions have a
 /// fixed order (32 partial sums, column by column), so the result depends on the values and the
 /// shape only. The relative error is at most `(rows cols / 32 + 40) 2^-53` for both types, below
 /// `1e-11` for tiles up to 1024. Infinite when an entry is, NaN when one is NaN.

@@ -9,10 +9,10 @@ mod x86;
 
 use super::bits;
 
-/// Two exact factors whose product is `2^exp`: one factor cannot reach what subnormal tiles need.
+/// Returns two exact factors whose product is `2^exp`, since the range of one factor does not
+/// suffice for subnormal tiles.
 ///
-/// Beyond `2^(-252 ..= 254)` the factors saturate; any `f32` is then on its way to zero or
-/// infinity.
+/// Beyond `2^(-252 ..= 254)` the factors saturate; any `f32` then becomes zero or infinity.
 pub(crate) fn power_of_two(exp: i32) -> (f32, f32) {
     let one = |e: i32| f32::from_bits(((e + 127) as u32) << 23);
     let first = exp.clamp(-126, 127);
@@ -151,7 +151,7 @@ at_each_level! {
     }
 }
 
-/// Partial sums of [`add_squares_f32`]: their number fixes the order of the additions, whatever the
+/// Partial sums of [`add_squares_f32`]: their number fixes the order of the additions on every
 /// machine.
 pub(crate) const SUMS: usize = 32;
 
@@ -222,10 +222,11 @@ pub(crate) const HP3_COLS: usize = 8;
 /// Products summed in `f32` between two roundings of the 16-bit accumulator.
 pub(crate) const HP3_STEP: usize = 4;
 
-/// `out[c][r] = sum_k a[k][r] b[k][c]` with a 16-bit accumulator, `a` and `b` holding `f16` values.
+/// Computes `out[c][r] = sum_k a[k][r] b[k][c]` with a 16-bit accumulator, `a` and `b` holding
+/// `f16` values.
 ///
-/// From zero: `s` the sum of the next [`HP3_STEP`] products, left to right in `f32` (each product
-/// is exact), then `acc = f16(acc + s)`; the last step may be shorter.
+/// From zero: `s` is the sum of the next [`HP3_STEP`] products, left to right in `f32` (each
+/// product is exact), then `acc = f16(acc + s)`; the last step may be shorter.
 pub(crate) fn hp3_block(a: &[[f32; HP3_ROWS]], b: &[[f32; HP3_COLS]], out: &mut [[f32; HP3_ROWS]; HP3_COLS]) {
     #[cfg(target_arch = "x86_64")]
     if x86::hp3_block(true, a, b, out) {

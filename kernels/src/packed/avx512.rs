@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::x86::{Double, Eight, Reduced, Single};
 
-/// Bytes that lie one after the other, as eight numbers of one register.
+/// A format whose codes are decoded eight at a time into one register.
 pub(crate) trait EightWide: Eight {
     /// # Safety
     /// 64 bytes can be read at `at`, and the machine has AVX-512 (F, BW, VL, VBMI).

@@ -25,8 +25,7 @@ fn cut(bits: u64, drop: u32, rounding: Rounding) -> u64 {
     (bits + (1 << (drop - 1)) - 1 + odd) >> drop
 }
 
-/// Cuts an IEEE number's bits, without its sign. `top` is what the exponent of infinities begins
-/// at.
+/// Cuts an IEEE number's bits, without its sign. `top` are the bits of infinity.
 #[inline(always)]
 fn cut_ieee(magnitude: u64, top: u64, drop: u32, rounding: Rounding) -> u64 {
     let infinity = top >> drop;
@@ -61,8 +60,7 @@ pub(super) fn encode(format: PackedFormat, value: f64, rounding: Rounding) -> u6
     if signed { magnitude | (negative << (bits - 1)) } else { magnitude }
 }
 
-/// Exponent and fraction of a magnitude in `[1, 2^8)`; what is outside is brought to its nearest
-/// end.
+/// Encodes exponent and fraction of a magnitude in `[1, 2^8)`; values outside are clamped to it.
 #[inline(always)]
 fn scaled(format: PackedFormat, value: f64, rounding: Rounding) -> u64 {
     let fraction = format.fraction_bits();
@@ -71,7 +69,7 @@ fn scaled(format: PackedFormat, value: f64, rounding: Rounding) -> u64 {
     if magnitude >= 256.0 {
         return largest;
     }
-    // A NaN, and what is too small, is 1.
+    // A NaN and values that are too small become 1.
     let offset = if magnitude > 1.0 { magnitude.to_bits() - ONE } else { 0 };
     cut(offset, F64_FRACTION - fraction, rounding).min(largest)
 }

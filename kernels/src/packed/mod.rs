@@ -162,8 +162,9 @@ impl PackedFormat {
         8 * self.bytes() as u32 - besides
     }
 
-    /// `log2` of the unit roundoff `u`: the largest relative error of rounding a number to nearest,
-    /// where the format has normal numbers (thesis, Tables 3.1 and 4.1). Chopping has twice that.
+    /// Returns `log2` of the unit roundoff `u`: the largest relative error of rounding a number to
+    /// nearest, in the range of the format's normal numbers (thesis, Tables 3.1 and 4.1). Chopping
+    /// has twice that.
     pub const fn roundoff_log2(self) -> i32 {
         -(self.fraction_bits() as i32) - 1
     }
@@ -173,7 +174,8 @@ impl PackedFormat {
         code::power_of_two(self.roundoff_log2())
     }
 
-    /// True for the formats of magnitudes in `[1, 2^8)`, whose numbers are multiples of a scale.
+    /// Returns true for the formats of magnitudes in `[1, 2^8)`, whose numbers are multiples of a
+    /// scale.
     pub const fn is_scaled(self) -> bool {
         matches!(self.family(), Family::Reduced | Family::Unsigned)
     }
@@ -199,7 +201,7 @@ impl PackedFormat {
         }
     }
 
-    /// The number that a code stands for. Higher bits are ignored.
+    /// Returns the number that a code encodes. Higher bits are ignored.
     pub fn decode(self, code: u64) -> f64 {
         code::decode(self, code)
     }
@@ -239,7 +241,7 @@ pub fn pack(
     dst: &mut [u8],
 ) -> Result<(), KernelError> {
     check_shape("pack", "dst", (dst.len(), 1), (src.len().saturating_mul(format.bytes()), 1))?;
-    // A loop for each format and way to round, which are constants in it.
+    // A loop for each format and rounding, which are constants in it.
     macro_rules! each {
         ($format:ident, $rounding:ident) => {
             for (code, &value) in dst.chunks_exact_mut(const { $format.bytes() }).zip(src) {

@@ -51,7 +51,7 @@ fn the_table_of_formats_is_that_of_the_thesis() {
     assert!("rp32".parse::<PackedFormat>().unwrap_err().to_string().contains("rp24"));
 }
 
-/// Every code of up to 16 bits is what its number is stored as.
+/// Checks that the number of every code of up to 16 bits is encoded as this code.
 #[test]
 fn codes_are_read_back() {
     for format in PackedFormat::ALL {

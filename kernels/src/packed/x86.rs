@@ -23,8 +23,8 @@ pub(crate) trait Eight {
 pub(crate) struct Double<const B: usize>;
 /// The leading `B` bytes of an `f32`.
 pub(crate) struct Single<const B: usize>;
-/// `B` bytes with a sign (or none) and three bits of exponent; by way of `f64`, or of `f32` where
-/// that has enough bits.
+/// `B` bytes with a sign (or none) and three bits of exponent; decoded through `f64`, or through
+/// `f32` if that has enough bits.
 pub(crate) struct Reduced<const B: usize, const SIGNED: bool>;
 
 /// Bytes that [`four`] reads twice.
@@ -216,7 +216,7 @@ fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mu
     done
 }
 
-/// Decodes from the front as far as eight numbers at a time go; says how many. See
+/// Decodes numbers from the front in groups of eight. Returns the number of decoded numbers. See
 /// [`unpack_apart`](super::unpack_apart).
 pub(super) fn unpack(src: &[u8], format: PackedFormat, apart: (usize, usize), dst: &mut [f64]) -> usize {
     if !is_x86_feature_detected!("avx2") {

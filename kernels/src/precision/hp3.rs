@@ -13,10 +13,10 @@ pub(super) fn scratch(m: usize, n: usize, k: usize) -> usize {
     rows.saturating_add(cols).saturating_mul(k).saturating_add(m.saturating_mul(n))
 }
 
-/// `C = f16(C + sign acc)`, `acc` the product `A op(B)` with a 16-bit accumulator: HP3.
+/// Computes `C = f16(C + sign acc)` in HP3, `acc` the product `A op(B)` with a 16-bit accumulator.
 ///
 /// Per entry, in stored units: `acc = 0`; the next four products (exact in `f32`) are summed left
-/// to right in `f32`, and `acc = f16(acc + sum)`; and so on, the last step with what is left. Then
+/// to right in `f32`, and `acc = f16(acc + sum)`; and so on, with a shorter last step. Then
 /// `C = f16(C + sign 2^(a + b - c) acc)`, `a`, `b`, `c` the exponents of the scales, once per call.
 /// The result is the same, bit for bit, on every machine. An accumulator that overflows `f16` is
 /// infinite, and so is its entry of `C`: with operands scaled to below 2 that takes `k > 16376`.

@@ -1,10 +1,9 @@
-//! GEMM precisions: in which formats the operands, the sums and the result of one tile product are
-//! held.
+//! GEMM precisions: formats of the operands, the sums and the result of one tile product.
 //!
 //! All functions of this module compute `C = C + sign A op(B)` with `A` `m x k`, `op(B)` `k x n`,
 //! `C` `m x n`; the two uses in a tiled Cholesky factorisation and its solves are `C - A B^T` and
-//! `C - A B`. They have the numerics of the tensor-core products of the same name; on a CPU they
-//! cost what the `f32` product costs, plus the widening of the operands.
+//! `C - A B`. They have the numerics of the tensor-core products of the same name. On a CPU they
+//! cost as much as the `f32` product, plus the widening of the operands.
 //!
 //! Symmetric updates and triangular solves can run their products in X3 or TF32 as well:
 //! [`PanelPrecision`].

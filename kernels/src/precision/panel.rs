@@ -29,7 +29,7 @@ pub enum PanelPrecision {
 }
 
 impl PanelPrecision {
-    /// Every one.
+    /// All precisions.
     pub const ALL: [Self; 3] = [Self::Native, Self::Tf32, Self::X3];
 
     /// The precision of the products, on tiles whose own products run in `native`.

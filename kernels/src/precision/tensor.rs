@@ -332,8 +332,7 @@ fn each_column<'a, T>(
     MatRef::new(dst, rows, cols, rows)
 }
 
-/// Rounds `sum`, in units of `c`'s scale, to `c`; raises the scale where a magnitude exceeds
-/// `2^15`.
+/// Rounds `sum`, in units of `c`'s scale, to `c`; raises the scale if a magnitude exceeds `2^15`.
 pub(super) fn store_rescaled(sum: MatRef<'_, f32>, c: &mut HalfMut<'_>) -> Result<(), KernelError> {
     let max = max_abs(sum);
     let raise = if max > 32768.0 { scale_exponent(max) } else { 0 };

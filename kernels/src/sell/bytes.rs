@@ -96,13 +96,14 @@ pub(super) enum Columns {
     Short,
     /// 32 bits for each lane.
     Long,
-    /// The tile's elements lie on a few diagonals: half a byte for each lane says on which of
-    /// these, a column less the row.
+    /// The tile's elements are on a few diagonals: half a byte for each lane is the index of its
+    /// diagonal, which is a column minus the row.
     Diagonals([i32; DIAGONALS]),
 }
 
 impl Columns {
-    /// Bytes of the columns of so many lanes: those of a step, or the first one of a run.
+    /// Returns the bytes of the columns of `lanes` lanes: those of a step, or the first one of a
+    /// run.
     #[inline(always)]
     pub const fn bytes(&self, lanes: usize) -> usize {
         match self {
@@ -268,7 +269,7 @@ pub(super) const fn run_bytes(columns: &Columns, edge: usize, format: PackedForm
     columns.bytes(1) + LANES * edge * edge * format.bytes()
 }
 
-/// Bytes of a step of so many lanes.
+/// Returns the bytes of a step of `lanes` lanes.
 #[inline(always)]
 pub(super) const fn step_bytes(columns: &Columns, lanes: usize, edge: usize, format: PackedFormat) -> usize {
     columns.bytes(lanes) + lanes * edge * edge * format.bytes()

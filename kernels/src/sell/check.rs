@@ -135,7 +135,7 @@ fn check_section(
     Ok(())
 }
 
-/// Whether the columns of so many lanes of a step are in the window.
+/// Returns true if the columns of the first `lanes` lanes of a step are in the window.
 fn are_below(step: &[u8], lanes: usize, rows: Rows, columns: &Columns, window: usize) -> bool {
     match columns {
         Columns::Short => all_below::<2>(step, lanes, window),
@@ -146,14 +146,14 @@ fn are_below(step: &[u8], lanes: usize, rows: Rows, columns: &Columns, window: u
     }
 }
 
-/// Whether a row has a column of the window on the diagonal of this number.
+/// Returns true if a row has a column of the window on the diagonal of this index.
 #[inline(always)]
 fn is_on_diagonal(list: &[i32; DIAGONALS], number: usize, row: usize, window: usize) -> bool {
     let column = |&diagonal: &i32| usize::try_from(i64::from(diagonal) + row as i64);
     list.get(number).is_some_and(|diagonal| column(diagonal).is_ok_and(|column| column < window))
 }
 
-/// Whether the columns of a step, of `N` bytes each, are in the window.
+/// Returns true if the columns of a step, of `N` bytes each, are in the window.
 fn all_below<const N: usize>(step: &[u8], lanes: usize, window: usize) -> bool {
     let (mut at, mut largest) = (0, 0);
     while let Some(column) = take::<N>(&step[..N * lanes], &mut at) {

@@ -72,7 +72,7 @@ pub const fn tile_rows(edge: usize) -> usize {
     }
 }
 
-/// Elements of one format: `+-2^exponent` times what their codes stand for.
+/// Elements of one format: `+-2^exponent` times their decoded values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Storage format of the elements.
@@ -84,7 +84,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Elements that are what their codes stand for.
+    /// Creates a bucket whose elements are equal to their decoded values.
     pub const fn unscaled(format: PackedFormat) -> Self {
         Bucket { format, exponent: 0, negative: false }
     }
@@ -110,7 +110,7 @@ pub struct Load {
 /// Some rows of a matrix, ready for products.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// Checked: whoever has a panel may follow the columns in it without looking.
+    /// Validated bytes: products use their columns without bounds checks.
     bytes: Vec<u8>,
     head: Head,
     /// Columns of `x` that are read.
@@ -119,10 +119,10 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// The panel that these bytes are, as [`into_bytes`](Panel::into_bytes) gives them.
+    /// Creates a panel from its bytes, as returned by [`into_bytes`](Panel::into_bytes).
     ///
     /// # Errors
-    /// [`KernelError::Panel`] for bytes that are none, with what is wrong and where.
+    /// [`KernelError::Panel`] for bytes that are no panel, with the problem and its offset.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Panel, KernelError> {
         let (head, columns, loads) = check::check(&bytes)?;
         Ok(Panel { bytes, head, columns, loads })
@@ -158,10 +158,10 @@ impl Panel {
         self.head.edge
     }
 
-    /// `y = A x` for the rows of the panel: `x` is the whole vector, `y` the panel's part.
+    /// Computes `y = A x` for the rows of the panel: `x` is the whole vector, `y` the panel's part.
     ///
-    /// The same bits on every machine. An `x` that is infinite or NaN where the panel has an
-    /// element gives what `f64` says.
+    /// The bits are the same on every machine. An infinite or NaN entry of `x` that meets an
+    /// element of the panel gives the result of `f64` arithmetic.
     ///
     /// # Errors
     /// [`KernelError::Shape`] for vectors of other lengths.

@@ -1,4 +1,4 @@
-//! The way through a section that every machine has.
+//! Portable traversal of a section.
 
 use super::LANES;
 use super::bytes::{Columns, GroupHead, Rows, diagonal_of};
@@ -34,7 +34,7 @@ impl Storage {
             Columns::Long => columns_of::<4>(step, active, columns),
             Columns::Diagonals(list) => {
                 for (lane, column) in columns[..active].iter_mut().enumerate() {
-                    // That of a panel that was checked is in the window.
+                    // The column is in the window, since the panel was checked.
                     *column = (rows.of(lane) as u32).wrapping_add_signed(list[diagonal_of(step, lane)]);
                 }
             }
@@ -64,7 +64,7 @@ impl<const B: usize> Steps<B> {
         let codes = storage.columns.bytes(if are_runs { 1 } else { LANES });
         let stride = codes + LANES * B * B * storage.format.bytes();
         let numbers = self.numbers[..count].as_flattened_mut().as_flattened_mut().as_flattened_mut();
-        // One call for all: what it looks up for the format is worth several steps.
+        // One call for all: the lookups for the format cost as much as several steps.
         unpack_apart(&bytes[codes..], storage.format, (LANES * B * B, stride), numbers);
         for (step, columns) in self.columns[..count].iter_mut().enumerate() {
             let bytes = &bytes[step * stride..];
@@ -77,7 +77,7 @@ impl<const B: usize> Steps<B> {
         count * stride
     }
 
-    /// Decodes a step that the first lanes have; says how many bytes it has.
+    /// Decodes a step of the first lanes. Returns its number of bytes.
     #[inline(always)]
     fn decode_first(
         &mut self,
@@ -144,7 +144,7 @@ impl<const B: usize> Steps<B> {
         *sums = local;
     }
 
-    /// Adds what a lane has in steps that the first lanes have, so many of each.
+    /// Adds the products of steps of the first lanes, with the number of lanes of each step.
     #[inline(always)]
     fn add_first<const K: usize>(
         &self,

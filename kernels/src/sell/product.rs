@@ -1,4 +1,4 @@
-//! Products with panels. What is here runs everywhere; `x86` has faster ways through a section that
+//! Products with panels. The code here is portable; `x86` has faster traversals of a section that
 //! give the same bits.
 
 use super::bytes::{SectionHead, TileHead, take};
@@ -51,13 +51,13 @@ pub(super) trait Way {
         multiply_and_clear(sums, factor, y);
     }
 
-    /// Makes others see what was streamed.
+    /// Makes non-temporal stores visible to other threads.
     fn fence() {}
 
     fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize;
 }
 
-/// The way that every machine has.
+/// Portable implementation.
 pub(super) struct Portable;
 
 impl Way for Portable {
@@ -126,13 +126,13 @@ pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y
     of!(1 2 3 4)
 }
 
-/// Sums of a tile's rows, from the begin of a page on: where a stack is differs from run to run,
-/// and so did the time of a product (by a third), with the lines that an access touches and the
-/// addresses that look like those of `y`.
+/// Sums of a tile's rows, aligned to a page. The position of a stack differs from run to run, and
+/// with it the time of a product (by a third), because of the cache lines that an access touches
+/// and of addresses that alias those of `y`.
 #[repr(align(4096))]
 struct Sums<const K: usize>([[f64; K]; ROWS]);
 
-/// Why nothing here fails: whoever has a panel has had it checked.
+/// Message of failures that cannot happen, because every panel has been checked.
 pub(super) const CHECKED: &str = "panels are checked";
 
 fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y: &mut [f64]) {

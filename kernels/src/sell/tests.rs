@@ -50,7 +50,7 @@ fn panel(edge: usize, rows: usize, parts: &Parts, spread: u32, exponents: Option
     writer.finish().unwrap()
 }
 
-/// The sums, and those of magnitudes, in whatever order.
+/// Returns the sums, and those of magnitudes, in any order.
 fn expected(edge: usize, rows: usize, parts: &Parts, spread: u32, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let (mut y, mut size) = (vec![0.0; rows * edge], vec![0.0; rows * edge]);
     for (bucket, part) in buckets(edge).iter().zip(parts) {
@@ -80,8 +80,8 @@ fn check(edge: usize, rows: usize, parts: &Parts, spread: u32) {
     for ((&y, &sum), &size) in y.iter().zip(&sums).zip(&sizes) {
         assert!((y - sum).abs() <= 1e-13 * size, "{y:e} {sum:e}");
     }
-    // Other ways and other numbers of vectors have the same bits, and so has what was bytes in
-    // between.
+    // Other implementations and other numbers of vectors have the same bits, and so has a panel
+    // that was converted to bytes and back.
     let mut again = vec![f64::NAN; rows * edge];
     multiply_by::<Portable>(&panel, 1, Part { first: 0, x: &x }, &mut again);
     assert_eq!(y, again);
@@ -143,7 +143,7 @@ fn neighbouring_columns_have_one_number() {
     }
 }
 
-/// Elements of so many rows on some of these diagonals, in each bucket.
+/// Generates elements of `rows` rows on some of these diagonals, in each bucket.
 fn on_diagonals(rows: u8, diagonals: Vec<i32>) -> impl Strategy<Value = Parts> {
     let most = COLUMNS as i32;
     let part = prop::collection::vec((0..rows, any::<prop::sample::Index>(), 0.1..1.0f64), 0..200);
@@ -218,7 +218,8 @@ proptest! {
         check(edge, rows.into(), &parts, if wide { 2000 } else { 1 });
     }
 
-    /// Whatever the bytes, there is an answer, and what is taken for a panel can be multiplied.
+    /// Checks that all bytes give a result or an error, and that an accepted panel can be
+    /// multiplied.
     #[test]
     fn spoilt_bytes_are_refused_or_harmless(
         (edge, parts) in (1..=4usize).prop_flat_map(|edge| (Just(edge), parts(edge, 20, 60))),
@@ -325,7 +326,7 @@ fn guides_name_every_group_and_travel_as_words() {
         let mut arrived = Guide::blank(outline);
         arrived.words_mut().copy_from_slice(guide.words());
         assert_eq!(arrived, guide);
-        // Groups begin one after the other within the panel.
+        // Offsets of groups are increasing within the panel.
         let begins = &guide.words()[guide.words().len() - groups as usize..];
         assert!(begins.is_sorted() && (begins[begins.len() - 1] as usize) < panel.bytes());
     }

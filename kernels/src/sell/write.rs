@@ -28,7 +28,7 @@ impl Elements {
         self.rows.len()
     }
 
-    /// True if there is none.
+    /// Returns true if there is no element.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -41,7 +41,7 @@ impl Elements {
     }
 }
 
-/// A lane of a group: a row, or a piece of one, and where its elements are.
+/// A lane of a group: a row, or a piece of one, and the range of its elements.
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     row: u8,
@@ -219,7 +219,7 @@ impl Section<'_> {
         }
     }
 
-    /// True where the columns of all lanes follow one another.
+    /// Returns true if the columns of all lanes are consecutive.
     fn is_run(&self, group: &[Lane], step: usize) -> bool {
         let column = |lane: &Lane| self.elements.columns[lane.begin + step];
         group.windows(2).all(|pair| column(&pair[0]) + 1 == column(&pair[1]))
@@ -279,7 +279,7 @@ fn columns_of(edge: usize, buckets: &[Elements], base: usize, window: usize) -> 
     Columns::Diagonals(diagonals)
 }
 
-/// Adds the lowest bytes of a word, so many of them.
+/// Appends the lowest `count` bytes of a word.
 fn put(bytes: &mut Vec<u8>, word: u64, count: usize) {
     // All eight and some back: a copy of known length is one instruction.
     bytes.extend_from_slice(&word.to_le_bytes());

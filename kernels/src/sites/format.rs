@@ -46,12 +46,12 @@ impl SiteFormat {
         }
     }
 
-    /// 64-bit words of so many sites.
+    /// Returns the 64-bit words of `sites` sites.
     pub const fn words(self, sites: usize) -> usize {
         sites * self.bytes() / size_of::<f64>()
     }
 
-    /// Its name.
+    /// Returns the name of the format.
     pub const fn name(self) -> &'static str {
         match self {
             SiteFormat::Fp64 => "double",
@@ -62,7 +62,7 @@ impl SiteFormat {
         }
     }
 
-    /// The relative error of the largest component of a site, at most.
+    /// Returns the largest relative error of the largest component of a site.
     pub const fn unit_roundoff(self) -> f64 {
         match self {
             SiteFormat::Fp64 => f64::EPSILON / 2.0,

@@ -160,8 +160,8 @@ pub(super) fn numbers(v: &[f64; REALS], unit: f64) -> [f64; NUMBERS] {
     let a = matrix(|i, j| (0.5 * (v[i][j].0 + of_adjoint[i][j].0), 0.5 * (v[i][j].1 + of_adjoint[i][j].1)));
     let b = matrix(|i, j| (0.5 * (v[i][j].1 - of_adjoint[i][j].1), 0.5 * (of_adjoint[i][j].0 - v[i][j].0)));
     let one = matrix(|i, j| (if i == j { 1.0 } else { 0.0 }, 0.0));
-    // They commute: what makes cosines diagonal leaves sines to be made so where cosines are equal,
-    // or nearly.
+    // They commute: after the rotations that make the cosines diagonal, sines remain to be
+    // diagonalized where cosines are equal, or nearly.
     let [a, b, q] = diagonal([a, b, one], false);
     let [b, a, q] = diagonal([b, a, q], true);
     let angles: [f64; 3] = from_fn(|k| (b[k][k].0.atan2(a[k][k].0) / 4.0).tan());

@@ -134,7 +134,7 @@ macro_rules! real {
 real!(f32, Fp32, i16, Fixed16, with_singles, with_most_singles);
 real!(f64, Fp64, i32, Fixed32, with_doubles, with_doubles);
 
-/// A number of a matrix as it is stored.
+/// A stored number of a matrix.
 pub trait Code<R>: Pod {
     /// Prefetch distance in bytes. With 0 only the hardware prefetches, which is not far enough
     /// ahead if a cache line requires much work.

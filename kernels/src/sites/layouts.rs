@@ -1,4 +1,4 @@
-//! The layouts of records: so many words of 32 bits for the components of a site, with their scale.
+//! Layouts of records: words of 32 bits for the components of a site, with their scale.
 
 use super::lanes::{Lanes, Real};
 use super::{COMPONENTS, LANES, SiteFormat};
@@ -31,8 +31,8 @@ pub trait OfFormat: Sized {
     }
 }
 
-/// `f` of each number. Other ways to write it are not always inlined, where vector instructions are
-/// lost.
+/// Applies `f` to each number. Other formulations are not always inlined, and vector instructions
+/// are lost then.
 #[inline(always)]
 pub fn each<A: Copy, B: Copy + Default>(numbers: Eight<A>, f: impl Fn(A) -> B) -> Eight<B> {
     let mut results = [B::default(); LANES];
@@ -42,7 +42,7 @@ pub fn each<A: Copy, B: Copy + Default>(numbers: Eight<A>, f: impl Fn(A) -> B) -
     results
 }
 
-/// A format of records: so many pairs of 32-bit words, the lower one first.
+/// A format of records: `PAIRS` pairs of 32-bit words, the lower one first.
 pub trait Record<const PAIRS: usize> {
     /// Returns the components that these words encode.
     fn unpack<R: Real>(words: &Words) -> Components<R>;
@@ -51,7 +51,8 @@ pub trait Record<const PAIRS: usize> {
     fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words;
 }
 
-/// The largest magnitude of each site in `f32`; NaN where a component is not finite, or too large.
+/// Returns the largest magnitude of each site in `f32`; NaN if a component is non-finite or too
+/// large.
 #[inline(always)]
 fn largest<R: Real>(values: &Components<R>) -> Eight<f32> {
     let mut most = [R::default(); LANES];
@@ -60,7 +61,7 @@ fn largest<R: Real>(values: &Components<R>) -> Eight<f32> {
         for lane in 0..LANES {
             let x = row[lane];
             most[lane] = if x.abs() > most[lane] { x.abs() } else { most[lane] };
-            // Zero where it is finite.
+            // Zero if it is finite.
             zeros[lane] = zeros[lane] + x * R::default();
         }
     }
@@ -146,7 +147,8 @@ impl Record<2> for Half {
     }
 }
 
-/// The biased exponent of the scale of integers up to `most`: 0 for zeros, 255 where there is none.
+/// Returns the biased exponent of the scale of integers up to `most`: 0 for zeros, 255 if there is
+/// none.
 #[inline(always)]
 fn exponent(largest: f32, most: f32) -> u32 {
     let above = ((largest / most).to_bits() >> 23 & 0xff) + 1;
@@ -234,7 +236,7 @@ impl Record<2> for Int20 {
     }
 }
 
-/// Six integers of 30 bits, the exponent of their scale in what is left of four words.
+/// Six integers of 30 bits, with the exponent of their scale in the remaining bits of four words.
 pub struct Int30;
 
 impl Record<3> for Int30 {

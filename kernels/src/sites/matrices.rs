@@ -62,7 +62,7 @@ impl MatrixNumber {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the format.
     pub const fn name(self) -> &'static str {
         match self {
             MatrixNumber::Fp64 => "fp64",
@@ -210,7 +210,7 @@ impl Group {
                     .copy_from_slice(&code().to_le_bytes()[..3]),
             }
         };
-        // Of numbers between -1 and 1.
+        // Step of numbers between -1 and 1.
         let unit_step = self.unit_step();
         for (lane, matrix) in matrices.iter().enumerate() {
             let rows = match self.format.reals {

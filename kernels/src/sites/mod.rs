@@ -2,7 +2,7 @@
 //! and products of 3 x 3 matrices with them.
 //!
 //! Numbers are stored as records, one for each site, and are computed with as rows, one for each of
-//! the six real components ([`decode_sites`], [`encode_sites`]): eight sites side by side, or eight
+//! the six real components ([`decode_sites`], [`encode_sites`]): eight interleaved sites, or eight
 //! columns of a site ([`decode_columns`]). [`multiply_line`] and [`multiply_columns`] sum products
 //! of stored matrices with rows. Arithmetic is in `f32` or `f64`, by instructions of AVX-512 or
 //! AVX2 or one number at a time, with the same bits: products are fused with sums in all of them.
@@ -42,5 +42,5 @@ pub use records::{
 /// Real numbers of a site: three complex ones, each its real part and its imaginary part.
 pub const COMPONENTS: usize = 6;
 
-/// Sites that are worked on side by side.
+/// Number of sites that are processed in lanes.
 pub const LANES: usize = 8;

@@ -45,9 +45,9 @@ pub fn multiply_line<R: Real>(
     R::with_lanes(Line::new(groups, codes, (x, of_x), starts, (y, of_y), columns, buffer));
 }
 
-/// Overwrites `y` with the sums of [`multiply_line`] for so many sites and eight columns that are
-/// worked on side by side, as [`decode_columns`](super::decode_columns) leaves them: `x` and `y`
-/// have 48 numbers for each site, and `starts` count sites. Bits are those of a column alone.
+/// Overwrites `y` with the sums of [`multiply_line`] for `sites` sites and eight interleaved
+/// columns, as returned by [`decode_columns`](super::decode_columns): `x` and `y` have 48 numbers
+/// for each site, and `starts` count sites. The bits of a column do not depend on the others.
 ///
 /// # Panics
 /// If there are other `starts` than hops, or numbers beyond the ends.
@@ -158,14 +158,14 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Whether products take the numbers of a group from memory as they are stored.
+    /// Returns true for each format of numbers that products read from memory without decoding.
     #[inline(always)]
     fn is_direct<R: Real>(&self, group: &Group) -> [bool; 2] {
         let is_stored = |number| group.format == MatrixFormat::full(number);
         [is_stored(R::DIRECT[0]), is_stored(R::DIRECT[1]) && self.columns == 1]
     }
 
-    /// Decodes what products do not take as it is stored.
+    /// Decodes the groups that products do not read directly.
     #[inline(always)]
     fn decode<R: Real>(&self, buffer: &mut [R]) {
         let (mut codes, mut rest) = (self.codes, buffer);
@@ -208,7 +208,7 @@ impl Block<'_> {
 }
 
 impl Block<'_> {
-    /// Eight columns side by side.
+    /// Multiplies eight interleaved columns.
     #[inline(always)]
     fn multiply_columns<R: Real, L: Lanes<R>>(&self, lanes: L, decoded: &[R], x: &[R], y: &mut [R]) {
         let (mut codes, mut starts, mut decoded) = (self.codes, self.starts, decoded);

@@ -9,8 +9,8 @@ use super::{COMPONENTS, LANES, SiteFormat};
 /// Complex numbers of a site.
 const COLOURS: usize = COMPONENTS / 2;
 
-/// Decodes sites of a column into rows: component `c` of the `i`-th of them to `rows[c * pitch +
-/// i]`. `codes` are a whole number of sites of so many columns.
+/// Decodes sites of a column into rows: component `c` of the `i`-th of them to
+/// `rows[c * pitch + i]`. `codes` are a whole number of sites of all columns.
 ///
 /// # Panics
 /// If `rows` or `codes` are too short.
@@ -57,10 +57,10 @@ pub fn decode_columns<R: Real>(
     R::with_lanes(Decode { format, codes, at: At::across((columns, column), sites), rows });
 }
 
-/// Stores what [`decode_columns`] decodes, with the same bits as [`encode_sites`].
+/// Encodes the rows of [`decode_columns`], with the same bits as [`encode_sites`].
 ///
 /// # Panics
-/// As [`decode_columns`].
+/// In the cases of [`decode_columns`].
 pub fn encode_columns<R: Real>(
     format: SiteFormat,
     rows: &[R],
@@ -71,8 +71,8 @@ pub fn encode_columns<R: Real>(
     R::with_lanes(Encode { format, codes, at: At::across((columns, column), sites), rows });
 }
 
-/// Decodes sites of a single column into numbers as they lie in float64: three complex ones of each
-/// site, the first at `numbers[0]`.
+/// Decodes sites of a single column into the layout of float64: three complex numbers of each site,
+/// the first at `numbers[0]`.
 ///
 /// # Panics
 /// If `numbers` or `codes` are too short.
@@ -134,7 +134,7 @@ impl At {
         (first, if self.across { 1 } else { COLOURS * self.columns })
     }
 
-    /// The numbers in float64 of all its sites, where there is one column.
+    /// Returns the range of all its sites in float64, for a single column.
     fn numbers(self) -> Range<usize> {
         COMPONENTS * self.first..COMPONENTS * (self.first + self.sites)
     }
@@ -151,7 +151,7 @@ impl At {
 
     #[inline(always)]
     fn store<R: Real>(self, values: &Components<R>, block: Block, rows: &mut [R]) {
-        // By places: chunks are counted by a division for each block.
+        // By indices: chunks would need a division for each block.
         for c in 0..COMPONENTS {
             let row = &mut rows[block.row + c * self.pitch..];
             if block.count == LANES {

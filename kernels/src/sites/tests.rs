@@ -153,7 +153,7 @@ fn columns_and_ranges_are_apart() {
     }
 }
 
-/// Eight columns side by side have the bits that each has alone.
+/// Checks that the bits of eight interleaved columns are those of each column alone.
 #[test]
 fn columns_are_stored_side_by_side_as_they_are_alone() {
     let (columns, first, sites) = (11, 2, 5);
@@ -329,7 +329,7 @@ fn numbers_are_stored_as_rows_are() {
             decode_sites(format, &by_rows, (1, 0), sites, &mut rows, count);
             let transposed: Vec<f64> =
                 (0..COMPONENTS * count).map(|at| rows[at % COMPONENTS * count + at / COMPONENTS]).collect();
-            // NaN is NaN, whatever its bits.
+            // NaNs are equal, independently of their bits.
             let same = back.iter().zip(&transposed).all(|(a, b)| a == b || a.is_nan() && b.is_nan());
             assert!(same, "{format} {first} {count}");
         }

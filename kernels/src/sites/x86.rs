@@ -11,8 +11,8 @@ use pulp::{NullaryFnOnce, cast};
 use super::LANES;
 use super::lanes::{Lanes, One, Pairs, Real, WithLanes};
 
-/// Eight at a time: with the registers of AVX-512 where the machine has them, since products have
-/// more sums than fit into sixteen.
+/// Runs work with eight lanes: with the registers of AVX-512 if the machine has them, since
+/// products have more sums than fit into sixteen.
 pub fn with_singles(work: impl WithLanes<f32>) {
     match (V4::try_new(), V3::try_new()) {
         (Some(more), _) => more.vectorize(With::new(work, *more)),
@@ -21,7 +21,7 @@ pub fn with_singles(work: impl WithLanes<f32>) {
     }
 }
 
-/// Sixteen at a time where the machine can.
+/// Runs work with sixteen lanes if the machine supports them.
 pub fn with_most_singles(work: impl WithLanes<f32>) {
     match V4::try_new() {
         Some(lanes) => lanes.vectorize(With::new(work, lanes)),

@@ -8,7 +8,7 @@ use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_left_lower, trsm_right_lower,
 };
 
-/// A matrix with a leading dimension above its rows; the gaps hold a mark that nobody may change.
+/// A matrix with a leading dimension above its rows; the gaps hold a mark that must not change.
 struct Owned<T> {
     data: Vec<T>,
     rows: usize,

@@ -30,13 +30,13 @@ pub fn data(relative: &str) -> Option<PathBuf> {
     found.ok()
 }
 
-/// Says that a test is skipped where a program of others that it needs is not installed.
+/// Prints that a test is skipped because an external program is not installed.
 #[track_caller]
 pub fn skipped(missing: &str) {
     report(&test(), missing, std::env::var_os("ZELLIGE_SKIPPED").map(PathBuf::from).as_deref());
 }
 
-/// The name of the test that asks.
+/// Returns the name of the calling test.
 #[track_caller]
 fn test() -> String {
     match std::thread::current().name() {
@@ -45,7 +45,7 @@ fn test() -> String {
     }
 }
 
-/// The file, or what is missing.
+/// Returns the file, or a description of the missing one.
 fn find(root: Option<&Path>, relative: &str) -> Result<PathBuf, String> {
     let root = root.ok_or_else(|| format!("ZELLIGE_TEST_DATA is not set ({relative})"))?;
     let path = root.join(relative);

@@ -129,7 +129,7 @@ fn product(
     Ok(multiply(rt, &stored, &numbers)?)
 }
 
-/// Every plan that GPUs have a kernel for, in one precision.
+/// Runs every search plan with a GPU kernel, in one precision.
 fn searches(there: &Runtime, extent: &Extent, precision: Precision) -> Checked {
     let basis = basis(extent.points)?;
     let events = events(&basis, extent)?;
@@ -162,7 +162,8 @@ fn search(rt: &Runtime, plan: &Plan, basis: &SegmentBasis, events: &Events) -> R
     Ok(searcher.finish()?.into_iter().map(|(_, found)| found).collect())
 }
 
-/// Points of a cube of 2 mm steps; signals rise where and when a point's place says.
+/// Returns points of a cube of 2 mm steps. The channel and time of a signal's rise depend on the
+/// position of the point.
 fn basis(edge: usize) -> Result<SegmentBasis, Failure> {
     let at = |i: usize| [i % edge, i / edge % edge, i / edge / edge].map(|x| x as f32 * 2.0);
     let positions: Vec<[f32; 3]> = (0..edge.pow(3)).map(at).collect();
@@ -190,9 +191,9 @@ fn events(basis: &SegmentBasis, extent: &Extent) -> Result<Events, Failure> {
     Ok(Events::new(CHANNELS, SAMPLES, &energies, &samples)?)
 }
 
-/// Covariances of the measurements of MOAO's check system. Where separations are below a micrometre
-/// they go through `pow`, whose last bits are each library's own: that is below 1e-9 of the largest
-/// entry, and may round another way in `f32`.
+/// Compares covariances of the measurements of MOAO's check system. If separations are below a
+/// micrometre, they go through `pow`, whose last bits differ between libraries. The difference is
+/// below 1e-9 of the largest entry, and may be rounded differently in `f32`.
 fn covariances<T: TileScalar + Scalar>(there: &Runtime, extent: &Extent) -> Checked {
     let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict)?;
     let cov = Arc::new(Covariance::new(&input.system, &input.atmosphere)?);

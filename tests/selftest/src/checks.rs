@@ -23,7 +23,7 @@ pub struct Checks {
     pub driver: Option<Arc<dyn Driver>>,
     /// Fewer and smaller tiles.
     pub quick: bool,
-    /// Nothing but graphs.
+    /// Runs only the random graphs.
     pub only_graphs: bool,
 }
 
@@ -32,9 +32,9 @@ pub struct Checks {
 pub struct Report {
     /// True if all checks passed.
     pub passed: bool,
-    /// On CPU workers.
+    /// Kernels on CPU workers.
     pub kernels: Vec<KernelRow>,
-    /// GPU by GPU.
+    /// Results of each GPU.
     pub gpus: Vec<GpuReport>,
     /// Factorisations on several GPUs together; empty if there is only one GPU.
     pub multi_gpu: Vec<FactorRow>,
@@ -78,7 +78,7 @@ impl Checks {
         Ok(Report { passed, kernels, gpus, multi_gpu, graphs })
     }
 
-    /// Every kernel in every precision on random tiles, by CPU workers.
+    /// Runs every kernel in every precision on random tiles, by CPU workers.
     fn on_cpu(&self, observer: &dyn Observer, watch: Watch<'_>) -> Result<Vec<KernelRow>, Error> {
         let (tiles, largest) = if self.quick { (20, 64) } else { (100, 96) };
         let extent = Extent { tiles, largest, seed: self.fuzz.seed };

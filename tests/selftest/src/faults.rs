@@ -14,7 +14,7 @@ use crate::probe::Probe;
 /// Value of the entries of the tile.
 const VALUE: f32 = 2.5;
 
-/// On a CPU it fills a tile; on a GPU it writes where nothing is.
+/// A probe that fills a tile on a CPU, and writes to invalid memory on a GPU.
 const FAULTY: Probe = Probe {
     name: "faulty",
     on_host: |tile| {
@@ -39,14 +39,14 @@ const GREEDY: Probe =
 const MODEST: Probe =
     Probe { name: "modest", on_host: |_| Ok(()), on_gpu: |gpu| Ok(gpu.scratch(1 << 20).map(drop)?) };
 
-/// Has a GPU fault, and waits until a CPU worker has done its work: why the device was retired, or
-/// `None` if none was, or a value is wrong.
+/// Makes a GPU fault, and waits until a CPU worker has done its work. Returns the reason why the
+/// device was retired, or `None` if none was, or if a value is wrong.
 ///
-/// The GPU is lost to the whole process afterwards: do this in one that ends soon. The runtime
-/// needs a CPU worker and a GPU.
+/// The GPU is lost to the whole process afterwards: call this in a process that ends soon. The
+/// runtime needs a CPU worker and a GPU.
 ///
 /// # Errors
-/// [`Error::Runtime`] where the task fails instead.
+/// [`Error::Runtime`] if the task fails instead.
 pub fn faulty_kernel(rt: &Runtime) -> Result<Option<String>, Error> {
     let mut right = true;
     // Until a GPU has taken one: which worker does is the policy's choice.

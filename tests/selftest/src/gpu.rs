@@ -46,7 +46,7 @@ impl Extents {
         (tile * tile * size_of::<f32>()) as u64
     }
 
-    /// Those of a seed; `quick`: fewer and smaller ones.
+    /// Returns the sizes for a seed. With `quick` there are fewer and smaller checks.
     pub fn new(quick: bool, seed: u64) -> Self {
         if quick {
             let kernels = Extent { tiles: 100, largest: 96, seed };
@@ -87,7 +87,7 @@ const STREHL_TF32: f64 = 4e-3;
 
 /// The backward error that the factor may have: a roundoff of 16 bits.
 const BACKWARD_ERROR: f64 = 5e-4;
-/// Has a kernel on a GPU fault somewhere else: what was said.
+/// Function that makes a kernel on a GPU fault in another process, and returns the message.
 pub type Fault<'f> = &'f dyn Fn(u32) -> Result<String, Failure>;
 
 /// Checks one GPU of a driver. What is wrong, tasks that are refused or fail included, is in rows
@@ -155,7 +155,7 @@ fn rules(
     let rules = &RULES[..extents.rules];
     progress.stage("precision rules", 2 * rules.len() as u64);
     let on_cpu = builder().build()?;
-    // Its one CPU worker does what has no function for GPUs.
+    // The CPU worker runs the tasks without a GPU implementation.
     let on_gpu = builder().workers(1).gpu_only(true).device(gpu.clone()).build();
     let mut rows = Vec::new();
     for text in rules {
@@ -179,7 +179,7 @@ fn rules(
     Ok(rows)
 }
 
-/// The Strehl ratios that a rule gives on these runtimes; none where it loses definiteness.
+/// Returns the Strehl ratios of a rule on these runtimes; none if it loses definiteness.
 fn strehls(
     on_cpu: &Runtime,
     on_gpu: &Result<Runtime, zellige_runtime::Error>,
@@ -230,11 +230,11 @@ fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> Result<Vec<
     alike(cases, extents, progress)
 }
 
-/// On the first of several GPUs, on two and on all of them, and on all with 30 % of what the matrix
-/// takes: the same bits. Nothing where there is one GPU.
+/// Factors on the first of several GPUs, on two, on all of them, and on all with 30 % of the bytes
+/// of the matrix: the bits are the same. Does nothing if there is only one GPU.
 ///
 /// # Errors
-/// As [`check`].
+/// The errors of [`check`].
 pub fn together(
     driver: &Arc<dyn Driver>,
     extents: &Extents,
@@ -306,7 +306,7 @@ fn factor(parts: &[Gpu], (n, tile): (usize, usize), row: FactorRow) -> Result<(V
     let seconds = start.elapsed().as_secs_f64();
     let (nodes, factor) = (rt.memory(), a.gather(&rt)?);
     drop(rt);
-    // On the host, and estimated: it takes no factorisation of its own.
+    // Computed on the host, and estimated, so that it takes no additional factorisation.
     let host = builder().build()?;
     let backward_error = residual::estimated(&host, &a, &test_matrix::<f64>(n))?.value;
     let row = FactorRow {
@@ -337,10 +337,11 @@ fn faulted(number: u32, fault: Fault<'_>) -> FaultRow {
     FaultRow { what: "a faulting kernel", said, passed }
 }
 
-/// Has a kernel fault in this process: what the runtime said when it retired the device.
+/// Makes a kernel fault in this process, and returns the runtime's message when it retired the
+/// device.
 ///
 /// # Errors
-/// It did not, or lost a value over it.
+/// No device was retired, or a value was lost.
 pub fn fault_here(driver: &Arc<dyn Driver>, number: u32) -> Result<String, Failure> {
     let gpu = Gpu::new(Arc::clone(driver), number);
     let rt = builder().workers(1).device(gpu).build()?;
@@ -391,7 +392,7 @@ mod tests {
         );
     }
 
-    /// Tensor cores may cut operands off where the CPU rounds them to TF32: checks of kernels and
+    /// Tensor cores may truncate operands, while the CPU rounds them to TF32: checks of kernels and
     /// of rules allow for that.
     #[test]
     fn a_gpu_that_cuts_tf32_off_passes() {

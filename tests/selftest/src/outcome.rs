@@ -10,9 +10,9 @@ use crate::kernels::{KernelCheck, Unfinished};
 /// Results of the checks of one GPU.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GpuReport {
-    /// Its number.
+    /// Number of the GPU.
     pub number: u32,
-    /// Its name.
+    /// Name of the GPU.
     pub name: String,
     /// Kernels in each precision.
     pub kernels: Vec<KernelRow>,

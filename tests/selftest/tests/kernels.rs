@@ -21,7 +21,7 @@ fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// No CPU worker: what has no function for GPUs would be refused.
+/// Without CPU workers, tasks without a GPU implementation are refused.
 fn only_gpu(mock: &Arc<Mock>) -> Runtime {
     let builder = Runtime::builder().workers(0).policy("lws");
     builder.device(Gpu::new(mock.clone(), 0).memory(1 << 28)).build().unwrap()

@@ -9,7 +9,7 @@ use zellige_app::text::{bytes, digits};
 const CONDITIONS: [(&str, Side); 2] = [("MHz", Side::Right), ("W", Side::Right)];
 
 impl Figures {
-    /// Tables, and lines for what is not in them.
+    /// Returns the tables, and lines for missing measurements.
     pub fn text(&self, colours: bool) -> String {
         let GpuFigures { number, name, .. } = &self.gpu;
         let mut text =

@@ -21,8 +21,8 @@ const COUNTED_FROM: f64 = 0.5;
 pub struct Conditions {
     /// Median clock rate of its multiprocessors (MHz).
     pub sm_clock_mhz: Option<f64>,
-    /// Mean power (W): by the counter of energy where there is one and runs take half a second,
-    /// else by looks, which show up to the last second.
+    /// Mean power (W): from the energy counter if there is one and runs take half a second,
+    /// otherwise from samples, which average over up to a second.
     pub power_w: Option<f64>,
     /// Energy by its counter (J).
     pub energy_j: Option<f64>,
@@ -50,7 +50,7 @@ impl Conditions {
 }
 
 impl Meter {
-    /// Nothing has run yet.
+    /// Creates a meter without samples.
     pub fn new(driver: &Arc<dyn Driver>, gpu: u32) -> Self {
         Meter {
             driver: Arc::clone(driver),
@@ -63,7 +63,7 @@ impl Meter {
         }
     }
 
-    /// Runs something, and looks meanwhile; at its end where it was too short for that.
+    /// Runs something and samples the GPU meanwhile, or at its end if it was too short.
     pub fn during<R>(&mut self, run: impl FnOnce() -> R) -> R {
         let (start, before) = (Instant::now(), self.look().energy_j);
         let here = &*self;

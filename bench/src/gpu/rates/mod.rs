@@ -1,8 +1,8 @@
 //! Rates of one GPU: products of tiles, copies, factorisations by the library and by tiles.
 //!
-//! Everything is timed by the GPU's own events but the tiled factorisation, which has many streams
-//! and is timed by the host's clock. All numbers are random: with zeros a GPU takes less power, and
-//! is faster than in use.
+//! Everything is timed by the GPU's own events, except the tiled factorisation, which has many
+//! streams and is timed by the host's clock. All numbers are random: with zeros a GPU takes less
+//! power, and is faster than in use.
 
 mod link;
 mod meter;
@@ -39,9 +39,9 @@ use link::{Direction, Link, Stopwatch};
 /// uncounted one are reported.
 #[derive(Clone, Debug)]
 pub struct GpuBench {
-    /// Its driver.
+    /// Driver of the GPU.
     pub driver: Arc<dyn Driver>,
-    /// Its number.
+    /// Number of the GPU.
     pub number: u32,
     /// Runs that count.
     pub repeats: usize,
@@ -67,7 +67,7 @@ pub struct ProductRate {
     /// Time of one product as tasks compute it: scales, assembly of operands, rounding of results
     /// (seconds).
     pub seconds: f64,
-    /// Its rate [Tflop/s].
+    /// Rate of the products [Tflop/s].
     pub tflops: f64,
     /// Rate of the library's plain product of the same operands, the high halves of split ones, in
     /// the same run [Tflop/s].
@@ -115,7 +115,7 @@ pub struct LinkRates {
     pub conditions: Conditions,
 }
 
-/// Time of the library's factorisation of a whole matrix that lies in the GPU's memory.
+/// Time of the library's factorisation of a whole matrix in the GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WholeFactor {
     /// Seconds.
@@ -211,10 +211,10 @@ impl GpuBench {
             + self.driver.stream_workspace(self.number) * 2
     }
 
-    /// The rate of the library's plain product of square matrices of this order.
+    /// Measures the library's plain product of square matrices of this order.
     ///
     /// # Errors
-    /// As [`products`](GpuBench::products).
+    /// The errors of [`products`](GpuBench::products).
     pub fn peak(&self, precision: GemmPrecision, order: u32) -> Result<PeakRate, Error> {
         check_order(order)?;
         let of = Products::one(precision, order);
@@ -321,7 +321,7 @@ impl Products {
         GpuProducts::numbers(self.tile, self.count)
     }
 
-    /// Times so many rounds; one more before them has libraries loaded.
+    /// Times the rounds, after an untimed one that loads the libraries.
     fn timed(&self, cx: GpuContext<'_>, round: impl Fn() -> Result<(), Error>) -> Result<Stopwatch, Error> {
         round()?;
         let watch = Stopwatch::new(cx.driver(), cx.gpu())?;
@@ -416,7 +416,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A GPU that is not there; `None`, with a printed line, where there is no g++.
+    /// Returns a mock GPU; `None`, with a printed line, if there is no g++.
     pub(super) fn mock(seed: u64) -> Option<Arc<Mock>> {
         Some(Arc::new(zellige_twins::mock(SOURCES)?.seed(seed).measured_links().build()))
     }

@@ -13,7 +13,7 @@ use zellige_sim::platform::Platform;
 
 use super::tiled::{POLICY, TiledBench, TiledRun};
 
-/// Rate of the links to memory in which everything lies already (GB/s).
+/// Rate of the links to memory that already holds all data (GB/s).
 const AT_ONCE: f64 = 1e9;
 
 /// The products of a run: for each tile the number in each precision. The order in which a rule on

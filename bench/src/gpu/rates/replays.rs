@@ -17,8 +17,8 @@ use super::GpuBench;
 use super::link::copy_operand;
 use crate::median;
 
-/// Tasks of the graph, each a copy of what the one before has made: nothing but what it takes to
-/// have it run.
+/// Number of tasks of the graph. Each copies the result of the one before, so that the time is
+/// mostly overhead.
 const TASKS: usize = 256;
 /// Numbers of an array.
 const NUMBERS: usize = 256;
@@ -120,7 +120,7 @@ mod tests {
         assert!(times.tasks == TASKS && times.task_by_task_seconds > 0.0, "{times:?}");
         assert!(times.one_launch_seconds.is_some_and(|seconds| seconds > 0.0), "{times:?}");
         let (_, launched) = bench.replayed(DeviceGraphs::Always, 3).unwrap();
-        // All but the first, which goes task by task.
+        // All except the first, which is launched task by task.
         assert_eq!(launched, (BEFORE - 1 + 2 * 3) as u64);
         assert_eq!(bench.replayed(DeviceGraphs::Never, 1).unwrap().1, 0);
         check(&mock);

@@ -1,7 +1,7 @@
-//! Rates of single routines of the libraries over their order, and what a launch and the end of one
-//! cost the host.
+//! Rates of single routines of the libraries over their order, and the host's cost of a launch and
+//! of waiting for its end.
 //!
-//! With [`link`](super::link) one of the two places of this crate with `unsafe`: routines are
+//! With [`link`](super::link) one of the two modules of this crate with `unsafe`: routines are
 //! called on the driver, without a runtime.
 #![allow(unsafe_code)]
 
@@ -64,7 +64,7 @@ pub struct RoutineRate {
     pub order: u32,
     /// Time of one call in a sequence of calls (seconds).
     pub seconds: f64,
-    /// Its operations by that time [Tflop/s].
+    /// Rate of its operations [Tflop/s].
     pub tflops: f64,
 }
 
@@ -80,7 +80,7 @@ pub struct Latencies {
     pub spinning_seconds: f64,
 }
 
-/// Calls in a row, so that what a single one is launched with does not count.
+/// Number of calls in a sequence, so that the launch overhead of a single one does not count.
 const IN_A_ROW: usize = 8;
 
 /// A stream, matrices on its GPU, and page-locked memory with random numbers.
@@ -88,7 +88,7 @@ struct Space<'d> {
     driver: &'d Arc<dyn Driver>,
     gpu: u32,
     stream: Stream,
-    /// Operands that are read, what is written, working space, a word for the factorisation.
+    /// Operand that is read, matrix that is written, working space, a word for the factorisation.
     there: Vec<(Address, u64)>,
     host: Option<(*mut u8, usize)>,
 }

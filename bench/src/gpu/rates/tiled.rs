@@ -23,7 +23,7 @@ use crate::calibrate::device_conversions;
 use crate::random::Random;
 use crate::{PEERS, median};
 
-/// Its scheduling policy.
+/// Scheduling policy of the factorisation.
 pub(super) const POLICY: &str = "dmdas";
 /// Number of positions in the random numbers at which a tile can begin.
 const PLACES: usize = 4093;
@@ -66,9 +66,9 @@ pub struct TiledRun {
     pub evictions: u64,
     /// Hash of the bits of the factor, if requested.
     pub fingerprint: Option<u64>,
-    /// Its operations, by their precisions.
+    /// Operations of the factorisation, by precision.
     pub work: Work,
-    /// Its products, tile by tile.
+    /// Products of the factorisation, tile by tile.
     pub chosen: Chosen,
     /// Evaluation of the trace of the last run.
     pub trace: TiledTrace,
@@ -96,7 +96,7 @@ pub struct TiledTrace {
 /// Time of the tasks of one codelet.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CodeletTime {
-    /// Its name.
+    /// Name of the codelet.
     pub name: &'static str,
     /// Number of tasks.
     pub tasks: usize,
@@ -140,13 +140,13 @@ impl TiledBench {
         Ok(4 * columns.sum::<u64>())
     }
 
-    /// Factors a random, diagonally dominant matrix on these GPUs or parts of them, and where there
-    /// are [`workers`](TiledBench::workers) on those too; then two runs do not count, in which the
-    /// policy learns who is how fast. `watch` is given the means to cancel it.
+    /// Factors a random, diagonally dominant matrix on these GPUs or parts of them, and on the
+    /// [`workers`](TiledBench::workers) if there are any. With workers, two runs do not count, in
+    /// which the policy learns the speeds. `watch` receives the means to cancel it.
     ///
     /// # Errors
-    /// [`Error::Grid`] for a tile size of 0; [`Error::Runtime`] for memory that does not hold the
-    /// tiles of a task.
+    /// [`Error::Grid`] for a tile size of 0; [`Error::Runtime`] if memory does not hold the tiles
+    /// of a task.
     pub fn run<G>(&self, gpus: &[Gpu], watch: impl FnOnce(Canceller) -> G) -> Result<TiledRun, Error> {
         let grid = TileGrid::uniform(self.n, self.tile)?;
         let builder = Runtime::builder().workers(self.workers).policy(POLICY).peers(PEERS);
@@ -209,8 +209,8 @@ impl TiledBench {
 }
 
 impl TiledBench {
-    /// Room in a trace for the tasks of one worker, and for what moves: in little memory each task
-    /// may want its tile moved twice.
+    /// Returns the trace capacity for the tasks of one worker, and for transfers: in little memory
+    /// each task may need its tile moved twice.
     fn records(&self, grid: &TileGrid) -> usize {
         let tiles = grid.tiles();
         4 * (tiles * tiles * tiles / 6 + tiles * tiles + 1)
@@ -372,8 +372,8 @@ mod tests {
         check(&mock);
     }
 
-    /// The trace has all tasks of the last run, and virtual time on what was measured runs the same
-    /// tasks.
+    /// Checks that the trace has all tasks of the last run, and that virtual time on the measured
+    /// platform runs the same tasks.
     #[test]
     fn a_run_is_predicted_from_what_it_has_taught() {
         let Some(mock) = mock(7) else { return };
@@ -415,8 +415,7 @@ mod tests {
             assert!((0.0..=1.0).contains(&run.trace.idle_share) && run.trace.over_bound > 0.0, "{run:?}");
             assert!(bench.predicted(run, &platform).unwrap() > 0.0);
         }
-        // One GPU, and everything lies there: its tasks one after the other, as the models know
-        // them.
+        // One GPU holds all data: its tasks run in sequence, with the times of the models.
         let gpu = platform.kinds.values().next().unwrap();
         let flops = [16f64.powi(3) / 3.0, 4096.0, 4096.0, 8192.0];
         let kernels = [

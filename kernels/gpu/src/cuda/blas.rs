@@ -51,7 +51,8 @@ pub(super) fn pointer<T>(at: Address) -> *mut T {
 }
 
 impl Cuda {
-    /// Makes what a stream's library routines need, of those libraries that are wanted and there.
+    /// Creates the handles and workspace of a stream, for those libraries that are wanted and
+    /// available.
     pub(super) fn make_handles(
         &self,
         queue: &Queue,

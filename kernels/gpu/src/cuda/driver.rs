@@ -27,8 +27,8 @@ const PLAIN_SHARED: u32 = 48 << 10;
 type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
 
 impl Cuda {
-    /// Device memory in the order of the stream. Where there is none, what the pool keeps for later
-    /// is given back first, since blocks that are free there may be too small or belong to other
+    /// Allocates device memory in the order of the stream. If there is none, the memory that the
+    /// pool retains is returned first, since its free blocks may be too small or belong to other
     /// streams.
     pub(super) fn take(&self, queue: &Queue, gpu: &Gpu, bytes: u64) -> Result<u64, GpuError> {
         // The driver's behaviour for sizes beyond its address space is not documented.
@@ -64,7 +64,7 @@ impl Cuda {
     /// Waits for the queued operations, including stream-ordered frees, and returns the pool's
     /// unused memory to the system.
     fn trim(&self, queue: &Queue, gpu: &Gpu, pool: sys::CUmemoryPool) -> Result<(), GpuError> {
-        // Waiting for a whole context invalidates what is recorded in it: none begins meanwhile.
+        // Waiting for a whole context invalidates captures in it: none can begin meanwhile.
         let captures = gpu.captures.lock();
         // SAFETY: the context is current, the stream alive; the pool is the GPU's, and never
         // destroyed.
@@ -79,10 +79,10 @@ impl Cuda {
         self.told(queue.gpu, "cuMemPoolTrimTo", unsafe { sys::cuMemPoolTrimTo(pool, 0) })
     }
 
-    /// Gives it back in the order of the stream.
+    /// Frees device memory in the order of the stream.
     ///
     /// # Safety
-    /// It came from [`take`](Cuda::take) of this GPU, and is given back once.
+    /// The memory came from [`take`](Cuda::take) of this GPU, and is freed once.
     pub(super) unsafe fn give(&self, queue: &Queue, gpu: &Gpu, at: u64) -> Result<(), GpuError> {
         // SAFETY: as the caller promises.
         let (call, result) = unsafe {
@@ -192,7 +192,7 @@ impl Driver for Cuda {
         let stream = self.create_stream(gpu, false)?;
         let made =
             self.queue(stream, "cuStreamCreate").and_then(|(queue, _)| self.make_handles(&queue, |_| true));
-        // Its handles are the next stream's.
+        // Its handles go to the next stream.
         self.destroy_stream(stream);
         made?;
         there.is_loaded.store(true, Ordering::Relaxed);
@@ -311,8 +311,8 @@ impl Driver for Cuda {
 
     unsafe fn free_pinned(&self, at: *mut u8, _bytes: usize) {
         if self.enter_any().is_ok() {
-            // SAFETY: as the caller promises. It fails where the GPU is lost, and then the memory
-            // is gone with the process.
+            // SAFETY: the caller's promise. The call fails if the GPU is lost, and then the memory
+            // is released with the process.
             let _ = unsafe { sys::cuMemFreeHost(at.cast()) };
         }
     }

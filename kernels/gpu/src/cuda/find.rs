@@ -1,8 +1,8 @@
-//! Finding CUDA's libraries outside the loader's path: toolkits in `/usr/local`, Python wheels, a
-//! folder that the caller names.
+//! Search for CUDA's libraries outside the loader's path: toolkits in `/usr/local`, Python wheels,
+//! a folder that the caller names.
 //!
-//! The bindings open libraries by name. One that is already loaded under its soname is what they
-//! get then, so whatever is found elsewhere is loaded by its absolute path first and stays loaded.
+//! The bindings open libraries by name. They get one that is already loaded under its soname, so
+//! every library that is found elsewhere is first loaded by its absolute path, and stays loaded.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -24,11 +24,11 @@ static NAMED: OnceLock<PathBuf> = OnceLock::new();
 /// Files that were found and not taken, each with the reason.
 static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Looks for CUDA's libraries in this folder before all others. Counts for libraries that nobody
-/// has looked for yet: call it first.
+/// Searches for CUDA's libraries in this folder before all others. This affects only libraries that
+/// were not searched for before: call it first.
 ///
 /// # Errors
-/// The folder, where it is none or where another one was named before.
+/// The path is no folder, or another folder was named before.
 pub fn look_in(folder: &Path) -> Result<(), String> {
     let absolute = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
     if !absolute.is_dir() {
@@ -48,8 +48,8 @@ pub fn skipped() -> Vec<String> {
     SKIPPED.lock().iter().cloned().collect()
 }
 
-/// The files from which a library was loaded: none where it was not, several where the process has
-/// several versions of it.
+/// Returns the files from which a library was loaded: none if it was not, several if the process
+/// has several versions of it.
 pub fn loaded_from(library: Library) -> Vec<PathBuf> {
     let Some(stems) = stems(library) else { return Vec::new() };
     mapped(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default(), stems)
@@ -92,7 +92,7 @@ fn stems(library: Library) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Files of these stems in the list of what a process has mapped.
+/// Returns the files of these stems in the list of a process's mappings.
 fn mapped(maps: &str, stems: &[&str]) -> Vec<PathBuf> {
     let path = |line: &str| line.find('/').map(|at| PathBuf::from(&line[at..]));
     let is_one = |path: &PathBuf| {
@@ -201,8 +201,8 @@ fn load_first(candidates: &[(PathBuf, u32)], newest: u32) -> bool {
     false
 }
 
-/// The folder itself, where its `lib` and `lib64` are, and those of wheels below it: whichever of
-/// them the caller meant.
+/// Returns the folder itself, its `lib` and `lib64`, and the folders of wheels below it, since the
+/// caller may have meant any of them.
 fn folders_of(folder: &Path) -> Vec<PathBuf> {
     let mut all = vec![folder.to_path_buf(), folder.join("lib64"), folder.join("lib")];
     all.extend(below(folder, "").into_iter().map(|wheel| wheel.join("lib")));
@@ -330,7 +330,7 @@ mod tests {
         assert!(wheels_on(root.path().join("nowhere").as_os_str(), None).is_empty());
         let toolkits = toolkits(&root.path().join("usr/local"));
         assert_eq!(toolkits[0], root.path().join("usr/local/cuda-13.0/lib64"));
-        // Too new for the driver, and no library at all: both are said.
+        // One is too new for the driver, the other is no library: both are reported.
         assert!(!load_first(&candidates(&folders, "cublas"), 12));
         let said = skipped().join("\n");
         assert!(

@@ -100,7 +100,7 @@ impl Description {
         let status = unsafe { sys::cublasLtMatmulDescCreate(&mut product, sum, factor) };
         told(gpu, "cublasLtMatmulDescCreate", status)?;
         let product = Owned(product, sys::cublasLtMatmulDescDestroy as unsafe fn(_) -> _);
-        // B stays as it lies unless said.
+        // The default for B is not transposed.
         let transposed = cublasOperation_t::CUBLAS_OP_T as u32;
         for (attribute, value) in [
             (Of::CUBLASLT_MATMUL_DESC_TRANSA, transposed),
@@ -126,8 +126,8 @@ impl Description {
         })
     }
 
-    /// The kernel that the library takes for the fastest with so much workspace; `None` where it
-    /// has none for these types, shapes and factors.
+    /// Returns the kernel that the library's heuristic selects for this workspace; `None` if it has
+    /// none for these types, shapes and factors.
     fn choose(
         &self,
         gpu: u32,

@@ -22,7 +22,7 @@ const OLDEST: c_int = 11_040;
 pub(super) struct Gpu {
     pub(super) device: sys::CUdevice,
     pub(super) context: sys::CUcontext,
-    /// Its default pool, where it has pools.
+    /// Default memory pool, if the GPU supports pools.
     pub(super) pool: Option<sys::CUmemoryPool>,
     /// Priorities of streams: the lowest and the most urgent.
     pub(super) priorities: (c_int, c_int),
@@ -32,7 +32,7 @@ pub(super) struct Gpu {
     /// come. Destroying one waits for the whole GPU, which invalidates a capture on another thread:
     /// they stay as long as the GPU.
     pub(super) spare: Spare,
-    /// Libraries have what they keep on this GPU for all streams.
+    /// True after libraries have allocated their memory that all streams share on this GPU.
     pub(super) is_loaded: AtomicBool,
     /// Why everything fails; from the start for a GPU that does not open, which has no context.
     pub(super) lost: OnceLock<GpuError>,
@@ -201,8 +201,8 @@ fn reach(gpu: &Gpu, peer: &Gpu) -> bool {
     matches!(enabled, CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
 }
 
-/// Memory of a pool has its own list of who reaches it. Where that fails, peer copies go through
-/// the host: slower, not wrong.
+/// Grants peers access to the memory of the pool, which has its own access list. If that fails,
+/// peer copies go through the host: slower, not wrong.
 fn share_pool(gpu: &Gpu, peers: impl Iterator<Item = sys::CUdevice>) {
     let Some(pool) = gpu.pool else { return };
     let access = |peer| sys::CUmemAccessDesc {

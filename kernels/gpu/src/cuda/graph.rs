@@ -37,9 +37,9 @@ impl Drop for Instance {
 }
 
 impl Cuda {
-    /// Begins a recording. Handles of libraries are made first, since what they allocate cannot be
-    /// recorded: of those libraries whose handles this process has made before, or, where it has
-    /// made none, of all.
+    /// Begins a capture. Handles of libraries are created first, since their allocations cannot be
+    /// captured. These are the handles of the libraries that this process has used before, or of
+    /// all libraries if there are none.
     pub(super) fn begin(&self, stream: Stream) -> Result<(), GpuError> {
         const CALL: &str = "cuStreamBeginCapture";
         let (queue, gpu) = self.queue(stream, CALL)?;
@@ -48,7 +48,7 @@ impl Cuda {
         self.make_handles(&queue, |library| used.is_empty() || used.contains(&library))?;
         // Relaxed: other threads go on allocating, and a stream may change its thread.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // Nobody waits for the whole GPU while there is one.
+        // No call waits for the whole GPU during a capture.
         let mut captures = gpu.captures.lock();
         // SAFETY: the stream is alive.
         self.told(queue.gpu, CALL, unsafe { sys::cuStreamBeginCapture_v2(queue.stream, mode) })?;

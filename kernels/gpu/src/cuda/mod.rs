@@ -46,10 +46,10 @@ use crate::info::{GpuInfo, Library};
 
 /// The GPUs of this machine; see the [module](self).
 ///
-/// Device memory comes from each GPU's default pool, in the order of streams, and stays with the
-/// process once it was used. Each stream that multiplies has a cuBLAS handle of its own with a
-/// workspace (32 MiB from compute capability 9 on, 4 MiB before), which counts as used memory.
-/// Handles of streams that are gone are the next streams'.
+/// Device memory comes from each GPU's default pool, in the order of streams, and the process
+/// retains memory that was used once. Each stream that multiplies has a cuBLAS handle of its own
+/// with a workspace (32 MiB from compute capability 9 on, 4 MiB before), which counts as used
+/// memory. Later streams reuse the handles of destroyed ones.
 pub struct Cuda {
     infos: Vec<GpuInfo>,
     streams: Table<Queue>,
@@ -59,7 +59,7 @@ pub struct Cuda {
     graphs: Table<Instance>,
     /// Libraries for which handles were created.
     used: Mutex<BTreeSet<Library>>,
-    // Last: what is above lives in its contexts.
+    // The last field: the fields above live in its contexts.
     gpus: Vec<Gpu>,
 }
 
@@ -93,13 +93,13 @@ impl fmt::Debug for Cuda {
 }
 
 impl Cuda {
-    /// Every GPU that the driver shows, with a context each, and access to its peers' memory where
-    /// that is possible. One that does not open keeps its number, with the error for whoever asks
-    /// it for something ([`Driver::working`](crate::Driver::working)).
+    /// Opens every GPU that the driver reports, with a context each, and access to its peers'
+    /// memory if that is possible. A GPU that does not open keeps its number, and every use returns
+    /// its error ([`Driver::working`](crate::Driver::working)).
     ///
     /// # Errors
-    /// [`GpuError::Missing`] where there is no driver, none that is new enough, or no GPU;
-    /// [`GpuError::Failed`] where none works.
+    /// [`GpuError::Missing`] if there is no driver, if it is too old, or if there is no GPU;
+    /// [`GpuError::Failed`] if none works.
     pub fn open() -> Result<Cuda, GpuError> {
         let (gpus, infos) = gpu::open_all()?;
         Ok(Cuda {
@@ -161,7 +161,7 @@ impl Cuda {
         Ok(mark)
     }
 
-    /// True while what is put on the stream is recorded.
+    /// Returns true while the stream is captured.
     fn is_capturing(&self, queue: &Queue) -> Result<bool, GpuError> {
         use sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as NONE;
         let mut status = NONE;

@@ -43,7 +43,7 @@ fn library() -> Option<&'static Library> {
     LIBRARY.get_or_init(load).as_ref()
 }
 
-/// The functions, once the library has been started; `None` where it lacks one, or does not start.
+/// Returns the functions after the start of the library; `None` if it lacks one, or does not start.
 fn nvml() -> Option<&'static Nvml> {
     static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
     NVML.get_or_init(|| start(library()?)).as_ref()
@@ -79,7 +79,7 @@ pub(super) fn version() -> Option<String> {
     text(nvml()?.version)
 }
 
-/// The version of NVIDIA's driver; `None` where the library is not there or does not work.
+/// Returns the version of NVIDIA's driver; `None` if the library is missing or does not work.
 pub(super) fn driver_version() -> Option<String> {
     text(nvml()?.driver)
 }

@@ -9,7 +9,7 @@ use super::probe;
 use crate::error::GpuError;
 use crate::info::Library;
 
-/// NVRTC's version, where it is there.
+/// Returns NVRTC's version.
 ///
 /// # Errors
 /// [`GpuError::Missing`].

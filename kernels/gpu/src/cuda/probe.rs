@@ -26,7 +26,7 @@ pub(crate) fn state(library: Library) -> &'static LibraryState {
     STATES[at].get_or_init(|| look(library))
 }
 
-/// An error where the library is missing.
+/// Returns an error if the library is missing.
 pub(crate) fn needs(library: Library) -> Result<(), GpuError> {
     match state(library) {
         LibraryState::There(_) => Ok(()),

@@ -170,8 +170,8 @@ impl Cuda {
             // SAFETY: as the caller promises.
             return unsafe { self.multiply_strided(&queue, gpu, batch, strides) };
         }
-        // Its three lists of addresses go to the device by a copy from here, which a recording
-        // would make again at each launch.
+        // Its three lists of addresses are copied to the device from here, and a captured graph
+        // would repeat the copy at each launch.
         self.refuse_capture(&queue, CALL)?;
         let lists: Vec<u64> = (0..3).flat_map(|i| batch.at.iter().map(move |at| at[i].0)).collect();
         let bytes = size_of_val(lists.as_slice());
@@ -261,8 +261,8 @@ impl Cuda {
     }
 }
 
-/// Entries from one product's A, B and C to the next ones, where they lie evenly spaced, in
-/// ascending order.
+/// Returns the strides in entries from one product's A, B and C to the next ones, if they are
+/// evenly spaced in ascending order.
 fn strides(batch: &BatchedGemm<'_>) -> Option<[i64; 3]> {
     let sizes = [batch.shape.a, batch.shape.b, batch.shape.c].map(|matrix| matrix.element.bytes());
     let mut strides = [0; 3];

@@ -27,8 +27,8 @@ impl Drop for Solver {
 }
 
 /// The largest order whose entries an `int` counts. Larger matrices take the 64-bit calls, which
-/// want working space on the host too; tiles do not: with ints alone nothing is waited for, and
-/// they can be recorded.
+/// also need working space on the host. Tiles do not: calls with ints never wait, and can be
+/// captured.
 const MOST_BY_INTS: u32 = 46_340;
 
 /// Parameters of the 64-bit calls: the defaults.
@@ -130,7 +130,7 @@ impl Cuda {
             }
         };
         told(queue.gpu, CALL, status)?;
-        // It counts numbers, not bytes.
+        // The result counts numbers, not bytes.
         Ok(u64::from(entries.max(1).unsigned_abs()) * element.bytes())
     }
 
@@ -236,8 +236,8 @@ impl Cuda {
     }
 }
 
-/// Bytes of working space of the 64-bit calls: on the GPU, and on the host. The matrix is not
-/// looked at.
+/// Returns the bytes of working space of the 64-bit calls: on the GPU, and on the host. The matrix
+/// is not read.
 fn wide_space(
     gpu: u32,
     handle: sys::cusolverDnHandle_t,

@@ -15,7 +15,7 @@ pub(super) struct Queue {
     pub(super) gpu: u32,
     pub(super) context: sys::CUcontext,
     pub(super) stream: sys::CUstream,
-    /// Its libraries' handles, made when they are first needed.
+    /// Handles of libraries, created when they are first needed.
     pub(super) handles: Mutex<Handles>,
     /// Pool that receives the handles when the stream is destroyed.
     pub(super) spare: Spare,
@@ -41,7 +41,7 @@ unsafe impl Send for Handles {}
 pub(super) struct Workspace {
     pub(super) at: sys::CUdeviceptr,
     pub(super) bytes: usize,
-    /// It came from the GPU's pool.
+    /// True if it came from the GPU's pool.
     pub(super) pooled: bool,
 }
 
@@ -54,8 +54,8 @@ unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: the context lives as long as the driver, which drops its streams first. Where a
-        // call fails the GPU is lost, and what it held with it.
+        // SAFETY: the context lives as long as the driver, which drops its streams first. If a call
+        // fails, the GPU is lost with everything that the stream held there.
         unsafe {
             let _ = sys::cuCtxSetCurrent(self.context);
             let handles = std::mem::take(self.handles.get_mut());

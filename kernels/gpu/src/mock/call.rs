@@ -99,7 +99,7 @@ impl Call {
                 let bytes = [shape.a.span(a.0, a.1), shape.b.span(b.0, b.1), shape.c.span(shape.m, shape.n)];
                 let uses = [Use::Read, Use::Read, Use::Write];
                 let one = |at: &[Address; 3]| [0, 1, 2].map(|i| here(at[i], bytes[i], uses[i]));
-                // Last, and only where a product reads them.
+                // Last, and only if a product reads them.
                 let factors = match shape.factors {
                     Factors::Device(factors) if bytes[2] > 0 && !at.is_empty() => {
                         Some(here(factors, Factors::BYTES, Use::Read))

@@ -34,7 +34,7 @@ pub(super) struct Recording {
     gpu: u32,
     steps: Vec<Step>,
     slots: usize,
-    /// Streams of its own for all lanes but the first.
+    /// Private streams of all lanes except the first.
     lanes: Vec<u64>,
     /// The end of its last launch: a graph runs once at a time.
     last: Option<Arc<Record>>,

@@ -76,7 +76,7 @@ impl Mock {
                 );
                 return;
             };
-            // Drivers crash: nodes of graphs keep what the memory was.
+            // Real drivers crash: nodes of graphs keep the address of the memory.
             if let Some(user) = state.recorded_use(from, from + bytes) {
                 state.violation(0, call, format!("host memory at {from:#x} belongs to {user}"));
             }

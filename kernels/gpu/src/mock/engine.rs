@@ -181,7 +181,7 @@ impl Shared {
 
 /// Why an operation failed.
 enum Failure {
-    /// Its GPU faulted.
+    /// Fault of its GPU.
     Fault(String),
     /// Another GPU is lost; the next call reports it.
     Told(GpuError),

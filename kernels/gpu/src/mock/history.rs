@@ -61,8 +61,7 @@ impl History {
         self.0.iter().find(|old| old.conflicts(new) && !known.knows(old.at))
     }
 
-    /// Remembers a use; `known` is what is ordered before it, `host` what is ordered before all
-    /// that is to come.
+    /// Records a use. `known` is the clock before it, `host` the clock before all later uses.
     pub(super) fn add(&mut self, new: Access, known: &Clock, host: &Clock) {
         // If a later use conflicts with an old use that is dropped here and is not ordered after
         // it, it also conflicts with the new one and is not ordered after that either: order is

@@ -1,4 +1,4 @@
-//! Device memory that is host memory, each allocation with a place of its own.
+//! Device memory in host memory, with a separate block for each allocation.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const NATURAL: usize = 16;
 /// Bytes on the host, garbage at first.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Aligned; inside what was allocated.
+    /// Aligned address inside the allocation.
     data: NonNull<u8>,
     allocated: NonNull<u8>,
     layout: Layout,
@@ -69,7 +69,7 @@ impl Drop for Block {
     }
 }
 
-/// Some bytes of a GPU's memory.
+/// An allocation of a GPU's memory.
 #[derive(Debug)]
 pub(super) struct Allocation {
     pub(super) gpu: u32,
@@ -82,11 +82,11 @@ pub(super) struct Allocation {
 
 /// Why an address range is not usable.
 pub(super) enum Unusable {
-    /// It was given back.
+    /// The memory was freed.
     Freed { by: Arc<str>, bytes: u64, base: u64 },
-    /// It leaves the allocation that it begins in.
+    /// The range extends beyond the allocation in which it begins.
     Outside { bytes: u64, base: u64 },
-    /// Nobody allocated it.
+    /// The memory was never allocated.
     Unknown,
 }
 
@@ -94,7 +94,7 @@ pub(super) enum Unusable {
 #[derive(Debug, Default)]
 pub(super) struct Space {
     live: BTreeMap<u64, Allocation>,
-    /// Bytes and who freed them.
+    /// Bytes of freed allocations, and the operations that freed them.
     freed: BTreeMap<u64, (u64, Arc<str>)>,
     /// Bytes of addresses that were given so far.
     given: u64,
@@ -138,14 +138,14 @@ impl Space {
         *self.used.entry(gpu).or_default() += bytes;
     }
 
-    /// They are free again, unless the GPU is lost.
+    /// Returns bytes to the free memory, unless the GPU is lost.
     pub(super) fn release(&mut self, gpu: u32, bytes: u64) {
         if let Some(used) = self.used.get_mut(&gpu) {
             *used = used.saturating_sub(bytes);
         }
     }
 
-    /// The allocation in which so many bytes from `at` lie, and where it begins.
+    /// Returns the allocation that contains `bytes` bytes from `at`, and its address.
     pub(super) fn find(&mut self, at: u64, bytes: u64) -> Result<(u64, &mut Allocation), Unusable> {
         let last = |(&base, allocation): (&u64, &Allocation)| (base, allocation.bytes);
         let place =

@@ -51,7 +51,7 @@ use crate::twin::{HostKernel, Reference, Twin, TwinArg};
 /// Bandwidth (B/s) and latency (s) that are declared of links.
 const LINKS: (f64, f64) = (10e9, 10e-6);
 
-/// A fault to come. Counts begin at 1, with what comes next.
+/// A fault to be injected. Counts begin at 1, with the next operation of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The n-th operation (copy, zero, launch, library routine) is refused, and the GPU is lost.
@@ -74,7 +74,7 @@ pub struct Mock {
     loaded: AtomicU64,
     began: Instant,
     links: Option<(f64, f64)>,
-    /// `None`: nobody looks at ranges.
+    /// `None` if ranges are disabled.
     ranges: Option<Mutex<Ranges>>,
     reads: Option<fn(&[u8]) -> bool>,
     shared: Arc<Shared>,
@@ -164,8 +164,8 @@ impl MockBuilder {
         self
     }
 
-    /// The images of kernels that it reads, which are then compiled as for a GPU. Unless said it
-    /// reads all and needs none.
+    /// Sets the images of kernels that the mock accepts, which are then compiled as for a GPU. By
+    /// default it accepts all and needs none.
     #[must_use]
     pub fn images(mut self, reads: fn(&[u8]) -> bool) -> MockBuilder {
         self.reads = Some(reads);
@@ -307,8 +307,8 @@ impl Mock {
         self.shared.with(|state| state.violations.clone())
     }
 
-    /// The ranges that have ended, in this order; those around one stand before it, as in `outer /
-    /// inner`. Empty unless the mock was [built for it](MockBuilder::ranges).
+    /// Returns the ranges that have ended, in this order. Each is preceded by the enclosing ones,
+    /// as in `outer / inner`. Empty unless the mock was [built for it](MockBuilder::ranges).
     pub fn ranges(&self) -> Vec<String> {
         self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().ended())
     }

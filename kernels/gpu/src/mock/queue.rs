@@ -1,7 +1,7 @@
-//! Putting things on streams, and the checks that are made then.
+//! Queueing of operations on streams, with checks.
 //!
-//! All checks are made when an operation is queued, from what orders it, never from what happens to
-//! have run: a program that is wrong is found wrong on every run that gets there.
+//! All checks are made when an operation is queued. They use its order, never the order of
+//! execution: a wrong program is detected on every run that reaches the operation.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use super::state::{FaultKind, Item, Mark, Record, State, event_name, gpu_of, ref
 use crate::error::GpuError;
 
 impl State {
-    /// The next item's place on a stream, and what is ordered before it.
+    /// Returns the position of the next item on a stream, and the clock before it.
     fn next_point(&mut self, token: u64) -> (Point, Clock) {
         let stream = self.streams.get_mut(&token).expect("callers looked it up");
         stream.items += 1;
@@ -135,7 +135,7 @@ impl State {
         (bytes > size - (at - base)).then_some((base, size))
     }
 
-    /// The locked host memory in which an address lies: where it begins, and its bytes.
+    /// Returns the locked host memory that contains an address: its begin and its bytes.
     fn locked_around(&self, at: u64) -> Option<(u64, u64)> {
         let (&base, &(size, _)) = self.locked.range(..=at).next_back()?;
         (at - base < size).then_some((base, size))

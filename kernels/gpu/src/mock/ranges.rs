@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 /// Ranges of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// Those that have not ended, the outermost first.
+    /// Open ranges of each thread, the outermost first.
     open: HashMap<ThreadId, Vec<String>>,
     ended: Vec<String>,
 }

@@ -15,7 +15,7 @@ use crate::twin::{HostKernel, Twin, TwinArg, decode};
 pub(super) enum Bound {
     /// There are none.
     Empty,
-    /// So many bytes of a block, and whose memory that is.
+    /// Bytes of a block, and the GPU that owns them.
     Gpu { gpu: u32, block: Arc<Block>, offset: usize, bytes: usize },
     /// Host memory of the caller's.
     Host { at: usize, bytes: usize },
@@ -162,12 +162,12 @@ impl Twins {
     }
 }
 
-/// The two factors as they lie in device memory.
+/// Reads the two factors from their bytes in device memory.
 fn pair(bytes: &[u8]) -> [f64; 2] {
     [0, 4].map(|at| decode(Element::F32, &bytes[at..]))
 }
 
-/// Bytes that nobody may count on.
+/// Fills bytes with garbage.
 fn spoilt(bytes: &mut [u8]) -> &mut [u8] {
     bytes.fill(GARBAGE);
     bytes

@@ -54,7 +54,7 @@ pub(super) enum Item {
 pub(super) struct Record {
     /// Clock of the record, which includes the record itself.
     pub(super) clock: Clock,
-    /// When it was reached, or the error of what was before it.
+    /// Time at which it was reached, or the error of an operation before it.
     pub(super) ended: OnceLock<Result<Instant, GpuError>>,
 }
 
@@ -187,7 +187,7 @@ impl State {
         }
     }
 
-    /// Some GPU is not lost: enough for host memory.
+    /// Checks that some GPU is not lost: this suffices for host memory.
     pub(super) fn any_usable(&mut self) -> Result<(), GpuError> {
         let usable = self.gpus.iter().position(|gpu| gpu.lost.is_none()).unwrap_or_default();
         self.usable(usable as u32).map(drop)
@@ -223,8 +223,8 @@ impl State {
         error
     }
 
-    /// Everything on this GPU fails from now on, and its memory is gone. Its streams go on, without
-    /// executing anything: others may wait for what they wait for.
+    /// Marks a GPU as lost: everything on it fails from now on, and its memory is gone. Its streams
+    /// continue without executing anything, since other streams may wait for their events.
     pub(super) fn lose(&mut self, gpu: u32, error: GpuError) {
         let Some(Gpu { lost: lost @ None, .. }) = self.gpus.get_mut(gpu as usize) else {
             return;

@@ -14,7 +14,7 @@ use super::Source;
 /// File name of the archive.
 pub const ARCHIVE: &str = "zellige-kernels.ptx.gz";
 
-/// Every line that names a source begins so.
+/// Beginning of every line that names a source.
 const MARK: &str = "// zellige kernels of ";
 /// An archive that is larger than this is not read to its end (bytes, not compressed).
 const LARGEST: u64 = 256 << 20;
@@ -54,7 +54,7 @@ fn text(file: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// True if there is an archive: then kernels can be loaded without NVRTC.
+/// Returns true if there is an archive, so that kernels can be loaded without NVRTC.
 pub fn is_archived() -> bool {
     folders().iter().any(|folder| folder.join(ARCHIVE).is_file())
 }

@@ -42,11 +42,11 @@ struct Kept {
 }
 
 impl Loaded {
-    /// The kernels of `sources` as [`compiled`](Loaded::compiled) loads them, once for each GPU of
-    /// a driver, whoever asks; they are kept as long as the driver lives. Who asks meanwhile waits.
+    /// Returns the kernels of `sources` as [`compiled`](Loaded::compiled) loads them, once for each
+    /// GPU of a driver. They are cached as long as the driver lives. Concurrent callers wait.
     ///
     /// # Errors
-    /// The driver's; the next who asks tries again.
+    /// The driver's; the next call tries again.
     pub fn shared(driver: &Arc<dyn Driver>, gpu: u32, sources: &[Source]) -> Result<Arc<Self>, GpuError> {
         static ALL: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
         let mut all = ALL.lock();
@@ -66,13 +66,12 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Loads every kernel of `sources`: compiled by NVRTC for this GPU, or the PTX of an
-    /// [archive](super::ARCHIVE) where NVRTC is missing, does not know the GPU, or compiles what
+    /// Loads every kernel of `sources`: compiled by NVRTC for this GPU, or from the PTX of an
+    /// [archive](super::ARCHIVE) if NVRTC is missing, does not know the GPU, or compiles code that
     /// the driver does not read.
     ///
     /// # Errors
-    /// The driver's; [`GpuError::Missing`] and [`GpuError::Compile`] where there is no archive
-    /// either.
+    /// The driver's; [`GpuError::Missing`] and [`GpuError::Compile`] if there is no archive either.
     pub fn compiled(driver: &dyn Driver, gpu: u32, sources: &[Source]) -> Result<Self, GpuError> {
         let there = driver.gpus();
         let arch = there.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: there.len() })?.arch();
@@ -108,7 +107,7 @@ impl Loaded {
         })
     }
 
-    /// Every kernel of `sources`, each from the module that `load` makes of it.
+    /// Returns every kernel of `sources`, each from its module as loaded by `load`.
     fn all(
         driver: &dyn Driver,
         gpu: u32,
@@ -125,10 +124,10 @@ impl Loaded {
         Ok(Loaded { gpu, kernels })
     }
 
-    /// Launches on a stream of this GPU.
+    /// Launches a kernel on a stream of this GPU.
     ///
     /// # Errors
-    /// [`GpuError::Failed`] for a kernel that was not loaded, and what the driver says.
+    /// [`GpuError::Failed`] for a kernel that was not loaded, and the driver's errors.
     ///
     /// # Safety
     /// As [`Driver::launch`]: every array that the launch names, in its arguments or besides,
@@ -233,7 +232,7 @@ mod tests {
         assert!(others.iter().all(|other| !Arc::ptr_eq(&first, other)));
         assert!(Loaded::shared(&driver, 2, &[one]).is_err());
         drop((others, driver));
-        // Nothing is kept of a driver that is gone, once the next one comes.
+        // The entries of a dropped driver are removed when the next one comes.
         let next = mock();
         shared(&next, 0, &[one]);
         assert_eq!(Arc::strong_count(&first), 1);

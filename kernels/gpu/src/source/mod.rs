@@ -16,7 +16,7 @@ pub const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false"];
 /// A source file: a module of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its file name without ending.
+    /// File name without ending.
     pub name: &'static str,
     /// CUDA C++, whole: nothing is included.
     pub text: &'static str,

@@ -32,14 +32,14 @@ pub enum TwinArg<'a> {
     F64(f64),
 }
 
-/// Host versions of what is launched on a GPU. Arrays are aligned as their addresses are (256 bytes
-/// where an allocation begins).
+/// Host versions of kernels and library routines. Arrays are aligned as their addresses are (256
+/// bytes at the begin of an allocation).
 ///
-/// A matrix comes as the bytes from its first to its last entry, columns `ld` entries apart; what
-/// lies between columns must stay as it is. Where there are no entries, the slice is empty. An
-/// `Err` is a fault of the GPU: it is lost.
+/// A matrix is passed as the bytes from its first to its last entry, with columns `ld` entries
+/// apart. The bytes between columns must not be changed. If there are no entries, the slice is
+/// empty. An `Err` is a fault of the GPU: it is lost.
 ///
-/// The library routines have versions already, those of [`Reference`].
+/// The default versions of the library routines are those of [`Reference`].
 pub trait Twin: Send + Sync + fmt::Debug {
     /// Returns true if there is a kernel of this name.
     fn knows(&self, kernel: &str) -> bool {

@@ -4,8 +4,8 @@ use half::{bf16, f16};
 
 use crate::call::Element;
 
-/// `x` rounded to so many significant bits, to nearest, ties to even; below `2^lowest` (the
-/// smallest normal exponent) bits are lost as in subnormal numbers. Overflow is not looked at.
+/// Rounds `x` to `bits` significant bits, to nearest, ties to even. Below `2^lowest` (the smallest
+/// normal exponent) bits are lost as in subnormal numbers. Overflow is not handled.
 pub(super) fn round(x: f64, bits: i32, lowest: i32) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;

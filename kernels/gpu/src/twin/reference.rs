@@ -1,6 +1,6 @@
 //! Products, solves and factorisations, written as their definitions.
 //!
-//! Sums are held in f64 and rounded once to what the description names, except with
+//! Sums are computed in f64 and rounded once to the format of the description, except with
 //! [`Compute::F16`], whose running sum is rounded after every term.
 
 use super::number::{decode, encode, to_f16, to_tf32};
@@ -87,7 +87,7 @@ pub(super) fn gemm(gemm: &Gemm, [alpha, beta]: [f64; 2], a: &[u8], b: &[u8], c: 
 }
 
 fn operand(gemm: &Gemm, matrix: &Matrix, rows: u32, columns: u32, bytes: &[u8]) -> Dense {
-    // With nothing to sum the operands have no entries, perhaps not even an address.
+    // An empty sum has operands without entries, and possibly without an address.
     let columns = if gemm.k == 0 || gemm.m == 0 || gemm.n == 0 { 0 } else { columns };
     let mut dense = Dense::read(matrix, rows, columns, bytes);
     if gemm.compute == Compute::Tf32 {
@@ -96,7 +96,7 @@ fn operand(gemm: &Gemm, matrix: &Matrix, rows: u32, columns: u32, bytes: &[u8]) 
     dense
 }
 
-/// The sum of products as it is held.
+/// Returns the sum of products in the accumulator's precision.
 fn total(compute: Compute, terms: impl Iterator<Item = f64>) -> f64 {
     match compute {
         Compute::F64 => terms.sum(),
@@ -132,7 +132,7 @@ pub(super) fn trsm(trsm: &Trsm, l: &[u8], b: &mut [u8]) {
     }
 }
 
-/// Solves `L x = b` (`forward`) or `L^T x = b` for the vector of `x` that lies where `place` says.
+/// Solves `L x = b` (`forward`) or `L^T x = b` for the vector of `x` at the positions of `place`.
 fn substitute(
     l: &Dense,
     forward: bool,
@@ -191,7 +191,7 @@ pub(super) fn potrf(potrf: &Potrf, a: &mut [u8]) -> i32 {
 fn factor(l: &mut Dense, n: usize) -> i32 {
     for j in 0..n {
         let pivot = l.at(j, j) - (0..j).map(|k| l.at(j, k) * l.at(j, k)).sum::<f64>();
-        // As cuSOLVER, which takes NaN for positive.
+        // Like cuSOLVER, this takes NaN for positive.
         if pivot <= 0.0 {
             return j as i32 + 1;
         }

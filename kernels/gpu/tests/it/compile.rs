@@ -12,7 +12,7 @@ extern "C" __global__ void scale(float *x, float factor, int n) {
 }
 "#;
 
-/// The image, or `None`, with a line printed, where there is no NVRTC.
+/// Returns the image, or `None`, with a printed line, if there is no NVRTC.
 fn compile(compiler: &Compiler, source: &str, arch: &str) -> Option<Result<Vec<u8>, GpuError>> {
     match compiler.compile("scale.cu", source, arch) {
         Err(error @ GpuError::Missing { library: Library::Nvrtc, .. }) => {

@@ -8,7 +8,7 @@ use zellige_gpu::{Address, Arg, Driver, Event, GpuError, Kernel, Place, Stream};
 
 const BYTES: usize = 96;
 const GPUS: u32 = 2;
-/// On each GPU, and on the host.
+/// Buffers on each GPU, and on the host.
 const BUFFERS: usize = 3;
 const STREAMS: usize = 3;
 

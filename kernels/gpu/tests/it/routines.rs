@@ -23,8 +23,7 @@ impl Gpu {
         Gpu { bench, stream }
     }
 
-    /// A matrix of so many rows and columns, `gap` entries more from one column to the next, filled
-    /// by `f` (rounded).
+    /// Allocates a matrix with `gap` additional entries between columns, filled by `f` (rounded).
     fn matrix(
         &self,
         element: Element,
@@ -45,7 +44,7 @@ impl Gpu {
         Matrix { at, ld, element }
     }
 
-    /// Its entries; what lies between columns has to be as it was.
+    /// Returns the entries, and checks that the gaps between columns are unchanged.
     fn entries(&self, matrix: &Matrix, rows: u32, columns: u32) -> Vec<Vec<f64>> {
         let size = matrix.element.bytes() as usize;
         let bytes = matrix.ld as usize * columns as usize * size;
@@ -201,7 +200,7 @@ fn factors_are_taken_from_device_memory_when_the_product_runs() {
                 continue;
             }
             done.unwrap();
-            // Behind the product: it has read what was there before.
+            // Queued after the product, which has read the old factors.
             gpu.bench.zero(gpu.stream, at, 8).unwrap();
             let found = gpu.entries(&gemm.c, n, n);
             for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -382,7 +381,7 @@ fn what_no_library_has_is_refused() {
         let error = unsafe { gpu.bench.mock.gemm(gpu.stream, &gemm).unwrap_err() };
         assert!(!error.is_sticky() && error.to_string().contains("cublasGemmEx"), "{error}");
     }
-    // Nothing to do is no mistake.
+    // Empty operations are no errors.
     let nothing = [
         with(|g| g.m = 0),
         with(|g| (g.k, g.factors) = (0, Factors::Host { alpha: 1.0, beta: 1.0 })),

@@ -1,4 +1,4 @@
-//! g++, and what it has made before.
+//! Compilation with g++, with a cache of the libraries.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -56,7 +56,7 @@ fn kept() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Compiles in a folder of its own, from which the library goes to its place when it is whole.
+/// Compiles in a separate folder, from which the complete library is moved to its final path.
 fn compile(name: &str, program: &str, kept: &Path, to: &Path) -> Result<(), TwinError> {
     let folder = tempfile::tempdir_in(kept).map_err(system("a temporary folder".into()))?;
     for (file, text) in [("shim.h", SHIM), ("twins.cpp", program)] {

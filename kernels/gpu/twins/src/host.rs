@@ -17,10 +17,10 @@ pub struct HostKernels {
 }
 
 impl HostKernels {
-    /// Compiles sources; `None`, with a printed line, where there is no g++.
+    /// Compiles sources. Returns `None`, with a printed line, if there is no g++.
     ///
     /// # Errors
-    /// As [`Twins::build`].
+    /// The errors of [`Twins::build`].
     pub fn build<'s>(
         sources: impl IntoIterator<Item = &'s Source>,
     ) -> Result<Option<HostKernels>, TwinError> {
@@ -40,8 +40,8 @@ impl HostKernels {
     }
 }
 
-/// A driver that needs no GPU, and whose kernels are those of these sources; `None`, with a printed
-/// line, where there is no g++.
+/// Creates a driver that needs no GPU, with the kernels of these sources. Returns `None`, with a
+/// printed line, if there is no g++.
 ///
 /// # Panics
 /// A source does not compile.
@@ -73,7 +73,7 @@ impl Twin for HostKernels {
 /// Function that changes the result of a product. It also receives A and B.
 type Change = Box<dyn Fn(&Gemm, [&[u8]; 2], &mut [u8]) + Send + Sync>;
 
-/// Kernels as they are, and library products that are changed.
+/// Unchanged kernels, and library products that are changed.
 struct Wrong {
     kernels: HostKernels,
     change: Change,

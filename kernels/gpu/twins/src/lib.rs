@@ -1,4 +1,4 @@
-//! Proves CUDA sources where there is no GPU; for tests.
+//! Tests of CUDA sources without a GPU.
 //!
 //! [`Twins`] are the same sources compiled by g++ for the host through a small header (`shim.h`):
 //! kernels that can be run, and compared bit for bit with a reference. [`HostKernels`] are those of

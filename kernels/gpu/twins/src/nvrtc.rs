@@ -14,7 +14,7 @@ pub enum NvrtcError {
     /// The source does not compile.
     #[error("{source_name} does not compile with {options:?}:\n{log}")]
     Compile {
-        /// Its name.
+        /// Name of the source.
         source_name: String,
         /// The options.
         options: Vec<String>,
@@ -63,7 +63,7 @@ impl Nvrtc {
     /// the target folder.
     ///
     /// # Errors
-    /// [`NvrtcError::Missing`], with the way to get it.
+    /// [`NvrtcError::Missing`], with instructions to get it.
     pub fn find() -> Result<Nvrtc, NvrtcError> {
         let path = std::env::var_os("ZELLIGE_NVRTC").map_or_else(default_path, PathBuf::from);
         if !path.exists() {

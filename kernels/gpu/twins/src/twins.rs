@@ -14,7 +14,7 @@ pub enum TwinError {
     /// The source does not compile.
     #[error("g++ refuses {source_name}:\n{log}")]
     Compile {
-        /// Its name.
+        /// Name of the source.
         source_name: String,
         /// Output of g++.
         log: String,
@@ -40,7 +40,7 @@ pub enum TwinError {
         kernel: String,
         /// Bytes of each of its arguments.
         want: Vec<u32>,
-        /// Bytes of what it was given.
+        /// Bytes of the given arguments.
         got: Vec<u32>,
     },
     /// Some threads of a block ended while others waited at a barrier.
@@ -72,8 +72,8 @@ type LaunchEntry = unsafe extern "C" fn(Entry, *const u32, *const u32, *mut *mut
 type SizesEntry = unsafe extern "C" fn() -> *const u32;
 
 impl Twins {
-    /// Compiles a source, whole, unless that was done before, and loads it; `None`, with a printed
-    /// line, where there is no g++.
+    /// Compiles a whole source, unless it is cached, and loads it. Returns `None`, with a printed
+    /// line, if there is no g++.
     ///
     /// # Errors
     /// [`TwinError::Compile`], [`TwinError::System`].
@@ -95,13 +95,13 @@ impl Twins {
     /// Bytes of [`Arg::Write`] differ before the two runs.
     ///
     /// # Errors
-    /// [`TwinError::Array`] where the runs leave different bytes (a race, or bytes that were not
-    /// written), or where an array of [`Arg::Read`] has changed; the other errors for a kernel that
-    /// is not there, arguments that are not its own, barriers not met.
+    /// [`TwinError::Array`] if the runs leave different bytes (a race, or bytes that were not
+    /// written), or if an array of [`Arg::Read`] has changed; the other errors for a kernel that
+    /// does not exist, arguments that do not match it, and barriers that were not reached.
     ///
     /// # Safety
     /// Addresses are those of host memory, valid for as many bytes as the arguments say, and nobody
-    /// else uses it meanwhile. The kernel reaches no other memory.
+    /// else uses it meanwhile. The kernel accesses no other memory.
     pub unsafe fn run(
         &self,
         kernel: &str,
@@ -137,10 +137,10 @@ impl Twins {
     /// Runs a launch once, its threads in order.
     ///
     /// # Errors
-    /// As [`run`](Twins::run), but for what only two runs show.
+    /// The errors of [`run`](Twins::run), except those that need two runs.
     ///
     /// # Safety
-    /// As [`run`](Twins::run).
+    /// As for [`run`](Twins::run).
     pub unsafe fn run_in_order(
         &self,
         kernel: &str,

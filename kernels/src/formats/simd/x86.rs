@@ -1,10 +1,10 @@
-//! Instructions by name. Every function says whether the machine has them.
+//! Kernels by intrinsics. Every function returns true if the machine has the instructions.
 
 use core::arch::x86_64::*;
 
 use super::{HP3_COLS, HP3_ROWS, HP3_STEP};
 
-/// Round to nearest even, whatever the machine's mode.
+/// Round to nearest even, independently of the machine's mode.
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 
 pub fn has_avx512() -> bool {

@@ -86,7 +86,7 @@ unsafe fn four_twos(at: [*const f64; 4]) -> [__m256d; 2] {
     }
 }
 
-/// Every `B`th number from the `offset`th on, four of them.
+/// Loads every `B`th number from the `offset`th on, four of them.
 ///
 /// # Safety
 /// There are four times `B` numbers.

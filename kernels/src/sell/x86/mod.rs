@@ -98,7 +98,7 @@ macro_rules! by_size {
     };
 }
 
-/// The ways differ in how a section is gone through, and in nothing else.
+/// Implementations differ only in the traversal of a section.
 macro_rules! way {
     ($way:ident, $narrow:ident, $any:ident, $finish:ident, $eights:literal) => {
         impl Way for $way {
@@ -147,7 +147,7 @@ fn finish_avx512(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
     unsafe { finish::<Whole>(sums, factor, y, streams) }
 }
 
-/// [`Way::finish`]; what streams is written past the caches, in whole lines.
+/// Implements [`Way::finish`], with non-temporal stores of whole cache lines if `streams`.
 ///
 /// # Safety
 /// That of [`narrow`].
@@ -229,7 +229,8 @@ struct Group {
 }
 
 impl Group {
-    /// Also where its steps begin. Nothing here is a jump, which the machine would have to guess.
+    /// Reads a group head. Also returns the begin of its steps. There are no branches that the
+    /// machine would have to predict.
     ///
     /// # Safety
     /// A group of a panel that was checked begins here.
@@ -488,7 +489,7 @@ unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize, P: P
     }
 }
 
-/// Adds a step that only the first lanes have; says where the next one begins.
+/// Adds a step of the first lanes. Returns the begin of the next one.
 ///
 /// # Safety
 /// `step` is one of a panel that was checked, with so many elements (one at least), of the group of

@@ -6,13 +6,13 @@ use super::Group;
 use crate::sell::LANES;
 use crate::sell::bytes::{Columns, DIAGONALS};
 
-/// A way to write columns that sections are gone through fast with. All functions are unsafe
-/// because they need a machine with AVX2; they become part of a caller that may use it.
+/// An encoding of columns with a fast traversal. All functions are unsafe because they need a
+/// machine with AVX2; they are inlined into a caller that may use it.
 pub(super) trait Places: Copy {
-    /// It (with any diagonals).
+    /// The encoding (with any diagonals).
     const COLUMNS: Columns;
 
-    /// Bytes of the columns of so many lanes.
+    /// Returns the bytes of the columns of `lanes` lanes.
     #[inline(always)]
     fn bytes(lanes: usize) -> usize {
         Self::COLUMNS.bytes(lanes)

@@ -70,7 +70,7 @@ fn check<T: Operand>(
             let a = tile(m, k, 1);
             let b = if transposed { tile(n, k, 3) } else { tile(k, n, 3) };
             let c = tile(m, n, 2);
-            // With beta 0 what stands in C must not matter.
+            // With beta 0 the contents of C must not matter.
             let c = Tile::new((m, n, m + 2), Element::F32, |i, j| {
                 if beta == 0.0 { f32::NAN } else { c.at(i, j).value() }
             });

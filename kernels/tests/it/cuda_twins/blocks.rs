@@ -1,4 +1,4 @@
-//! Copies, constants, triangles; and what is refused.
+//! Tests of copies, constants and triangles, and of refused arguments.
 
 use bytemuck::Pod;
 use rand::RngExt;
@@ -97,8 +97,8 @@ fn constants_and_triangles() {
     }
 }
 
-/// `L X = I` for each block within the error of substitution in `f32`; what is above a block's
-/// diagonal is zero, and the rest stays.
+/// Checks `L X = I` for each block within the error of substitution in `f32`. The part above a
+/// block's diagonal is zero, and the rest does not change.
 #[test]
 fn diagonal_blocks_are_inverted() {
     let width = INVERTED as usize;
@@ -106,7 +106,7 @@ fn diagonal_blocks_are_inverted() {
         let mut rng = rng(s as u64);
         let mut l: Tile<f32> = Tile::new((n, n, n + 1), Element::F32, |i, j| {
             let x = rng.random_range(-0.1..0.1);
-            // Above the diagonal lies what is none of the triangle.
+            // The part above the diagonal is not read.
             if i < j { f32::NAN } else { x + if i == j { 1.5 } else { 0.0 } }
         });
         let mut out: Tile<f32> = Tile::new((n, n, n + 2), Element::F32, |_, _| 7.0);

@@ -214,7 +214,7 @@ fn one_product_of_three_times_the_length_is_the_x3_product() {
                         whole += (h + low) * (b(&bh, l, j) + b(&bl, l, j));
                         size += h.abs() * b(&bh, l, j).abs();
                     }
-                    // Sums of 3 k terms in f64, in two orders; and the product that is left out.
+                    // Sums of 3 k terms in f64, in two orders; and the omitted product.
                     assert!((got - want).abs() <= 6.0 * k as f64 * f64::EPSILON * size.max(1.0) * 2.0);
                     assert!((got - whole).abs() <= 2.0f64.powi(-21) * size + 1e-6, "{got:e} {whole:e}");
                 }

@@ -13,7 +13,7 @@ use zellige_kernels::distance::{LANES, Margin, Metric, Shape, Values, longest, p
 use super::run;
 use super::tile::{rng, same_f32, same_f64};
 
-/// Numbers for a launch, between two that nobody may write.
+/// Numbers for a launch, between two guards.
 struct Array<T>(Vec<T>);
 
 impl<T: bytemuck::Pod + PartialEq + std::fmt::Debug> Array<T> {
@@ -33,7 +33,8 @@ impl<T: bytemuck::Pod + PartialEq + std::fmt::Debug> Array<T> {
     }
 }
 
-/// Every metric that GPUs have, at an exponent of 0.3 where there is a choice, and some others.
+/// Returns every metric with a GPU kernel, at an exponent of 0.3 if there is a choice, and some
+/// others.
 fn metrics() -> Vec<Metric> {
     let powers = [0.25, 0.3, 0.5, 0.77, 1.0, 2.0, 3.3].map(Metric::power);
     let others = [Metric::bits(0.3), Metric::bits(1.0), Metric::quarter_bits(), Metric::polynomials(0.5)];
@@ -51,7 +52,7 @@ fn number(rng: &mut impl Rng) -> f32 {
     }
 }
 
-/// Signals of points, as they are stored, and events.
+/// Stored signals of points, and events.
 struct Sample {
     shape: Shape,
     points: usize,
@@ -88,8 +89,8 @@ impl Sample {
         found
     }
 
-    /// Sums of all points, and of some again, for samples that are stored in one way; false without
-    /// g++.
+    /// Checks the sums of all points, and of some again, for samples in one format. Returns false
+    /// without g++.
     fn check<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(
         &self,
         metric: &Metric,
@@ -224,7 +225,7 @@ fn check_matrix<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(
     };
     let want: Vec<f32> = (0..stride).map(square).collect();
     super::tile::assert_same(found.numbers(), &want, same_f32, &format!("squares, {stored:?}, {shape:?}"));
-    // Those of the CPU in another order: a last bit at most.
+    // The CPU's order differs: by a last bit at most.
     let theirs = squares(on_cpu, shape).unwrap();
     assert!(want.iter().zip(theirs).all(|(x, y)| x.to_bits().abs_diff(y.to_bits()) <= 1));
     true
@@ -266,7 +267,7 @@ fn hardly_apart(shape: Shape, points: usize, events: usize, round: i32) -> Sampl
     Sample { shape, points, values, events }
 }
 
-/// `-2 v b` of all points and events, added in an order of its own for each.
+/// Returns `-2 v b` of all points and events, each added in a random order.
 fn products_in_some_order(sample: &Sample, seed: u64) -> Vec<f32> {
     let (mut rng, terms) = (rng(seed), sample.shape.terms());
     let stride = sample.points.next_multiple_of(LANES);
@@ -395,7 +396,7 @@ fn products_are_in_f32_and_their_operands_are_not_narrowed() {
     assert!(distance_products(&points, of[0], of[1], 1 << 31, of[2]).is_err());
 }
 
-/// The answer of one event, computed one after the other.
+/// Computes the answer of one event sequentially.
 fn answer(sums: &[f32], kept: &[u32], compared: &Compared, positions: &[[f32; 3]]) -> [f64; ANSWER_NUMBERS] {
     let &Compared { unit, near, tie, .. } = compared;
     let order = order(sums);

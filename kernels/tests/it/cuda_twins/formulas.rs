@@ -12,7 +12,7 @@ const OWN: usize = 4;
 const WIDTH: usize = 3;
 const STRIDE: usize = word::OWN + OWN;
 
-/// Every operation, then the end of a step.
+/// Returns a program of every operation, then the end of a step.
 fn program() -> Formulas {
     let mut program = Formulas::default();
     let [a, b] = [0, 1].map(|own| program.push(Op::Word(word::OWN + own)));

@@ -2,7 +2,7 @@
 //! f64.
 //!
 //! Every launch runs twice with the threads of its blocks in different orders (`zellige_twins`),
-//! and every tile lies between guards: races, writes outside a tile, bytes left out and wrong
+//! and every tile is between guards: races, writes outside a tile, missing writes and wrong
 //! access modes fail too.
 
 mod batched;
@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 use zellige_kernels::cuda::{DISTANCE_SOURCES, Launch, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
 use zellige_twins::Twins;
 
-/// The twins of a source, built once; `None` where there is no g++, which the first to ask has
+/// Returns the twins of a source, built once; `None` if there is no g++, which the first call has
 /// printed.
 fn twins_of(kernel: &str) -> Option<&'static Twins> {
     const ALL: usize = SOURCES.len()

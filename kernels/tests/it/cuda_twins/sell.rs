@@ -103,7 +103,7 @@ impl Make {
     }
 }
 
-/// Multiplies on the CPU and by the twin, with `x` in so many parts; false without g++.
+/// Multiplies on the CPU and by the twin, with `x` in `parts` parts. Returns false without g++.
 fn compare(panel: &Panel, columns: usize, count: usize, parts: usize, seed: u64) -> bool {
     compare_all(&[panel], columns, count, parts, seed)
 }
@@ -238,7 +238,7 @@ fn every_code_is_decoded_as_on_the_cpu() {
         let mut writer = PanelWriter::new(1, 0, 64, 0, &[Bucket::unscaled(format)]).unwrap();
         let mut elements = Elements::default();
         for row in 0..200u8 {
-            // Two elements of different signs in each row would hide what is small.
+            // Two elements of different signs in each row would hide small errors.
             let value = f64::from_bits(rng.random());
             elements.push(row, rng.random_range(0..64), &[value]);
         }

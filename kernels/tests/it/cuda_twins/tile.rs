@@ -58,7 +58,7 @@ impl<T: Pod> Tile<T> {
     pub fn at(&self, i: usize, j: usize) -> T {
         self.data[MARGIN + i + j * self.ld]
     }
-    /// Every entry, column by column. Panics where a guard or a gap has changed.
+    /// Returns every entry, column by column. Panics if a guard or a gap has changed.
     pub fn entries(&self) -> Vec<T> {
         let end = MARGIN + self.ld * self.cols;
         for (k, x) in self.data.iter().enumerate() {

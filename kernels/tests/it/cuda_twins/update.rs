@@ -56,7 +56,7 @@ struct Case {
     b: Half,
     c: Tile<f32>,
     seed: u64,
-    /// Every sum fits f32, whatever the order.
+    /// True if every sum fits f32 in every order.
     exact: bool,
 }
 
@@ -240,7 +240,7 @@ fn hp3_has_the_cpu_s_bits() {
     }
 }
 
-/// `2^e`, or what is beyond it: zero or infinity, for any number of f32.
+/// Returns `2^e`, or zero or infinity if its product with every number of f32 is.
 fn power(e: i32) -> f64 {
     2.0f64.powi(e.clamp(-600, 600))
 }
@@ -269,8 +269,7 @@ fn factors_are_exact_where_f32_has_the_power() {
                 return;
             }
             let [alpha, beta] = to.get();
-            // The power is exact in f64, so f32 rounds once: what is half of its smallest number
-            // becomes 0.
+            // The power is exact in f64, so f32 rounds once: half of its smallest number becomes 0.
             let want = (value * power(a.saturating_add(b))) as f32;
             assert!(same_f32(alpha, want) && beta == 1.0, "2^({a} + {b}): {alpha:e} {want:e}, {beta}");
             assert_eq!(alpha, one_by_one(sign, a, b), "2^({a} + {b})");

@@ -20,7 +20,7 @@ impl Dense {
         Dense { rows, cols, values }
     }
 
-    /// The numbers of a tile in whatever format.
+    /// Returns the numbers of a tile in any format.
     pub(super) fn of<T: TileScalar>(tile: &Tile<T>) -> Result<Self, Error> {
         let wide = tile.to_storage(T::FORMAT);
         let wide = wide.as_ref().ok_or(Error::Format { got: tile.storage(), want: T::FORMAT })?;
@@ -86,8 +86,7 @@ impl Dense {
         self.minus(&other.scaled(-1.0))
     }
 
-    /// The largest entry of `self` as a part of the one of `bound`; infinite where a bound is
-    /// exceeded that is 0.
+    /// Returns the largest ratio of an entry to its `bound`; infinite if a bound of 0 is exceeded.
     pub(super) fn part_of(&self, bound: &Dense) -> f64 {
         let parts = self.values.iter().zip(&bound.values);
         parts.fold(0.0, |most, (x, bound)| {

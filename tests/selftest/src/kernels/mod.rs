@@ -1,8 +1,9 @@
-//! Every kernel of a runtime's devices on random tiles, against `f64` and against the CPU's
+//! Runs every kernel of a runtime's devices on random tiles, against `f64` and against the CPU's
 //! kernels.
 //!
-//! The CPU's kernels round as tensor cores do, but for the order of sums; how far apart two devices
-//! may be follows from that. A check says how much of its bound was used, so 1 is the most:
+//! The CPU's kernels round as tensor cores do, except for the order of sums. The bound of the
+//! difference between two devices follows from that. A check returns the used share of its bound,
+//! so 1 is the maximum:
 //!
 //! | kernel | error, entry by entry | bound |
 //! | --- | --- | --- |
@@ -34,7 +35,7 @@ pub struct KernelCheck {
     pub kernel: &'static str,
     /// Name of the precision, or of the target format.
     pub precision: &'static str,
-    /// Tiles that were looked at.
+    /// Number of tiles that were checked.
     pub tiles: usize,
     /// The largest error against `f64`, as a part of its bound.
     pub error: f64,
@@ -87,8 +88,8 @@ pub struct Extent {
     pub seed: u64,
 }
 
-/// A check: kernel, name of the precision or format, and, where a GPU may lack them, the products
-/// that it needs.
+/// A check: kernel, name of the precision or format, and the required products if a GPU may lack
+/// them.
 struct Planned<'c> {
     kernel: &'static str,
     precision: &'static str,

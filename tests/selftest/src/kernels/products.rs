@@ -31,7 +31,8 @@ pub(super) fn convert(
         let narrow = tile.to_storage(to).ok_or(Error::Format { got: StorageFormat::F32, want: to })?;
         let wide = narrow.to_storage(StorageFormat::F32);
         let handle = rt.register(tile);
-        // The device's alone from here on: otherwise the host would convert it on its way there.
+        // From here on only the device has it: otherwise the host would convert it before the
+        // transfer.
         rt.submit(TOUCH, (update(&handle).as_format(format_of(StorageFormat::F32)),))?;
         let mut differ = 0.0;
         for (format, want) in [(to, Some(&narrow)), (StorageFormat::F32, wide.as_ref())] {
@@ -60,8 +61,8 @@ pub(super) fn gemm<T: TileScalar>(
         let (rows, cols) = if op_b == Op::Trans { (n, k) } else { (k, n) };
         let (a, b) = (random.matrix(m, k).rounded::<T>(), random.matrix(rows, cols).rounded::<T>());
         let size = a.abs().times(&b.abs(), op_b);
-        // Often much smaller than what is subtracted: then the scale of a narrow C has to be
-        // raised.
+        // Often much smaller than the product that is subtracted: then the scale of a narrow C has
+        // to be raised.
         let unit = size.largest() * 2f64.powi(-(random.below(30) as i32));
         let c = Dense::from_fn(m, n, |_, _| random.number() * unit).rounded::<T>();
         let [there, here] = rt.run::<T>(&[&a, &b, &c], |rt, tiles| {

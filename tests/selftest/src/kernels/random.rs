@@ -29,7 +29,7 @@ impl Tiles {
         if self.below(2) == 0 { length } else { length.next_multiple_of(16).min(largest) }
     }
 
-    /// Numbers in (-1, 1), in a unit of its own.
+    /// Returns a matrix of numbers in (-1, 1), times a random unit.
     pub(super) fn matrix(&mut self, rows: usize, cols: usize) -> Dense {
         let unit = 2f64.powi(self.below(41) as i32 - 20);
         Dense::from_fn(rows, cols, |_, _| self.number() * unit)

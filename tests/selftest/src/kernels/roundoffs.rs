@@ -9,10 +9,10 @@ use super::dense::Dense;
 pub struct Roundoffs {
     /// Roundoff of each operand.
     pub operand: f64,
-    /// The sum, per term. Tensor cores hold sums in f32 and cut them off within a product, so that
-    /// two bits fewer than f32 has are counted on (Fasi, Higham, Mikaitis and Pranesh 2021; for
-    /// `X3` Ootomo and Yokota 2022, who lose them otherwise), and of sums of 8-bit products 13
-    /// bits, as measured on Hopper (DeepSeek-V3 technical report, section 3.5.2).
+    /// Roundoff of the sum, per term. Tensor cores hold sums in f32 and truncate them within a
+    /// product, so two bits fewer than those of f32 are assumed (Fasi, Higham, Mikaitis and Pranesh
+    /// 2021; for `X3` Ootomo and Yokota 2022, who lose them otherwise). For sums of 8-bit products
+    /// 13 bits are assumed, as measured on Hopper (DeepSeek-V3 technical report, section 3.5.2).
     pub sum: f64,
     /// Roundoff of C, before and after.
     pub result: f64,
@@ -59,8 +59,8 @@ impl Roundoffs {
     pub(super) fn apart(&self, p: &Product<'_>) -> Dense {
         let Roundoffs { sum, result, differs, small, .. } = *self;
         let both = p.size.plus(&p.c.abs());
-        // Roundings add up as their squares do, but for factors that no sum of so many random terms
-        // has come near; where each is coarse, the certain bound would say nothing.
+        // Roundings add up as their squares do, up to factors that no sum of this many random terms
+        // has come near. For coarse roundings the worst-case bound would be useless.
         let terms = (p.inner + 2) as f64;
         let steps = terms.min(8.0 * terms.sqrt());
         let sums = both.scaled(2.0 * sum * steps).plus(&p.size.scaled(2.0 * differs));

@@ -9,7 +9,7 @@ use super::random::Tiles;
 use super::roundoffs::Roundoffs;
 use super::{KernelCheck, Pair};
 
-/// `X op(L) = B`, and the norm that is left with `X`.
+/// Solves `X op(L) = B`, and checks the norm that is stored with `X`.
 pub(super) fn trsm<T: TileScalar>(
     rt: Pair<'_>,
     panel: PanelPrecision,
@@ -22,7 +22,8 @@ pub(super) fn trsm<T: TileScalar>(
     let u = T::FORMAT.unit_roundoff();
     let mut check = KernelCheck::new("trsm", precision.name());
     for _ in 0..tiles {
-        // Not in the native precision, what is below 256 columns may be solved without products.
+        // In other precisions than the native one, fewer than 256 columns may be solved without
+        // products.
         let order = if panel == PanelPrecision::Native { largest } else { 2 * largest.max(300) };
         let (m, n) = (random.length(largest), random.length(order));
         let op = if random.below(2) == 0 { Op::None } else { Op::Trans };

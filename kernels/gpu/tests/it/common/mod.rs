@@ -103,7 +103,8 @@ impl Bench {
     }
 }
 
-/// The error is sticky, says all of `words`, is remembered as a violation, and comes again.
+/// Asserts that the error is sticky, contains all of `words`, is recorded as a violation, and is
+/// returned again.
 pub fn assert_caught(bench: &Bench, error: GpuError, words: &[&str]) {
     assert!(error.is_sticky(), "{error}");
     let text = error.to_string();

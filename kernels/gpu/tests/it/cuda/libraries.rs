@@ -119,8 +119,8 @@ fn without_a_clock_everything_else_goes_on() {
     }
 }
 
-/// Libraries that are where a Python wheel has them, and a folder that is named: the loader finds
-/// none of them.
+/// Tests libraries in the folders of Python wheels and in a named folder: the loader finds none of
+/// them.
 #[test]
 fn libraries_are_found_in_wheels_and_in_a_folder_that_is_named() {
     const NAME: &str = "libraries_are_found_in_wheels_and_in_a_folder_that_is_named";
@@ -163,7 +163,8 @@ fn libraries_are_found_in_wheels_and_in_a_folder_that_is_named() {
         println!("skipped: no C compiler");
         return;
     }
-    // One of a version that the driver, which knows 12.9, cannot have; cuSOLVER counts one less.
+    // A version that the driver, which supports 12.9, does not support; cuSOLVER's number is one
+    // less.
     let too_new = wheels.join("cu13/lib");
     std::fs::create_dir_all(&too_new).unwrap();
     std::fs::write(too_new.join("libcublas.so.13"), "").unwrap();

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// CUDA 13 has NVTX in a library of another name; one that lacks the functions is none, and without
-/// any a range is nothing. Nor are there any where no profiler listens: their names need not be
-/// made.
+/// CUDA 13 has NVTX in a library of another name. A library without the functions is not used, and
+/// without any a range has no effect. There are also no ranges without a profiler: their names need
+/// not be built.
 #[test]
 fn ranges_go_to_the_library_that_is_there() {
     for (there, heard, told) in [

@@ -7,7 +7,7 @@ fn products_get_what_they_document() {
     use Transpose::{No, Yes};
     with("products_get_what_they_document", &["cuda", "cublas"], &LARGE, || {
         let gpu = Gpu::new();
-        // A = [1 2 3; 4 5 6] and B = [1 0; 0 1; 1 1], so A B = [4 5; 10 11]; as they lie and
+        // A = [1 2 3; 4 5 6] and B = [1 0; 0 1; 1 1], so A B = [4 5; 10 11]; not transposed and
         // transposed, with 9 between columns.
         let (a, a_t) =
             ((2, vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0]), (4, vec![1.0, 2.0, 3.0, 9.0, 4.0, 5.0, 6.0, 9.0]));
@@ -41,7 +41,7 @@ fn handles_live_as_long_as_their_gpu() {
         let free = cuda.memory(0).unwrap().0;
         cuda.load_libraries(0).unwrap();
         cuda.load_libraries(0).unwrap();
-        // Their working space was given back with the stream that they were made on.
+        // Their working space was freed with the stream on which they were created.
         assert_eq!(cuda.memory(0).unwrap().0, free);
         let [a, b, c] = [(); 3].map(|()| gpu.matrix(Element::F32, 1, &[3.0]));
         let product = gemm((Transpose::No, Transpose::No), [1, 1, 1], [a, b, c], Compute::F32);
@@ -58,7 +58,7 @@ fn handles_live_as_long_as_their_gpu() {
     });
     if !text.is_empty() {
         let (before, after) = text.split_once("the driver goes").unwrap();
-        // One that all streams but the recorded one have had, and that one's.
+        // One handle is shared by all streams except the captured one, the other is that one's.
         assert_eq!(before.matches("mock: a cublas handle is made").count(), 2, "{text}");
         assert!(!before.contains("handle is destroyed"), "{text}");
         let end = after.find("mock: contexts are released").unwrap();
@@ -181,7 +181,8 @@ fn eight_bit_numbers_are_multiplied_as_documented() {
     });
 }
 
-/// A shape for which the library has no kernel: whoever wants the product makes it in another way.
+/// Tests a shape for which the library has no kernel: the caller computes the product by another
+/// method.
 #[test]
 fn an_eight_bit_product_without_a_kernel_is_told_apart() {
     // As many as none, or a status that says so.
@@ -291,7 +292,8 @@ fn matrices_that_ints_cannot_count_take_the_64_bit_calls() {
                     unsafe { cuda.free(stream, workspace).unwrap() };
                 }
             }
-            // While it is recorded nobody can wait, so that space on the host could go too early.
+            // No call can wait during a capture, so that space on the host could be freed too
+            // early.
             let n = 46_342;
             let workspace_bytes = cuda.potrf_workspace(stream, n, Element::F32).unwrap();
             let workspace = cuda.allocate(stream, workspace_bytes).unwrap();
