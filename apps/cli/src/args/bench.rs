@@ -52,16 +52,20 @@ Exit codes: 0 measured, 1 a factor has other bits or something failed, 2 an opti
 /// Verbs of `zellige bench`.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
-    /// Measure the CPU time of the process per empty task, in microseconds; medians.
+    /// Measure the process's CPU time per empty task (us, medians).
     Tasks(BenchTasks),
-    /// Measure the rate of a Cholesky factorisation and that of one tile product.
+    /// Measure the rates of a Cholesky factorisation and a tile product.
     Cholesky(BenchCholesky),
-    /// Measure the transfers of a Cholesky factorisation on emulated devices whose memory holds a
-    /// fraction of the matrix, and compare them with the least possible.
+    /// Measure the transfers of a Cholesky factorisation on emulated devices with little memory.
+    ///
+    /// The memory holds a fraction of the matrix. The transfers are compared with the least
+    /// possible.
     #[command(after_long_help = MEMORY_NOTES)]
     Memory(BenchMemory),
-    /// Measure the rates of a GPU: products in each precision, copies, factorisations compared with
-    /// cuSOLVER's, out of core, on logical GPUs.
+    /// Measure the rates of a GPU: products, copies, factorisations.
+    ///
+    /// Products are in each precision. Factorisations are compared with cuSOLVER's, and also run
+    /// out of core and on logical GPUs.
     #[command(after_long_help = GPU_NOTES)]
     Gpu(BenchGpu),
 }
@@ -132,16 +136,16 @@ pub struct BenchMemory {
     /// Scheduling policies: a list [default: all].
     #[arg(long, visible_alias = "policies", value_name = "P,...", value_delimiter = ',', value_parser = policy_names())]
     pub sched: Vec<String>,
-    /// Number of emulated devices; 0 is allowed with --host-memory.
+    /// Emulated devices; 0 is allowed with --host-memory.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub devices: u16,
     /// Total memory of the devices, in % of the tiles of the lower triangle.
     #[arg(long, value_name = "P%", default_value = "30%", value_parser = percent)]
     pub memory_share: f64,
-    /// Host memory, in % of the tiles of the lower triangle; the rest goes to a swap file.
+    /// Host memory, in % of these tiles; the rest goes to a swap file.
     #[arg(long, value_name = "P%", value_parser = percent, required_if_eq("devices", "0"))]
     pub host_memory: Option<f64>,
-    /// Folder of the swap file [default: the system's folder for temporary files].
+    /// Folder of the swap file [default: the temporary folder].
     #[arg(long, value_name = "FOLDER", requires = "host_memory")]
     pub swap: Option<PathBuf>,
     /// Bandwidth of each device's link to the host, in each direction (GB/s).
@@ -161,7 +165,7 @@ pub struct BenchMemory {
 /// Options of `bench gpu`.
 #[derive(Debug, Args)]
 pub struct BenchGpu {
-    /// GPU to measure, by its number in `machine show`.
+    /// GPU, by its number in `machine show`.
     #[arg(long, value_name = "cuda:N", default_value = "cuda:0", value_parser = one_gpu)]
     pub device: u32,
     /// Measure only these parts: a list [default: all].
@@ -174,7 +178,7 @@ pub struct BenchGpu {
     /// Use substitution in triangular solves instead of products with inverses of diagonal blocks.
     #[arg(long)]
     pub by_substitution: bool,
-    /// Number of streams on which task bodies run concurrently.
+    /// Number of streams for concurrent task bodies.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub streams: u16,
     /// Add a stream of the highest priority, for task bodies that are more urgent than all those in
@@ -191,7 +195,7 @@ pub struct BenchGpu {
     /// 50 on 8 CPUs or more, else 0].
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub spins: Option<u32>,
-    /// Matrix orders of single routines [default: 512,1024,2048,4096,8192].
+    /// Matrix orders of routines [default: 512,1024,2048,4096,8192].
     ///
     /// With --quick 1024,2048.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(16..=32_768))]
@@ -217,15 +221,15 @@ pub struct BenchGpu {
     /// With --quick 16384.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub out_of_core: Option<u32>,
-    /// Number of sub-apertures of complete reconstructors [default: 47,67,86].
+    /// Sub-apertures of reconstructors [default: 47,67,86].
     ///
     /// n = 30096, 60912, 100368; with --quick 41.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub tor: Vec<u16>,
-    /// Tile size of complete reconstructors: a number, or auto.
+    /// Tile size of reconstructors: a number, or auto.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tor_tile: Tile,
-    /// Maximum number of products that one task applies to a tile.
+    /// Maximum number of products on a tile per task.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
     pub fuse_updates: u8,
     /// Repetitions; medians are reported.

@@ -37,9 +37,9 @@ pub struct ExecutionArgs {
     /// Scheduling policy [default: lws; dmdas with GPUs].
     #[arg(long, value_name = "P", value_parser = policy_names(), hide_short_help = true)]
     pub sched: Option<String>,
-    /// Devices that run tasks: cpu, cuda, cuda:0,2, cuda+cpu.
+    /// Devices: cpu, cuda, cuda:0,2, cuda+cpu.
     ///
-    /// See "Devices" below.
+    /// They run the tasks; see "Devices" below.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub device: Device,
     /// Memory of each GPU for tiles, e.g. 20GB, 512MiB or 30%.
@@ -55,7 +55,7 @@ pub struct ExecutionArgs {
     /// There is no limit by default.
     #[arg(long, value_name = "BYTES|P%", hide_short_help = true)]
     pub host_memory: Option<MemorySize>,
-    /// Folder of the swap file [default: the system's folder for temporary files].
+    /// Folder of the swap file [default: the temporary folder].
     ///
     /// A local disk is best.
     #[arg(long, value_name = "FOLDER", requires = "host_memory", hide_short_help = true)]

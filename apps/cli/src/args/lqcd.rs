@@ -161,7 +161,7 @@ impl FromStr for Extents {
 /// Options of `zellige lqcd generate`.
 #[derive(Debug, Args)]
 pub struct LqcdGenerate {
-    /// Lattice extents in x, y, z and t, e.g. 8x8x8x16: even numbers, 4 or more.
+    /// Lattice extents x, y, z, t, e.g. 8x8x8x16: even, from 4.
     #[arg(long, value_name = "XxYxZxT")]
     pub size: Extents,
     /// Gauge coupling beta: 6 / g^2.
@@ -360,7 +360,7 @@ pub struct LqcdReproduce {
 /// Options of `zellige lqcd dslash`.
 #[derive(Debug, Args)]
 pub struct LqcdDslash {
-    /// Lattice extents in x, y, z and t, e.g. 32x32x32x64: even numbers, 4 or more.
+    /// Lattice extents x, y, z, t, e.g. 32x32x32x64: even, from 4.
     #[arg(long, value_name = "XxYxZxT", default_value = "16")]
     pub size: Extents,
     /// Formats: double, single, half, int20, int30, or LINKS/QUARKS/PRODUCTS such as

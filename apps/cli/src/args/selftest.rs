@@ -35,7 +35,7 @@ pub struct SelftestArgs {
     /// Number of random task graphs; the run stops after ten failures.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     pub fuzz: u64,
-    /// Seed of the first graph; graph i has this seed plus i.
+    /// Seed of the first graph; graph i adds i to it.
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
     /// Number of graphs that run concurrently.

@@ -35,7 +35,7 @@ Examples
 /// Verbs of `zellige simulate`.
 #[derive(Debug, Subcommand)]
 pub enum Simulate {
-    /// Simulate a tomographic reconstructor: factorisation and both solves.
+    /// Simulate a reconstructor: factorisation and both solves.
     #[command(after_long_help = SIMULATE_EXAMPLES)]
     Tor(SimulateTor),
     /// Simulate a Cholesky factorisation alone.
@@ -98,7 +98,7 @@ pub struct SimulateCommon {
     /// host: this machine, with the rates that `machine calibrate` has measured.
     #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
     pub platform: String,
-    /// Number of CPU workers of the platform host [default: one per core].
+    /// CPU workers of the platform host [default: one per core].
     ///
     /// Calibrate with the same number.
     #[arg(long, id = "simulated_workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -106,7 +106,7 @@ pub struct SimulateCommon {
     /// Number of devices to use, from the first on.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub devices: Option<u16>,
-    /// Number of machines, with one rank on each; results for a list are compared.
+    /// Machines, one rank on each; a list is compared.
     ///
     /// All machines are like the platform, which needs a network. Tiles are distributed as by
     /// `mpirun -n N zellige tor run`. With several numbers, e.g. 1,2,4,8, speedups are relative to

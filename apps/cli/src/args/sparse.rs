@@ -181,7 +181,7 @@ pub struct SpmvArgs {
     /// Store negligible nonzeros in the narrowest format instead of dropping them.
     #[arg(long)]
     pub no_drop: bool,
-    /// Number of timed products of each operator; medians are reported.
+    /// Timed products of each; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
     /// Write the results as JSON; `-` is standard output.

@@ -63,7 +63,7 @@ pub enum Tor {
     /// a target takes 2 n^2 m operations.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
-    /// Run all stages for every precision rule, and compare the rules in one table.
+    /// Run all stages for every precision rule, and compare them.
     ///
     /// Reconstructors are judged in float64 on CPU workers, also with --device cuda. The error
     /// covariance of a target and rule takes 2 n^2 m operations. If that takes long, a note says so
@@ -102,7 +102,7 @@ pub struct SystemArgs {
     /// applied.
     #[arg(long, value_name = "FILE")]
     pub atm: Option<Input>,
-    /// Refuse parameters that would otherwise be repaired with a warning.
+    /// Refuse parameters that would be repaired with a warning.
     #[arg(long)]
     pub strict: bool,
     /// Direction to reconstruct (arcsec), instead of those in SYSTEM; may be repeated.

@@ -55,7 +55,7 @@ pub struct TraceCompareArgs {
     /// First native trace.
     #[arg(value_name = "A.zt")]
     pub a: Input,
-    /// Second native trace; ratios are its figures over those of the first.
+    /// Second native trace; ratios are relative to the first.
     #[arg(value_name = "B.zt")]
     pub b: Input,
 }

@@ -37,7 +37,7 @@ pub enum Psa {
     /// Write events as frames of int16 traces, for streams.
     #[command(after_long_help = stream::FRAMES_EXAMPLES)]
     Frames(PsaFrames),
-    /// Search for events while they arrive from a file, a pipe or a socket.
+    /// Search for events as they arrive from a file, pipe or socket.
     #[command(after_long_help = stream::stream_help())]
     Stream(Box<PsaStream>),
     /// Send frames to a `zellige psa stream --listen`, and resend those that it has not made safe.

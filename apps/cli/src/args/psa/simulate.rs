@@ -134,7 +134,7 @@ pub struct PsaEvents {
     /// Correlation of the noise of neighbouring samples.
     #[arg(long, value_name = "RHO", default_value_t = 0.55)]
     pub correlation: f64,
-    /// Quantisation step of the digitiser (keV); 0 for none.
+    /// Step of the digitiser (keV); 0 for none.
     #[arg(long, value_name = "KEV", default_value_t = 0.4)]
     pub adc_step: f64,
     /// Standard deviation of the start time (ns).

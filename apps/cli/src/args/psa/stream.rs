@@ -41,7 +41,7 @@ pub struct PsaFrames {
     /// Channels: hit-core, neighbours (of events with one hit), all.
     #[arg(long, value_name = "SET", default_value = "hit-core")]
     pub channels: ChannelSet,
-    /// Number of samples of a channel [default: 40; all with --channels all].
+    /// Samples per channel [default: 40; all with --channels all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub window: Option<u16>,
     /// Energy of one step of the samples (keV); samples saturate at 32767 steps.
@@ -50,7 +50,7 @@ pub struct PsaFrames {
     /// Number of the crystal.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub crystal: i32,
-    /// Write all events N times, each time with later timestamps.
+    /// Write all events N times, each time later.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// Output file; `-` is standard output.

@@ -119,7 +119,7 @@ pub struct Simulation {
     /// Simulate this number of events of each multiplicity instead of reading hits.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub simulate: Option<u32>,
-    /// Number of gamma rays in an event: a list.
+    /// Gamma rays in an event: a list.
     #[arg(long, value_name = "N,...", default_value = "1,5,10,20,30", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=200))]
     pub multiplicity: Vec<u8>,
     /// Energies (keV): 1000, 300:3000 (log-uniform), or uniform:300:3000.
