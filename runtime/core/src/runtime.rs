@@ -16,7 +16,7 @@ use zellige_trace::{Trace, TraceWorker};
 use crate::data::{AnyHandle, Data, Handle, ReadGuard, WriteGuard};
 use crate::engine::graph::{self, Bindings, Graph, Recorder};
 use crate::engine::transfer::{NodeUse, TransferDriver};
-use crate::engine::{Shared, Watchdog, WorkerSlot};
+use crate::engine::{Engine, Watchdog, WorkerSlot};
 use crate::error::{Error, Failure};
 use crate::operand::Mode;
 use crate::submit::Submit;
@@ -43,7 +43,7 @@ pub use session::Session;
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 pub struct Runtime {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     threads: Vec<JoinHandle<()>>,
     _watchdog: Option<Watchdog>,
 }
@@ -62,30 +62,30 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// Returns the number of workers.
     pub fn workers(&self) -> usize {
-        self.shared.workers.len()
+        self.engine.workers.len()
     }
 
     /// Returns the device of each worker, in the order of workers.
     pub fn devices(&self) -> impl Iterator<Item = DeviceInfo<'_>> {
-        (0..self.workers()).map(|worker| self.shared.device(worker))
+        (0..self.workers()).map(|worker| self.engine.device(worker))
     }
 
     /// Returns the name of the scheduling policy.
     pub fn policy(&self) -> &str {
-        self.shared.policy_name()
+        self.engine.policy_name()
     }
 
     /// Returns the performance models that the policy uses and that task times update: those that
     /// were [given](RuntimeBuilder::models) or the runtime's own; `None` if nothing is timed. A
     /// worker adds its measurements once it is idle.
     pub fn models(&self) -> Option<&Arc<Models>> {
-        self.shared.models.as_ref()
+        self.engine.models.as_ref()
     }
 
     /// Waits until `task` is complete. If a body calls it, the tasks that this body has submitted
@@ -96,7 +96,7 @@ impl Runtime {
     /// [`Error::Deadlock`] if it cannot complete before the caller goes on; [`Error::TooDeep`] in a
     /// body if too many other bodies wait.
     pub fn wait(&self, task: &TaskRef) -> Result<(), Error> {
-        self.shared.wait(task)
+        self.engine.wait(task)
     }
 
     /// Waits until every submitted task is complete, failed ones included.
@@ -106,17 +106,17 @@ impl Runtime {
     /// returns all of them; cancelled tasks do not count. [`Error::SelfWait`] inside a task;
     /// [`Error::Deadlock`] if a task waits for a guard that the caller holds.
     pub fn wait_all(&self) -> Result<(), Error> {
-        self.shared.wait_for_all()?;
+        self.engine.wait_for_all()?;
         // A task that a broken runtime has failed may have ended before anybody waited: report the
         // cause first.
-        self.shared.check_broken()?;
-        self.shared.take_first_failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
+        self.engine.failures.check_broken()?;
+        self.engine.failures.take_first().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
     }
 
     /// Returns the tasks that have failed since the last call, the first one first, at most 1000.
     /// Tasks that were cancelled, or did not run because another had failed, are not included.
     pub fn failures(&self) -> Vec<Arc<Failure>> {
-        self.shared.take_failures()
+        self.engine.failures.take()
     }
 
     /// Starts a group of tasks that are waited for together; see [`Group`].
@@ -127,13 +127,13 @@ impl Runtime {
     /// Cancels every task that has been submitted and has not started; the values that they would
     /// have written are poisoned.
     pub fn cancel_all(&self) {
-        self.shared.cancel_all();
+        self.engine.cancel_all();
     }
 
     /// Returns an object that can cancel all tasks from another thread, e.g. from a signal
     /// handler's thread.
     pub fn canceller(&self) -> Canceller {
-        Canceller(Arc::clone(&self.shared))
+        Canceller(Arc::clone(&self.engine))
     }
 
     /// Waits for the tasks that produce the value of `handle`, and no others, and takes the value
@@ -177,7 +177,7 @@ impl Runtime {
         mode: Mode,
         name: &'static str,
     ) -> Result<crate::data::Gate<D>, Error> {
-        crate::data::Gate::enter(&self.shared, handle, mode, name)
+        crate::data::Gate::enter(&self.engine, handle, mode, name)
     }
 
     /// Records the tasks that `build` submits to the recorder, without running them.
@@ -198,7 +198,7 @@ impl Runtime {
     pub fn replay(&self, bind: &Bindings) -> Result<TaskRef, Error> {
         let span = tracing::debug_span!("replay");
         let _entered = span.enter();
-        graph::submit_replay(&self.shared, bind.clone())
+        graph::submit_replay(&self.engine, bind.clone())
     }
 
     /// Allows tasks to use the caller's own slices without a copy; returns when the tasks have
@@ -258,7 +258,7 @@ impl Runtime {
     /// # Ok::<(), zellige_runtime::Error>(())
     /// ```
     pub fn memory(&self) -> Vec<NodeUse> {
-        self.shared.transfers.as_ref().map(TransferDriver::uses).unwrap_or_default()
+        self.engine.transfers.as_ref().map(TransferDriver::uses).unwrap_or_default()
     }
 
     /// Waits until no transfer between memory nodes is in flight. [`wait_all`](Runtime::wait_all)
@@ -269,7 +269,7 @@ impl Runtime {
     /// # Errors
     /// [`Error::SelfWait`] inside a task that cannot wait.
     pub fn wait_transfers(&self) -> Result<(), Error> {
-        self.shared.wait_for_transfers()
+        self.engine.wait_for_transfers()
     }
 
     /// Measures the links of [devices](RuntimeBuilder::device) that are not known yet, and waits
@@ -277,7 +277,7 @@ impl Runtime {
     /// stored in the [models](RuntimeBuilder::models). Call it on an idle runtime: concurrent
     /// transfers disturb each other.
     pub fn measure_links(&self) {
-        self.shared.measure_links();
+        self.engine.measure_links();
     }
 
     /// Runs `make` and returns its result; its [`Buffer`](crate::Buffer)s lie in page-locked memory
@@ -293,13 +293,13 @@ impl Runtime {
     /// # Ok::<(), zellige_runtime::Error>(())
     /// ```
     pub fn page_locked<R>(&self, make: impl FnOnce() -> R) -> R {
-        let _serving = self.shared.transfers.as_ref().and_then(TransferDriver::serve);
+        let _serving = self.engine.transfers.as_ref().and_then(TransferDriver::serve);
         make()
     }
 
     /// Returns true once a device has failed.
     pub(crate) fn has_lost_a_device(&self) -> bool {
-        let transfers = self.shared.transfers.as_ref();
+        let transfers = self.engine.transfers.as_ref();
         transfers
             .is_some_and(|transfers| (0..self.workers()).any(|worker| transfers.failure_of(worker).is_some()))
     }
@@ -322,8 +322,8 @@ impl Runtime {
     /// # Ok::<(), zellige_runtime::Error>(())
     /// ```
     pub fn phase(&self, name: &str) {
-        if let Some(recorder) = &self.shared.recorder {
-            recorder.phase(name.into(), self.shared.now().as_nanos() as u64);
+        if let Some(recorder) = &self.engine.recorder {
+            recorder.phase(name.into(), self.engine.now().as_nanos() as u64);
         }
     }
 
@@ -331,21 +331,21 @@ impl Runtime {
     /// Call it on an idle runtime, e.g. after [`wait_all`](Runtime::wait_all) and, with devices,
     /// [`wait_transfers`](Runtime::wait_transfers).
     pub fn take_trace(&self) -> Option<Trace> {
-        let recorder = self.shared.recorder.as_ref()?;
+        let recorder = self.engine.recorder.as_ref()?;
         let worker = |(w, slot): (usize, &WorkerSlot)| TraceWorker {
-            name: match &self.shared.transfers {
+            name: match &self.engine.transfers {
                 Some(transfers) if transfers.node_of(w) != 0 => {
                     transfers.node_names().nth(transfers.node_of(w)).unwrap_or("").into()
                 }
                 _ => format!("worker {w} (cpu {})", slot.core.cpu),
             },
             kind: slot.model_name.clone(),
-            node: self.shared.transfers.as_ref().map_or(0, |transfers| transfers.node_of(w) as u32),
+            node: self.engine.transfers.as_ref().map_or(0, |transfers| transfers.node_of(w) as u32),
         };
-        let workers = self.shared.workers.iter().enumerate().map(worker).collect();
-        let now = self.shared.now().as_nanos() as u64;
+        let workers = self.engine.workers.iter().enumerate().map(worker).collect();
+        let now = self.engine.now().as_nanos() as u64;
         let mut trace = recorder.drain(workers, self.policy().to_string(), now);
-        if let Some(transfers) = &self.shared.transfers {
+        if let Some(transfers) = &self.engine.transfers {
             transfers.add_to(&mut trace);
         }
         Some(trace)
@@ -354,21 +354,21 @@ impl Runtime {
 
 impl Submit for Runtime {
     fn owner(&self) -> Option<u32> {
-        Some(self.shared.id)
+        Some(self.engine.id)
     }
 
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
-        self.shared.submit(spec)
+        self.engine.submit(spec)
     }
 
     fn announce_step(&self, tasks: usize) {
-        self.shared.announce_step(tasks);
+        self.engine.announce_step(tasks);
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if self.shared.check_process().is_err() {
+        if self.engine.workers.check_process().is_err() {
             // The workers are in the process from which this one was forked.
             std::mem::forget(std::mem::take(&mut self.threads));
             return;
@@ -379,22 +379,22 @@ impl Drop for Runtime {
         // If one of its own workers drops it (inside a task, or with the body of a task that held
         // the runtime), it can wait neither for that task nor for that thread: the workers then end
         // by themselves once no work is left.
-        if self.shared.is_own_worker() {
-            self.shared.stop();
+        if self.engine.is_own_worker() {
+            self.engine.workers.stop();
             return;
         }
         // If a worker has died, the others end.
-        let complete = self.shared.wait_for_all().is_ok();
+        let complete = self.engine.wait_for_all().is_ok();
         if complete {
-            self.shared.write_back_all();
+            self.engine.write_back_all();
         }
-        self.shared.stop();
-        for thread in self.threads.drain(..).chain(self.shared.take_spare_threads()) {
+        self.engine.workers.stop();
+        for thread in self.threads.drain(..).chain(self.engine.take_spare_threads()) {
             // A worker that panicked has reported it.
             let _ = thread.join();
         }
         if complete {
-            self.shared.end();
+            self.engine.end();
         }
     }
 }
@@ -422,7 +422,7 @@ impl fmt::Debug for Runtime {
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Canceller(Arc<Shared>);
+pub struct Canceller(Arc<Engine>);
 
 impl Canceller {
     /// Cancels all tasks that have not started; see [`Runtime::cancel_all`].

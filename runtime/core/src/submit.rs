@@ -206,15 +206,15 @@ pub trait Submit: Sized {
 
 impl Submit for TaskContext<'_> {
     fn owner(&self) -> Option<u32> {
-        Some(self.shared.id)
+        Some(self.engine.id)
     }
 
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
-        self.shared.submit(spec)
+        self.engine.submit(spec)
     }
 
     fn announce_step(&self, tasks: usize) {
-        self.shared.announce_step(tasks);
+        self.engine.announce_step(tasks);
     }
 }
 

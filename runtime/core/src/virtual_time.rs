@@ -12,7 +12,7 @@ use crate::engine::Policy;
 use crate::engine::graph::{Bindings, DeviceGraphs, Graph, submit_replay};
 use crate::engine::transfer::plan::Times;
 use crate::engine::transfer::{HostAccess, Log, Simulated, Timing, TransferDriver};
-use crate::engine::{Parts, Shared, Window, WorkerSlot};
+use crate::engine::{Engine, Parts, Settings, Time, Window, WorkerSlot};
 use crate::error::Error;
 use crate::memory::{NodeSpec, Transfer};
 use crate::task::{Header, TaskRef};
@@ -127,7 +127,7 @@ impl Timing for MachineTiming {
 
 /// A replay of a graph in simulated time, whose owner controls its progress.
 pub struct VirtualRun {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     events: Arc<Events>,
     graph: Graph,
     handles: Vec<Arc<dyn AnyHandle>>,
@@ -195,21 +195,18 @@ impl VirtualRun {
             events: &events,
             timing: Box::new(MachineTiming { machine, kinds, links: links.clone() }),
         };
-        let shared = Arc::new(Shared::new(Parts {
+        let engine = Arc::new(Engine::new(Parts {
             policy,
             workers: workers.iter().enumerate().map(slot).collect(),
             window: Window::new(usize::MAX),
             recorder: Some(TraceRecorder::new(count, usize::MAX)),
             models: None,
             transfers: Some(TransferDriver::simulated(simulated, Log::new(Arc::clone(&clock), usize::MAX))),
-            gpu_only: false,
-            device_graphs: DeviceGraphs::default(),
-            subnormals: None,
+            settings: Settings { gpu_only: false, device_graphs: DeviceGraphs::default(), subnormals: None },
             watched: false,
             bound: 0,
             oversubscribed: false,
-            clock,
-            events: Some(Arc::clone(&events)),
+            time: Time { clock, events: Some(Arc::clone(&events)) },
         }));
         let norms = Arc::new(norms);
         let placeholder = |slot: usize| -> Arc<dyn AnyHandle> {
@@ -217,9 +214,9 @@ impl VirtualRun {
             Placeholder::new(real, has_value, Box::new(move |version| norms(slot as u32, version)))
         };
         let handles: Vec<_> = (0..graph.slot_count()).map(placeholder).collect();
-        let replay = submit_replay(&shared, Bindings::placeholders(graph, handles.clone()))?;
+        let replay = submit_replay(&engine, Bindings::placeholders(graph, handles.clone()))?;
         let (idle, collect) = (vec![None; count], Collect::Later(collect.to_vec()));
-        Ok(VirtualRun { shared, events, graph: graph.clone(), handles, idle, replay, collect })
+        Ok(VirtualRun { engine, events, graph: graph.clone(), handles, idle, replay, collect })
     }
 
     /// Runs to the end, for a replay without external events.
@@ -237,7 +234,7 @@ impl VirtualRun {
     /// (ns); `None` if none is in flight.
     pub fn act(&mut self) -> Option<u64> {
         loop {
-            self.shared.act(self.transfers());
+            self.engine.act(self.transfers());
             self.note_idle();
             if let Some(next) = self.events.next() {
                 return Some(next);
@@ -255,7 +252,7 @@ impl VirtualRun {
 
     /// Advances the time to this moment (ns); no operation ends before it.
     pub fn advance_to(&mut self, nanos: u64) {
-        self.shared.advance_to(nanos);
+        self.engine.time.clock.advance_to(nanos);
     }
 
     /// Requests the values that must be on the host, once all tasks are complete, and releases them
@@ -266,13 +263,13 @@ impl VirtualRun {
         }
         self.collect = match std::mem::replace(&mut self.collect, Collect::Done) {
             Collect::Later(slots) => {
-                let ask = |slot: usize| (slot, self.shared.ask_for_value(&*self.handles[slot], false));
+                let ask = |slot: usize| (slot, self.engine.ask_for_value(&*self.handles[slot], false));
                 Collect::Asked(slots.into_iter().map(ask).collect())
             }
             Collect::Asked(turns) => {
                 for (slot, turn) in turns {
                     if let Some(turn) = turn {
-                        self.shared.let_go(&*self.handles[slot], &turn);
+                        self.engine.let_go(&*self.handles[slot], &turn);
                     }
                 }
                 Collect::Done
@@ -293,13 +290,13 @@ impl VirtualRun {
     }
 
     fn transfers(&self) -> &TransferDriver {
-        self.shared.transfers.as_ref().expect("a simulated machine has memory nodes")
+        self.engine.transfers.as_ref().expect("a simulated machine has memory nodes")
     }
 
     /// Records in the trace the workers that run nothing from now on, and the reason.
     fn note_idle(&mut self) {
-        let recorder = self.shared.recorder.as_ref().expect("a simulation is recorded");
-        let now = self.shared.now().as_nanos() as u64;
+        let recorder = self.engine.recorder.as_ref().expect("a simulation is recorded");
+        let now = self.engine.now().as_nanos() as u64;
         for worker in 0..self.idle.len() {
             let state = match self.transfers().runs(worker) {
                 true => None,
@@ -314,7 +311,7 @@ impl VirtualRun {
     }
 
     fn check(&self, replay: &TaskRef) -> Result<(), Error> {
-        self.shared.check_broken()?;
+        self.engine.failures.check_broken()?;
         if let Some(failure) = replay.cause() {
             return Err(Error::Config(failure.to_string()));
         }
@@ -322,7 +319,7 @@ impl VirtualRun {
             return Ok(());
         }
         let left = self.graph.len() - self.trace().tasks.len();
-        let policy = self.shared.policy_name();
+        let policy = self.engine.policy_name();
         Err(Error::Config(format!(
             "the simulation ended with {left} tasks that policy {policy} never handed out"
         )))
@@ -335,9 +332,9 @@ impl VirtualRun {
             kind: slot.kind.clone(),
             node: self.transfers().node_of(i) as u32,
         };
-        let workers = self.shared.workers.iter().enumerate().map(worker).collect();
-        let recorder = self.shared.recorder.as_ref().expect("a simulation is recorded");
-        let (policy, now) = (self.shared.policy_name().to_string(), self.shared.now().as_nanos() as u64);
+        let workers = self.engine.workers.iter().enumerate().map(worker).collect();
+        let recorder = self.engine.recorder.as_ref().expect("a simulation is recorded");
+        let (policy, now) = (self.engine.policy_name().to_string(), self.engine.now().as_nanos() as u64);
         let mut trace = recorder.drain(workers, policy, now);
         self.transfers().add_to(&mut trace);
         // The replay has numbered its tasks consecutively, and sinks have edges too.
@@ -372,6 +369,6 @@ impl VirtualRun {
 
 impl Drop for VirtualRun {
     fn drop(&mut self) {
-        self.shared.end();
+        self.engine.end();
     }
 }

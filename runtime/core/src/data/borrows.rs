@@ -15,7 +15,7 @@ pub(crate) use uncounted::{Version, View, Views, WrongGrant};
 
 use super::cell::ValueCell;
 use super::handle::HandleBase;
-use crate::engine::Shared;
+use crate::engine::Engine;
 
 /// Kind of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +48,12 @@ impl<T> ValueCell<T> {
     }
 }
 
-impl Shared {
+impl Engine {
     /// Returns the granted view; a wrong grant ends the runtime, and panics here.
     #[inline]
     pub(crate) fn granted(&self, view: Result<View, WrongGrant>) -> View {
         view.unwrap_or_else(|wrong| {
-            self.breaks(wrong.to_string());
+            self.set_broken(wrong.to_string());
             panic!("{wrong}")
         })
     }

@@ -28,7 +28,7 @@ impl<D> ValueCell<D> {
     /// # Safety
     /// The caller is a task (or gate) with a granted access to the handle, no exclusive access is
     /// granted at the same time, and the reference is dropped before that task completes.
-    pub(crate) unsafe fn shared<'a>(&self) -> Option<&'a D> {
+    pub(crate) unsafe fn engine<'a>(&self) -> Option<&'a D> {
         // SAFETY: the caller's contract.
         unsafe { (*self.value.get()).as_ref() }
     }

@@ -11,14 +11,14 @@ use zellige_model::{CachedId, TaskInfo};
 
 use super::{AnyHandle, Data, Handle, HandleCore, Kind, ValueCell, View, Viewer};
 use crate::engine::transfer;
-use crate::engine::{Manner, Retired, Shared, drops_guard, gate, holds_guard};
+use crate::engine::{Engine, Manner, Retired, drops_guard, gate, holds_guard};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::task::{Body, Env, Header, Implementations, Ran, Role, Task, TaskCell};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
 pub(crate) struct Gate<D: Data> {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     handle: Handle<D>,
     task: Arc<Task>,
     /// Place to which the value was brought; `None`: it is in the handle's own cell.
@@ -50,7 +50,7 @@ impl Body for Turn {
 }
 
 /// Body of a gate that discards the handle's value when its turn comes.
-struct Forget<D: Data>(Arc<HandleCore<D>>, Weak<Shared>);
+struct Forget<D: Data>(Arc<HandleCore<D>>, Weak<Engine>);
 
 impl<D: Data> Body for Forget<D> {
     fn passes(&self) -> bool {
@@ -58,11 +58,11 @@ impl<D: Data> Body for Forget<D> {
         core.drop_replicas();
         // SAFETY: the gate, whose turn has come, is the one exclusive access.
         let value = unsafe { core.cell.exclusive() }.take();
-        if let Some(shared) = self.1.upgrade()
-            && let Some(transfers) = &shared.transfers
+        if let Some(engine) = self.1.upgrade()
+            && let Some(transfers) = &engine.transfers
         {
             transfers.invalidate(&**core);
-            shared.drain();
+            engine.drain();
         }
         core.base().clear_poison();
         drop(value);
@@ -83,15 +83,15 @@ impl<D: Data> Body for Forget<D> {
 
 /// Discards the value like [`Gate::invalidate`], without waiting: after the tasks on the handle
 /// that were submitted before.
-pub(crate) fn forget<D: Data>(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
-    let body = Forget(Arc::clone(handle.core()), Arc::downgrade(shared));
-    shared.link(gate(shared, "forget", body), &[], Retired::Refused)
+pub(crate) fn forget<D: Data>(engine: &Arc<Engine>, handle: &Handle<D>) -> Result<(), Error> {
+    let body = Forget(Arc::clone(handle.core()), Arc::downgrade(engine));
+    engine.link(gate(engine, "forget", body), &[], Retired::Refused)
 }
 
 impl<D: Data> Gate<D> {
     /// Waits for the handle's turn.
     pub(crate) fn enter(
-        shared: &Arc<Shared>,
+        engine: &Arc<Engine>,
         handle: &Handle<D>,
         mode: Mode,
         name: &'static str,
@@ -99,17 +99,17 @@ impl<D: Data> Gate<D> {
         if D::BORROWED {
             return Err(Error::Borrowed { handle: handle.name() });
         }
-        if shared.runs_on(handle.core().base()) {
+        if engine.runs_on(handle.core().base()) {
             return Err(Error::SelfWait { what: format!("{name} of {}", handle.name()) });
         }
-        let mut gate = Self::wait_for_turn(shared, handle, mode, name, Retired::Refused, Manner::Usual)?;
+        let mut gate = Self::wait_for_turn(engine, handle, mode, name, Retired::Refused, Manner::Usual)?;
         gate.bring(mode)?;
         if let Some(failure) = handle.core().base().failure() {
             return Err(Error::Poisoned { handle: handle.name(), failure });
         }
         gate.view = Some(gate.views(mode));
         // SAFETY: the gate is a granted access.
-        if unsafe { gate.cell().shared() }.is_none() {
+        if unsafe { gate.cell().engine() }.is_none() {
             return Err(Error::Gone { handle: handle.name(), what: name.into() });
         }
         Ok(gate)
@@ -118,10 +118,10 @@ impl<D: Data> Gate<D> {
     /// Brings the value to the host, if the memory manager has it.
     fn bring(&mut self, mode: Mode) -> Result<(), Error> {
         let core = self.handle.core();
-        if self.shared.transfers.is_none() || core.base().is_poisoned() {
+        if self.engine.transfers.is_none() || core.base().is_poisoned() {
             return Ok(());
         }
-        let turn = self.shared.bring(&**core, mode.writes())?;
+        let turn = self.engine.bring(&**core, mode.writes())?;
         self.brought = turn.map(|turn| {
             let place = core.place(turn.buffer);
             (turn, place)
@@ -133,7 +133,7 @@ impl<D: Data> Gate<D> {
     fn views(&self, mode: Mode) -> View {
         let kind = if mode.writes() { Kind::Exclusive } else { Kind::Shared };
         let by = Viewer { name: self.task.header.name, coords: None, task: Some(self.task.header.id) };
-        self.shared.granted(self.cell().view(kind, self.handle.core().base(), by))
+        self.engine.granted(self.cell().view(kind, self.handle.core().base(), by))
     }
 
     /// Returns the cell that holds the value.
@@ -142,7 +142,7 @@ impl<D: Data> Gate<D> {
     }
 
     fn wait_for_turn(
-        shared: &Arc<Shared>,
+        engine: &Arc<Engine>,
         handle: &Handle<D>,
         mode: Mode,
         name: &'static str,
@@ -150,8 +150,8 @@ impl<D: Data> Gate<D> {
         manner: Manner,
     ) -> Result<Self, Error> {
         let header = Header {
-            id: shared.next_ids(1),
-            runtime: shared.id,
+            id: engine.counters.next_ids(1),
+            runtime: engine.id,
             name,
             priority: 0,
             info: TaskInfo::default(),
@@ -162,17 +162,17 @@ impl<D: Data> Gate<D> {
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode, thread::current()));
-        shared.link(Arc::clone(&task), &[], retired)?;
-        if let Err(error) = shared.wait_for_gate(&task, manner) {
+        engine.link(Arc::clone(&task), &[], retired)?;
+        if let Err(error) = engine.wait_for_gate(&task, manner) {
             // Tasks after the gate must not wait for a caller that has given up.
             if task.ticket.leave_gate() {
-                shared.close_gate(&task);
+                engine.close_gate(&task);
             }
             return Err(error);
         }
         holds_guard(&task);
         Ok(Gate {
-            shared: Arc::clone(shared),
+            engine: Arc::clone(engine),
             handle: handle.clone(),
             task,
             brought: None,
@@ -187,10 +187,10 @@ impl<D: Data> Gate<D> {
     /// # Errors
     /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will
     /// fail.
-    pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
+    pub(crate) fn wait_out(engine: &Arc<Engine>, handle: &Handle<D>) -> Result<(), Error> {
         let retired = Retired::Allowed;
         let Err(error) =
-            Self::wait_for_turn(shared, handle, Mode::Write, "end of scope", retired, Manner::Firm)
+            Self::wait_for_turn(engine, handle, Mode::Write, "end of scope", retired, Manner::Firm)
         else {
             return Ok(());
         };
@@ -198,37 +198,37 @@ impl<D: Data> Gate<D> {
         let Some(lending) = base.lending().filter(|_| matches!(error, Error::Deadlock { .. })) else {
             // A worker died: tasks that have not started never will; wait for the running ones to
             // end.
-            shared.wait_for_workers_to_end();
+            engine.wait_for_workers_to_end();
             return Err(error);
         };
         lending.revoke();
         while !lending.is_over() {
-            if shared.wait_for_lent(base).is_err_and(|error| !matches!(error, Error::Deadlock { .. })) {
-                shared.wait_for_workers_to_end();
+            if engine.wait_for_lent(base).is_err_and(|error| !matches!(error, Error::Deadlock { .. })) {
+                engine.wait_for_workers_to_end();
             }
         }
         Err(error)
     }
 
     /// Waits for the handle's tasks, then discards its value, and its failure if it has one.
-    pub(crate) fn invalidate(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
+    pub(crate) fn invalidate(engine: &Arc<Engine>, handle: &Handle<D>) -> Result<(), Error> {
         if D::BORROWED {
             return Err(Error::Borrowed { handle: handle.name() });
         }
         let core = handle.core();
-        if shared.runs_on(core.base()) {
+        if engine.runs_on(core.base()) {
             return Err(Error::SelfWait { what: format!("invalidating {}", handle.name()) });
         }
         let gate =
-            Self::wait_for_turn(shared, handle, Mode::Write, "invalidate", Retired::Refused, Manner::Usual)?;
+            Self::wait_for_turn(engine, handle, Mode::Write, "invalidate", Retired::Refused, Manner::Usual)?;
         core.drop_replicas();
         let view = gate.views(Mode::Write);
         // SAFETY: the gate is the one exclusive access.
         let value = unsafe { core.cell.exclusive() }.take();
         view.end();
-        if let Some(transfers) = &shared.transfers {
+        if let Some(transfers) = &engine.transfers {
             transfers.invalidate(&**core);
-            shared.drain();
+            engine.drain();
         }
         core.base().clear_poison();
         core.base().chain.lock().written = false;
@@ -250,10 +250,10 @@ impl<D: Data> Drop for Gate<D> {
         // The next task may begin at once.
         self.view = None;
         if let Some((turn, _)) = &self.brought {
-            self.shared.let_go(&**self.handle.core(), turn);
+            self.engine.let_go(&**self.handle.core(), turn);
         }
         drops_guard(&self.task);
-        self.shared.close_gate(&self.task);
+        self.engine.close_gate(&self.task);
     }
 }
 
@@ -272,7 +272,7 @@ impl<D: Data> Deref for ReadGuard<'_, D> {
     fn deref(&self) -> &D {
         // SAFETY: the gate is a granted reading access; readers are refused while the value is
         // missing.
-        unsafe { self.0.cell().shared() }.expect("a value that was written and not poisoned")
+        unsafe { self.0.cell().engine() }.expect("a value that was written and not poisoned")
     }
 }
 
@@ -297,7 +297,7 @@ impl<D: Data> Deref for WriteGuard<'_, D> {
 
     fn deref(&self) -> &D {
         // SAFETY: the gate is the one exclusive access.
-        unsafe { self.0.cell().shared() }.expect("a value that was written and not poisoned")
+        unsafe { self.0.cell().engine() }.expect("a value that was written and not poisoned")
     }
 }
 

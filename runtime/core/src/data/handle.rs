@@ -15,7 +15,7 @@ use super::replicas::Replicas;
 use super::{Data, Meta};
 use crate::deps::AccessRights;
 use crate::engine::ReadyTask;
-use crate::engine::{Job, Shared, is_alive};
+use crate::engine::{Engine, Job, is_alive};
 use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
@@ -204,8 +204,8 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     }
     /// Announces a task that will read it in a format: a value in another process is requested in
     /// it. Returns tasks that were parked on another form instead.
-    fn is_wanted(&self, shared: &Arc<Shared>, format: Format) -> Vec<ReadyTask> {
-        let (_, _) = (shared, format);
+    fn is_wanted(&self, engine: &Arc<Engine>, format: Format) -> Vec<ReadyTask> {
+        let (_, _) = (engine, format);
         Vec::new()
     }
     /// Refuses further accesses; returns true if it had been retired before.
@@ -378,7 +378,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         let sum = match travel {
             // SAFETY: the group of reducing tasks is complete, and nobody writes the value before
             // this has returned.
-            Some(travel) => unsafe { from.shared() }.map(|value| (travel.duplicate)(value)),
+            Some(travel) => unsafe { from.engine() }.map(|value| (travel.duplicate)(value)),
             // SAFETY: the group of reducing tasks is complete; the memory manager says that nothing
             // reads or writes the place.
             None => unsafe { from.exclusive() }.take(),
@@ -404,10 +404,10 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self.base.poison(failure);
     }
 
-    fn is_wanted(&self, shared: &Arc<Shared>, format: Format) -> Vec<ReadyTask> {
+    fn is_wanted(&self, engine: &Arc<Engine>, format: Format) -> Vec<ReadyTask> {
         let mut woken = Vec::new();
         // A later reader gets the outcome of this request.
-        let _ = self.meta_elsewhere().map(|_| self.received(shared, format, &mut woken));
+        let _ = self.meta_elsewhere().map(|_| self.received(engine, format, &mut woken));
         woken
     }
 

@@ -3,20 +3,20 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::engine::Shared;
+use crate::engine::Engine;
 
 /// Counts the views of one borrowed slice, so that a scope whose tasks can never run need not wait
 /// for them.
 pub(crate) struct Lending {
     views: AtomicUsize,
     revoked: AtomicBool,
-    shared: Weak<Shared>,
+    engine: Weak<Engine>,
 }
 
 impl Lending {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
+    pub(crate) fn new(engine: &Arc<Engine>) -> Arc<Self> {
         let (views, revoked) = Default::default();
-        Arc::new(Lending { views, revoked, shared: Arc::downgrade(shared) })
+        Arc::new(Lending { views, revoked, engine: Arc::downgrade(engine) })
     }
 
     /// Returns a view for a body; `None` once the slice has been revoked.
@@ -46,9 +46,9 @@ impl Drop for Lent {
     fn drop(&mut self) {
         self.0.views.fetch_sub(1, Ordering::SeqCst);
         if self.0.is_over()
-            && let Some(shared) = self.0.shared.upgrade()
+            && let Some(engine) = self.0.engine.upgrade()
         {
-            shared.wake_other_waiters();
+            engine.wake_other_waiters();
         }
     }
 }

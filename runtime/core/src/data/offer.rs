@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Data, Handle, HandleCore, Kind, Meta, NoReplica, Viewer};
-use crate::engine::{Retired, Shared, gate};
+use crate::engine::{Engine, Retired, gate};
 use crate::error::{Error, Failure};
 use crate::format::Format;
 use crate::operand::{Accesses, Declared, Mode};
@@ -17,7 +17,7 @@ use crate::task::{Body, Env, Ran, Task};
 /// and a wait for all tasks does not include it. It requires a runtime whose only memory node is
 /// the host.
 pub struct Offer<D: Data> {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     core: Arc<HandleCore<D>>,
     task: Arc<Task>,
 }
@@ -31,7 +31,7 @@ struct Turn<D: Data>(Arc<HandleCore<D>>, Mutex<Option<Opened>>);
 /// Returns the meta of the version at the gate, which is open.
 fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
     // SAFETY: the gate, whose turn has come, is a reading access.
-    unsafe { core.cell.shared() }.map(Data::meta).unwrap_or_default()
+    unsafe { core.cell.engine() }.map(Data::meta).unwrap_or_default()
 }
 
 impl<D: Data> Body for Turn<D> {
@@ -59,14 +59,14 @@ impl<D: Data> Body for Turn<D> {
 impl<D: Data> Offer<D> {
     /// Creates an offer, see [`of`](Self::of).
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        engine: &Arc<Engine>,
         handle: &Handle<D>,
         opened: impl FnOnce(Result<Meta, Arc<Failure>>) + Send + 'static,
     ) -> Self {
-        let (shared, core) = (Arc::clone(shared), Arc::clone(handle.core()));
+        let (engine, core) = (Arc::clone(engine), Arc::clone(handle.core()));
         let body = Turn(Arc::clone(&core), Mutex::new(Some(Box::new(opened))));
-        let task = gate(&shared, "offer", body);
-        Offer { shared, core, task }
+        let task = gate(&engine, "offer", body);
+        Offer { engine, core, task }
     }
 
     /// Starts the offer with the version of the tasks submitted before this call.
@@ -74,7 +74,7 @@ impl<D: Data> Offer<D> {
     /// # Errors
     /// Those of a submission.
     pub fn begins(&self) -> Result<(), Error> {
-        self.shared.link(Arc::clone(&self.task), &[], Retired::Refused)
+        self.engine.link(Arc::clone(&self.task), &[], Retired::Refused)
     }
 
     /// Returns the handle.
@@ -96,10 +96,10 @@ impl<D: Data> Offer<D> {
     pub fn pack(&self, format: Format, out: &mut Vec<u8>) -> Result<usize, String> {
         let core = &self.core;
         let view = core.cell.view(Kind::Shared, &core.base, Viewer::runtime("a value that is sent"));
-        let _view = self.shared.granted(view);
+        let _view = self.engine.granted(view);
         // SAFETY: the gate, which is open, is a reading access.
         let value =
-            unsafe { core.cell.shared() }.ok_or_else(|| format!("{} holds no value", core.base.name()))?;
+            unsafe { core.cell.engine() }.ok_or_else(|| format!("{} holds no value", core.base.name()))?;
         let mut pack = |value: &D| {
             let packed = D::portability().and_then(|travel| (travel.pack)(value, out));
             packed.ok_or_else(|| format!("{} has no wire encoding", core.base.name()))
@@ -109,7 +109,7 @@ impl<D: Data> Offer<D> {
         }
         let mut woken = Vec::new();
         let replica = core.replica(value, format, &mut woken);
-        woken.into_iter().for_each(|task| self.shared.push_ready(task, None));
+        woken.into_iter().for_each(|task| self.engine.push_ready(task, None));
         match replica {
             Ok(replica) => pack(&replica),
             // Another thread is making it: do not wait for it here.
@@ -126,8 +126,8 @@ impl<D: Data> Offer<D> {
 impl<D: Data> Drop for Offer<D> {
     fn drop(&mut self) {
         if self.task.ticket.leave_gate() {
-            self.shared.close_gate(&self.task);
-            self.shared.sleep.rouse_all();
+            self.engine.close_gate(&self.task);
+            self.engine.workers.sleep.rouse_all();
         }
     }
 }

@@ -357,7 +357,7 @@ impl<D: Data> Places for HandleCore<D> {
     fn own(&self) -> Option<Meta> {
         // SAFETY: called before the handle's first task in this runtime is linked, under its
         // chain's lock.
-        unsafe { self.cell.shared() }.map(Data::meta)
+        unsafe { self.cell.engine() }.map(Data::meta)
     }
 
     fn manage(&self, datum: Datum, meta: Meta, buffer: Option<BufferId>, forgotten: &Forgotten) {
@@ -411,7 +411,7 @@ impl<D: Data> Places for HandleCore<D> {
         let carrier = || carrier.expect("a device carries what goes to it or from it");
         if let Some(source) = self.on_device(source) {
             // SAFETY: the memory manager prevents writes to a replica that a transfer reads.
-            let value = unsafe { source.shared() };
+            let value = unsafe { source.engine() };
             // A writer that failed left no value: its handle is poisoned, and nobody will read it.
             return value
                 .map_or(Ok(()), |value| self.guarded(|| self.send_on(value, target, to, onto, carrier())));
@@ -421,7 +421,7 @@ impl<D: Data> Places for HandleCore<D> {
         } else {
             let source = self.place(source);
             // SAFETY: the memory manager prevents writes to a replica that a transfer reads.
-            let Some(value) = (unsafe { source.shared() }) else {
+            let Some(value) = (unsafe { source.engine() }) else {
                 // A writer that failed left no value: its handle is poisoned, and nobody will read
                 // it.
                 return Ok(());
@@ -461,9 +461,9 @@ impl<D: Data> Places for HandleCore<D> {
     fn settle(&self, buffer: BufferId) -> Meta {
         let meta = match self.on_device(buffer) {
             // SAFETY: the calling writer still has exclusive access to the replica.
-            Some(place) => unsafe { place.shared() }.map(DeviceValue::meta),
+            Some(place) => unsafe { place.engine() }.map(DeviceValue::meta),
             // SAFETY: the calling writer still has exclusive access to the replica.
-            None => unsafe { self.place(buffer).shared() }.map(Data::meta),
+            None => unsafe { self.place(buffer).engine() }.map(Data::meta),
         };
         let meta = meta.unwrap_or_default();
         if let Some(managed) = self.managed.lock().as_mut().filter(|_| !crate::mutant::mutant(10)) {
@@ -482,7 +482,7 @@ impl<D: Data> Places for HandleCore<D> {
     fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead {
         let cell = self.device_place(buffer);
         // SAFETY: the writer's body has just returned, and nothing has been launched after it.
-        let meta = unsafe { cell.shared() }.map(DeviceValue::meta).unwrap_or_default();
+        let meta = unsafe { cell.engine() }.map(DeviceValue::meta).unwrap_or_default();
         let ahead = Ahead { meta, learns: pending.learns_of(&cell) };
         if let Some(managed) = self.managed.lock().as_mut() {
             managed.ahead = Some((by, ahead));
@@ -492,7 +492,7 @@ impl<D: Data> Places for HandleCore<D> {
 
     fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead {
         // SAFETY: no writer is launched after one whose end updates the meta of its value.
-        let value = self.on_device(buffer).and_then(|cell| unsafe { cell.shared() }.map(DeviceValue::meta));
+        let value = self.on_device(buffer).and_then(|cell| unsafe { cell.engine() }.map(DeviceValue::meta));
         let learnt = Ahead { meta: value.unwrap_or_default(), learns: false };
         if let Some((ticket, ahead)) = self.managed.lock().as_mut().and_then(|managed| managed.ahead.as_mut())
             && *ticket == by
@@ -514,13 +514,13 @@ impl<D: Data> Places for HandleCore<D> {
 
     fn seen_on_device(&self, buffer: BufferId) -> Option<Seen> {
         // SAFETY: the place has been granted to the calling task, which is not writing it now.
-        self.on_device(buffer).and_then(|place| unsafe { place.shared() }.map(Seen::of))
+        self.on_device(buffer).and_then(|place| unsafe { place.engine() }.map(Seen::of))
     }
 
     fn learn_on_device(&self, buffer: BufferId, known: Known) {
         // SAFETY: the place has been granted to the calling task; the host's knowledge of a value
         // is protected by a lock.
-        if let Some(value) = self.on_device(buffer).and_then(|place| unsafe { place.shared() }) {
+        if let Some(value) = self.on_device(buffer).and_then(|place| unsafe { place.engine() }) {
             value.changes();
             value.learn(known);
         }

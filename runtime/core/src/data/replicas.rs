@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::{AnyHandle, Data, Handle, HandleCore, Meta};
-use crate::engine::{ReadyTask, Shared};
+use crate::engine::{Engine, ReadyTask};
 use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::task::{Busy, Refusal, Resource};
@@ -66,7 +66,7 @@ impl<D: Data> Elsewhere<D> {
 /// Destination of a requested form. If it is dropped without an answer, the form is lost.
 pub struct Arrival<D: Data> {
     core: Arc<HandleCore<D>>,
-    shared: Weak<Shared>,
+    engine: Weak<Engine>,
     number: u64,
 }
 
@@ -166,7 +166,7 @@ impl<D: Data> HandleCore<D> {
     /// version is local. `woken` as for [`replica`](Self::replica).
     pub(crate) fn received(
         &self,
-        shared: &Arc<Shared>,
+        engine: &Arc<Engine>,
         format: Format,
         woken: &mut Vec<ReadyTask>,
     ) -> Option<Result<Arc<D>, NoReplica>> {
@@ -182,10 +182,10 @@ impl<D: Data> HandleCore<D> {
             drop(replicas);
             return Some(self.replica(&whole, to, woken));
         }
-        let number = shared.next_ids(1);
+        let number = engine.counters.next_ids(1);
         replicas.forms.push((to, Replica::Requested(number, Vec::new())));
         drop(replicas);
-        (elsewhere.request)(to, Arrival { core: self.itself(), shared: Arc::downgrade(shared), number });
+        (elsewhere.request)(to, Arrival { core: self.itself(), engine: Arc::downgrade(engine), number });
         Some(Err(NoReplica::InFlight(to)))
     }
 }
@@ -214,9 +214,9 @@ impl<D: Data> Arrival<D> {
             });
             asked.map(|form| std::mem::replace(form, replica()))
         };
-        if let (Some(Replica::Requested(_, parked)), Some(shared)) = (parked, self.shared.upgrade()) {
-            parked.into_iter().for_each(|task| shared.push_ready(task, None));
-            shared.sleep.rouse_all();
+        if let (Some(Replica::Requested(_, parked)), Some(engine)) = (parked, self.engine.upgrade()) {
+            parked.into_iter().for_each(|task| engine.push_ready(task, None));
+            engine.workers.sleep.rouse_all();
         }
     }
 }
@@ -407,7 +407,7 @@ mod tests {
         };
         fill(1.5);
         let offer =
-            Offer::new(rt.shared(), &x, move |version| told.send(version.map(|meta| meta.bytes)).unwrap());
+            Offer::new(rt.engine(), &x, move |version| told.send(version.map(|meta| meta.bytes)).unwrap());
         offer.begins().unwrap();
         let next = fill(7.0);
         let bytes = tell.recv_timeout(Duration::from_secs(60)).expect("it opens");
@@ -426,7 +426,7 @@ mod tests {
         let (rt, (told, tell)) = (runtime(), channel());
         let x = rt.register(1.0f64);
         rt.task("bad").operands((update(&x),)).cpu(|_| Err("no")).submit().unwrap();
-        let offer = Offer::new(rt.shared(), &x, move |version| told.send(version).unwrap());
+        let offer = Offer::new(rt.engine(), &x, move |version| told.send(version).unwrap());
         offer.begins().unwrap();
         let failure = tell.recv_timeout(Duration::from_secs(60)).expect("it is told").unwrap_err();
         assert_eq!(failure.task, "bad");

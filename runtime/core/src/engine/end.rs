@@ -1,12 +1,10 @@
 //! The end of a task: its successors are counted down, and waiting threads are woken.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::Shared;
+use super::Engine;
 use super::job::{Job, Work};
 use crate::engine::ReadyTask;
 use crate::engine::ReplaySlot;
@@ -25,30 +23,7 @@ pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
     unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
 }
 
-/// Work that policies dropped, until its runtime collects it.
-static LOST: Mutex<Vec<(Work, Cause)>> = Mutex::new(Vec::new());
-static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-/// Accepts work that will not run; its runtime completes it as failed as soon as one of its threads
-/// collects it.
-pub(crate) fn discard(work: Work, cause: Cause) {
-    LOST.lock().push((work, cause));
-    LOST_COUNT.fetch_add(1, Ordering::Release);
-}
-
-/// Forgets the work that a runtime's policy dropped: the runtime has ended.
-pub(super) fn forget_lost_of(runtime: u32) {
-    let gone: Vec<(Work, Cause)> =
-        LOST.lock().extract_if(.., |(work, _)| work.runtime() == runtime).collect();
-    LOST_COUNT.fetch_sub(gone.len(), Ordering::AcqRel);
-}
-
-/// True if some policy dropped a task that has not been collected.
-pub(super) fn is_any_lost() -> bool {
-    LOST_COUNT.load(Ordering::Relaxed) != 0
-}
-
-impl Shared {
+impl Engine {
     /// Completes `task`, which has run or was discarded. Tasks that become ready are left in
     /// `ready`, or begin if no policy is to get them. `worker`: the worker as which the calling
     /// thread acts.
@@ -56,7 +31,7 @@ impl Shared {
         self.forget(task);
         let failure = task.ticket.cause();
         if let Some(failure) = &failure {
-            self.note_failure(failure);
+            self.failures.note(failure);
         }
         if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role == Role::Work) {
             transfers.has_used(task, self.home_of(&task.header));
@@ -75,11 +50,7 @@ impl Shared {
             // A gate stands for no task and is not counted, so that a thread with a guard can still
             // wait for all tasks and fill the window.
             _ if task.role == Role::Gate => {}
-            Some(worker) => {
-                // Only this worker writes it.
-                let done = &self.workers[worker].done;
-                done.store(done.load(Ordering::Relaxed) + 1, Ordering::Release);
-            }
+            Some(worker) => self.workers[worker].count_done(),
             None => self.count_outside(),
         }
     }
@@ -147,17 +118,10 @@ impl Shared {
     /// Completes the tasks that a policy dropped instead of handing them out, and those that no
     /// worker can run. False if there were none.
     pub(super) fn collect_lost(self: &Arc<Self>) -> bool {
-        if !is_any_lost() {
+        if !self.scheduler.lost.is_any() {
             return false;
         }
-        let mine: Vec<(Work, Cause)> = {
-            let mut lost = LOST.lock();
-            let (mine, others) =
-                std::mem::take(&mut *lost).into_iter().partition(|(work, _)| work.runtime() == self.id);
-            *lost = others;
-            mine
-        };
-        LOST_COUNT.fetch_sub(mine.len(), Ordering::AcqRel);
+        let mine = self.scheduler.lost.take();
         let any = !mine.is_empty();
         for (work, cause) in mine {
             let mut passed_on = None;

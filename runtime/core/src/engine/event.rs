@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Retired, Shared};
+use super::{Engine, Retired};
 use crate::error::{Error, Failure};
 use crate::operand::Accesses;
 use crate::task::{Body, Env, Options, Ran, Role, Task, TaskCell, TaskRef};
@@ -14,15 +14,15 @@ use crate::task::{Body, Env, Options, Ran, Role, Task, TaskCell, TaskRef};
 /// [`after`](crate::CodeletBuilder::after) run after it. The event occurs when this value is
 /// dropped, on any thread. No thread waits or polls for it.
 pub struct Event {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     task: Arc<Task>,
 }
 
 impl Event {
-    pub(crate) fn new(shared: &Arc<Shared>, name: &'static str) -> Result<Event, Error> {
-        let task = gate(shared, name, Nothing);
-        shared.link(Arc::clone(&task), &[], Retired::Refused)?;
-        Ok(Event { shared: Arc::clone(shared), task })
+    pub(crate) fn new(engine: &Arc<Engine>, name: &'static str) -> Result<Event, Error> {
+        let task = gate(engine, name, Nothing);
+        engine.link(Arc::clone(&task), &[], Retired::Refused)?;
+        Ok(Event { engine: Arc::clone(engine), task })
     }
 
     /// Returns the task that later tasks name as their predecessor.
@@ -33,27 +33,27 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        self.shared.close_gate(&self.task);
+        self.engine.close_gate(&self.task);
         // A task that becomes ready here comes alone: workers stop letting work gather.
-        self.shared.sleep.rouse_all();
+        self.engine.workers.sleep.rouse_all();
     }
 }
 
 /// Calls `then` with the failure of `task`, if it has one, as soon as the task has ended, with
 /// whatever result. The call runs on the thread that ends the task, so it must be short.
 pub(crate) fn when_done(
-    shared: &Arc<Shared>,
+    engine: &Arc<Engine>,
     task: &TaskRef,
     then: impl FnOnce(Option<Arc<Failure>>) + Send + 'static,
 ) -> Result<(), Error> {
     let ended = task.clone();
     let call = Call(Mutex::new(Some(Box::new(move || then(ended.cause())))));
-    shared.link(gate(shared, "when done", call), std::slice::from_ref(task), Retired::Refused)
+    engine.link(gate(engine, "when done", call), std::slice::from_ref(task), Retired::Refused)
 }
 
 /// Creates a gate that no thread waits to open.
-pub(crate) fn gate<B: Body + 'static>(shared: &Arc<Shared>, name: &'static str, body: B) -> Arc<Task> {
-    let (header, _) = Options::named(name).into_header(shared.next_ids(1), shared.id, None);
+pub(crate) fn gate<B: Body + 'static>(engine: &Arc<Engine>, name: &'static str, body: B) -> Arc<Task> {
+    let (header, _) = Options::named(name).into_header(engine.counters.next_ids(1), engine.id, None);
     TaskCell::make(header, Role::Gate, body)
 }
 
@@ -104,7 +104,7 @@ mod tests {
     fn tasks_come_after_events() {
         let rt = runtime();
         let x = rt.register(1u64);
-        let event = Event::new(rt.shared(), "message").unwrap();
+        let event = Event::new(rt.engine(), "message").unwrap();
         let add = rt.task("add").operands((update(&x),)).cpu(|(x,)| *x += 1).after(event.task());
         let add = add.submit().unwrap();
         // Others run meanwhile.
@@ -125,7 +125,7 @@ mod tests {
         let (told, tell) = channel();
         let listen = |task: &TaskRef| {
             let told = told.clone();
-            when_done(rt.shared(), task, move |failure| told.send(failure).unwrap()).unwrap();
+            when_done(rt.engine(), task, move |failure| told.send(failure).unwrap()).unwrap();
         };
         let next = || tell.recv_timeout(Duration::from_secs(60)).expect("it is told");
         let good = rt.task("good").operands((read(&x),)).cpu(|_| ()).submit().unwrap();
@@ -150,11 +150,11 @@ mod tests {
     fn a_value_is_forgotten_after_its_readers() {
         let rt = runtime();
         let (x, sum) = (rt.register(vec![1u64; 10]), rt.register(0u64));
-        let event = Event::new(rt.shared(), "later").unwrap();
+        let event = Event::new(rt.engine(), "later").unwrap();
         let add = |(x, sum): (&[u64], &mut u64)| *sum += x.iter().sum::<u64>();
         let task = rt.task("add").operands((read(&x), update(&sum))).cpu(add);
         task.after(event.task()).submit().unwrap();
-        crate::data::forget(rt.shared(), &x).unwrap();
+        crate::data::forget(rt.engine(), &x).unwrap();
         drop(event);
         assert_eq!(rt.take(sum).unwrap(), 10);
         assert!(matches!(rt.read(&x), Err(Error::Gone { .. })));

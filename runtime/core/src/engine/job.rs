@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Shared;
+use super::Engine;
 use super::end::Ready;
-use super::stage::{Stage, StageCell};
+use super::life;
+use super::stage::StageCell;
 use crate::data::AnyHandle;
 use crate::deps::UpTo;
 use crate::engine::graph::ReplayTask;
@@ -40,7 +41,7 @@ pub(crate) trait Job: Sized {
     /// calling thread acts.
     fn end(
         self,
-        shared: &Arc<Shared>,
+        engine: &Arc<Engine>,
         failure: Option<Arc<Failure>>,
         worker: Option<usize>,
         ready: &mut Ready,
@@ -48,15 +49,6 @@ pub(crate) trait Job: Sized {
     fn into_work(self) -> Work;
     /// Undoes [`into_work`](Self::into_work).
     fn from_work(work: Work) -> Self;
-
-    /// The task enters a stage of its life.
-    #[inline]
-    fn enters(&self, stage: Stage) {
-        // Only debug builds have the stage: in others even the look-up would cost time.
-        if cfg!(debug_assertions) {
-            self.stage().enter(stage);
-        }
-    }
 
     /// Shows the handle of each access, its own or the one bound in its place, and how it is
     /// accessed.
@@ -69,9 +61,9 @@ pub(crate) trait Job: Sized {
 
     /// Returns the failure of a cancelled task.
     #[inline]
-    fn cancelled(&self, shared: &Shared) -> Option<Arc<Failure>> {
+    fn cancelled(&self, engine: &Engine) -> Option<Arc<Failure>> {
         let task = self.stands_for();
-        let cancelled = task.ticket.is_cancelled() || shared.is_cancelled(task.header.id);
+        let cancelled = task.ticket.is_cancelled() || engine.counters.is_cancelled(task.header.id);
         cancelled.then(|| task.describe(Cause::Cancelled))
     }
 
@@ -202,16 +194,16 @@ impl Job for Arc<Task> {
 
     fn end(
         self,
-        shared: &Arc<Shared>,
+        engine: &Arc<Engine>,
         failure: Option<Arc<Failure>>,
         worker: Option<usize>,
         ready: &mut Ready,
     ) {
-        self.enters(Stage::Ended);
+        life::end(&self);
         if let Some(failure) = failure {
             self.ticket.fail(failure);
         }
-        shared.complete(&self, worker, ready);
+        engine.complete(&self, worker, ready);
     }
 
     fn into_work(self) -> Work {
@@ -277,12 +269,12 @@ impl Job for Work {
 
     fn end(
         self,
-        shared: &Arc<Shared>,
+        engine: &Arc<Engine>,
         failure: Option<Arc<Failure>>,
         worker: Option<usize>,
         ready: &mut Ready,
     ) {
-        each!(self, job => job.end(shared, failure, worker, ready));
+        each!(self, job => job.end(engine, failure, worker, ready));
     }
 
     fn into_work(self) -> Work {

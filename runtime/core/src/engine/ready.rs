@@ -132,7 +132,7 @@ impl Drop for ReadyTask {
         // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self
         // instead.
         let work = unsafe { ManuallyDrop::take(&mut self.0) };
-        super::discard(work, Cause::Lost);
+        super::lost::discard(work, Cause::Lost);
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use zellige_trace::TaskEvent;
 
 use super::job::{Job, Work};
-use super::stage::Stage;
+use super::life;
 use super::threads::current::{enter, in_batch};
-use super::{Ready, Shared};
-use crate::engine::{ReadyTask, SchedView};
+use super::{Engine, Ready};
+use crate::engine::ReadyTask;
 use crate::error::Failure;
 use crate::task::{Busy, Ended, Env, Header, Launched, Member, Notes, Placement, Ran, Site, WorkerLocal};
 
-impl Shared {
+impl Engine {
     /// Runs a task with its operands in their handles, to its end or until it is parked; tasks that
     /// become ready are left in `ready`.
     pub(super) fn run_job<J: Job>(
@@ -24,8 +24,8 @@ impl Shared {
         ready: &mut Ready,
     ) {
         loop {
-            let ran = self.attempt(&job, worker, local, None, |shared, env, ran| {
-                shared.record(env, worker, matches!(ran, Ran::Failed(_)));
+            let ran = self.attempt(&job, worker, local, None, |engine, env, ran| {
+                engine.record(env, worker, matches!(ran, Ran::Failed(_)));
                 ran
             });
             let failure = match ran {
@@ -35,7 +35,7 @@ impl Shared {
                     Ok(()) => return,
                     Err(back) => {
                         job = back;
-                        job.enters(Stage::Taken);
+                        life::unpark(&job);
                         continue;
                     }
                 },
@@ -53,14 +53,14 @@ impl Shared {
         worker: usize,
         local: &mut WorkerLocal,
         placement: Option<&Placement>,
-        then: impl FnOnce(&Shared, &mut Env<'_>, Ran) -> R,
+        then: impl FnOnce(&Engine, &mut Env<'_>, Ran) -> R,
     ) -> R {
         let strict = job.is_strict_at(placement);
         let mut env = Env::new(self, job.header(), job.id(), worker, local, job.bound(), strict);
         if let Some(placement) = placement {
             env = env.placed(placement);
         } else {
-            job.enters(Stage::Running);
+            life::run(job);
         }
         let ran = match job.cancelled(self) {
             Some(failure) => {
@@ -85,41 +85,15 @@ impl Shared {
         local: &mut WorkerLocal,
         placement: &Placement,
     ) -> Ended {
-        self.attempt(work, worker, local, Some(placement), |shared, env, ran| {
+        self.attempt(work, worker, local, Some(placement), |engine, env, ran| {
             let (began, failure) = (env.notes.began, has_failed(ran));
             if env.stream().is_none() {
-                shared.record(env, worker, failure.is_some());
+                engine.record(env, worker, failure.is_some());
                 return Ended { began, failure, ..Ended::default() };
             }
             let launched = Launched { notes: env.notes, pending: std::mem::take(&mut env.pending) };
             Ended { began, failure, launched: Some(Box::new(launched)), ..Ended::default() }
         })
-    }
-
-    /// Takes tasks from the policy that can run in one call with `first`, which `worker` has
-    /// popped. Only tasks that are ready now are taken.
-    pub(crate) fn pop_like(self: &Arc<Self>, worker: usize, first: &ReadyTask) -> Vec<ReadyTask> {
-        let on_device = self.transfers.as_ref().is_some_and(|transfers| transfers.launches(worker));
-        let most = match first.batch(on_device) {
-            0 | 1 => return Vec::new(),
-            batch => batch - 1,
-        };
-        let mut taken = self.policy.pop_like(&SchedView::new(&**self), worker, first, most);
-        // Mixed up by a policy that serves several runtimes: the dropped tasks are reported to
-        // their own as lost.
-        taken.retain(|task| task.runtime() == self.id);
-        taken.iter().for_each(|task| self.takes(task));
-        let mut like = Vec::with_capacity(taken.len());
-        for task in taken {
-            if like.len() < most && task.is_like(first) && task.batch(on_device) > 1 {
-                like.push(task);
-            } else {
-                // Not a task that can join the call: the policy gets it back.
-                self.passes(worker, &task);
-                self.push_ready(task, None);
-            }
-        }
-        like
     }
 
     /// Runs similar tasks in one call, and ends them; tasks that become ready are left in `ready`.
@@ -133,7 +107,7 @@ impl Shared {
         let works: Vec<Work> = tasks.into_iter().map(ReadyTask::into_work).collect();
         let ran = {
             let members: Vec<_> = works.iter().map(|work| (work, None)).collect();
-            works.iter().for_each(|work| work.enters(Stage::Running));
+            works.iter().for_each(life::run);
             self.attempt_all(&members, worker, local)
         };
         for (work, (ran, _)) in works.into_iter().zip(ran) {
@@ -198,7 +172,7 @@ impl Shared {
             let _in_batch = in_batch(self);
             let _entered: Vec<_> =
                 running().map(|((work, _), _)| enter(work.stands_for(), work.priority())).collect();
-            run(&members, &mut Site { shared: self, worker, local })
+            run(&members, &mut Site { engine: self, worker, local })
         }
         .into_iter();
         let result = |((work, _), cancelled): (&(&Work, _), Option<Arc<Failure>>)| match cancelled {
@@ -209,44 +183,6 @@ impl Shared {
             }
         };
         tasks.iter().zip(cancelled).map(result).collect()
-    }
-
-    /// Notes that `worker` begins to run the task; returns the task that it ran before, whose body
-    /// waits.
-    pub(crate) fn runs(&self, worker: usize, task: &ReadyTask) -> u64 {
-        let slot = &self.workers[worker];
-        // Only this worker writes it: no exchange, which would wait for all stores before it.
-        let outer = slot.running.id();
-        match task.work() {
-            Work::Task(cell) if self.live.is_some() => slot.running.begins(&cell.header),
-            _ => slot.running.set_id(task.id() + 1),
-        }
-        self.begins(worker, task);
-        outer
-    }
-
-    /// Notes that `worker` has ended the task with this number, and goes on with `outer`.
-    pub(crate) fn rests(&self, worker: usize, id: u64, outer: u64) {
-        self.workers[worker].running.set_id(outer);
-        self.ends(worker, id);
-    }
-
-    /// Notes that `worker` begins to run these tasks, at least one; returns the task that it ran
-    /// before.
-    pub(crate) fn run_all<'t>(&self, worker: usize, tasks: impl Iterator<Item = &'t ReadyTask>) -> u64 {
-        let mut outer = None;
-        for task in tasks {
-            match outer {
-                None => outer = Some(self.runs(worker, task)),
-                Some(_) => self.begins(worker, task),
-            }
-        }
-        outer.unwrap_or_default()
-    }
-
-    /// Notes that `worker` has ended the tasks with these numbers, and goes on with `outer`.
-    pub(crate) fn rest_all(&self, worker: usize, ids: impl IntoIterator<Item = u64>, outer: u64) {
-        ids.into_iter().for_each(|id| self.rests(worker, id, outer));
     }
 
     /// Writes a task that ran into the trace.
@@ -292,7 +228,7 @@ impl Shared {
 /// Parks a task that has run nothing with the resource that it needs; returns it if that is free
 /// again by now.
 fn park<J: Job>(busy: Busy, job: J) -> Result<(), J> {
-    job.enters(Stage::Parked);
+    life::park(&job);
     let parked = busy.handle.park(busy.resource, ReadyTask::new(job.into_work()));
     parked.map_err(|back| J::from_work(back.into_work()))
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::{Shared, Target, on_device};
+use super::{Engine, Target, on_device};
 use crate::device::Events;
 use crate::engine::transfer::{Next, TransferDriver};
 use crate::error::Error;
 use crate::task::WorkerLocal;
 
-impl Shared {
+impl Engine {
     /// Does all that is possible at this moment, worker after worker: each first gathers as many
     /// tasks as it may, then begins those with all operands.
     pub(crate) fn act(self: &Arc<Self>, transfers: &TransferDriver) {
@@ -78,7 +78,7 @@ impl Shared {
         done: impl Fn() -> bool,
     ) -> Result<(), Error> {
         while !done() {
-            self.check_broken()?;
+            self.failures.check_broken()?;
             if !self.act_by_chance(events) && !done() {
                 let mut cycle = vec![format!("nothing is under way, and {} has not come", target.describe())];
                 cycle.extend(self.transfers.iter().flat_map(TransferDriver::describe));

@@ -1,11 +1,10 @@
 //! Submission: from a described task to a node of the dependency graph.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 
-use super::Shared;
+use super::Engine;
 use super::threads::current;
 use crate::data::{AnyHandle, HandleBase};
 use crate::deps::{AccessRights, AtEnd, Links, Member, Node, Successors};
@@ -87,7 +86,7 @@ impl Linked for LinkedSlot<'_> {
 
 /// An access of a node that is being submitted, whose handle's chain is locked.
 struct Linking<'s, N> {
-    shared: &'s Shared,
+    engine: &'s Engine,
     node: N,
     handle: &'s dyn AnyHandle,
     finished: &'s mut Finished,
@@ -102,7 +101,7 @@ impl<N> Linking<'_, N> {
     /// Notes a dependency, also one that is already satisfied, by the numbers of both ends.
     #[inline(always)]
     fn trace_edge(&self, ends: impl FnOnce(&N) -> (u64, u64)) {
-        if let Some(recorder) = &self.shared.recorder {
+        if let Some(recorder) = &self.engine.recorder {
             let (from, to) = ends(&self.node);
             recorder.edge(from, to);
         }
@@ -142,7 +141,10 @@ impl<N: Linked> Links for Linking<'_, N> {
             })
         };
         let reduces = mode == Mode::Reduce;
-        Group::open(self.shared.next_ids(1), reduces.then(|| combine(Arc::downgrade(&self.handle.arc()))))
+        Group::open(
+            self.engine.counters.next_ids(1),
+            reduces.then(|| combine(Arc::downgrade(&self.handle.arc()))),
+        )
     }
 
     #[inline(always)]
@@ -225,10 +227,10 @@ fn check_closely(
     Ok(())
 }
 
-impl Shared {
+impl Engine {
     /// Announces that an algorithm is about to submit a step of `tasks` tasks.
     pub(crate) fn announce_step(&self, tasks: usize) {
-        self.window.widen(tasks, self.submitted.load(Ordering::Relaxed));
+        self.waits.window.widen(tasks, self.counters.accepted());
     }
 
     /// Returns the tally that counts the tasks of the calling body, if it is called in one.
@@ -262,7 +264,7 @@ impl Shared {
         tally: Option<Arc<Tally>>,
     ) -> Result<TaskRef, Error> {
         let Spec { body, options } = spec;
-        let (header, after) = options.into_header(self.next_ids(1), self.id, tally);
+        let (header, after) = options.into_header(self.counters.next_ids(1), self.id, tally);
         self.accept(TaskCell::make(header, Role::Work, body), &after)
     }
 
@@ -272,28 +274,6 @@ impl Shared {
         self.check_place(&task)?;
         let ticket = task.ticket.clone();
         self.link(task, after, Retired::Refused).map(|()| ticket)
-    }
-
-    /// Refuses a task that no worker may run.
-    fn check_place(&self, task: &Task) -> Result<(), Error> {
-        let header = &task.header;
-        let anywhere = header.only.is_none() && self.transfers.is_none();
-        if anywhere || (0..self.workers.len()).any(|worker| self.admits(header, &task.body, worker)) {
-            return Ok(());
-        }
-        let (task, only) = (header.title(), header.only.as_deref());
-        let kinds: Vec<&str> = self.workers.iter().map(|worker| &*worker.kind).collect();
-        Err(Error::Config(match only.map_or((None, None), |only| (only.worker, only.kinds)) {
-            (Some(worker), _) if worker >= kinds.len() => {
-                format!("task {task} is to run on worker {worker}: there are {}, from 0", kinds.len())
-            }
-            (_, Some(wanted)) => {
-                format!("task {task} is to run on {wanted:?}, and the workers drive {kinds:?}")
-            }
-            _ => {
-                format!("task {task}: its codelet can execute on none of the workers, which drive {kinds:?}")
-            }
-        }))
     }
 
     /// Puts `task` into the chains of its handles and starts it if it has no pending predecessors.
@@ -335,7 +315,7 @@ impl Shared {
         retired: Retired,
         finished: &mut Finished,
     ) -> Result<(), Error> {
-        self.check_process()?;
+        self.workers.check_process()?;
         if let Some(foreign) = after.iter().find(|earlier| !earlier.belongs_to(self.id)) {
             return Err(Error::Foreign { what: format!("task {}", foreign.name()) });
         }
@@ -352,7 +332,7 @@ impl Shared {
         }
         self.remember(task);
         if task.role != Role::Gate {
-            self.submitted.fetch_add(1, Ordering::AcqRel);
+            self.counters.accept();
         }
         Ok(())
     }
@@ -368,7 +348,7 @@ impl Shared {
         accesses: &[Declared<'_>],
         free: impl Fn(usize),
     ) -> Result<Finished, Error> {
-        self.check_process()?;
+        self.workers.check_process()?;
         let mut finished = Finished::new();
         let mut chains = LockedChains::with_capacity(slots.len());
         self.lock_chains("replay", accesses, Retired::Refused, &mut chains)?;
@@ -376,7 +356,7 @@ impl Shared {
         for (at, (access, &slot)) in accesses.iter().zip(order).enumerate() {
             chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
             let node = LinkedSlot { slots, at: slot, waits: false };
-            let mut linking = Linking { shared: self, node, handle: access.handle, finished: &mut finished };
+            let mut linking = Linking { engine: self, node, handle: access.handle, finished: &mut finished };
             chains[chain].access(access.mode, &mut linking);
             if !linking.node.waits {
                 free(slot as usize);
@@ -389,7 +369,7 @@ impl Shared {
     /// [`link_slots`](Self::link_slots) returned.
     pub(crate) fn accept_replay(self: &Arc<Self>, gate: &Arc<Task>, finished: &Finished) {
         self.remember(gate);
-        self.submitted.fetch_add(1, Ordering::AcqRel);
+        self.counters.accept();
         if self.transfers.as_ref().is_some_and(|transfers| transfers.is_limited()) {
             self.drain();
         }
@@ -459,7 +439,7 @@ impl Shared {
         let mut chain = 0;
         for (at, access) in accesses.iter().enumerate() {
             chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
-            let mut linking = Linking { shared: self, node: task, handle: access.handle, finished };
+            let mut linking = Linking { engine: self, node: task, handle: access.handle, finished };
             chains[chain].access(access.mode, &mut linking);
         }
         for earlier in after {

@@ -8,7 +8,7 @@ use crate::buffer::HostPool;
 use crate::data::{AnyHandle, Data, Handle, HandleCore, Meta};
 use crate::deps::Mode;
 use crate::engine::graph::{Graph, Recorder};
-use crate::engine::{Shared, check_access, check_aliases, sort_by_handle};
+use crate::engine::{Engine, check_access, check_aliases, sort_by_handle};
 use crate::error::{Error, Failure};
 use crate::format::Format;
 use crate::operand::{Accesses, Formats};
@@ -24,7 +24,7 @@ pub use crate::operand::whole::{arrives_as, moved, read_whole, write_elsewhere, 
 impl Event {
     /// Creates an event that tasks of the runtime can depend on.
     pub fn of(rt: &Runtime, name: &'static str) -> Result<Event, Error> {
-        Event::new(rt.shared(), name)
+        Event::new(rt.engine(), name)
     }
 }
 
@@ -37,7 +37,7 @@ impl<D: Data> Offer<D> {
         handle: &Handle<D>,
         opened: impl FnOnce(Result<Meta, Arc<Failure>>) + Send + 'static,
     ) -> Self {
-        Offer::new(rt.shared(), handle, opened)
+        Offer::new(rt.engine(), handle, opened)
     }
 }
 
@@ -47,14 +47,14 @@ pub fn when_idle(
     rt: &Runtime,
     tell: impl Fn() + Send + Sync + 'static,
 ) -> impl Fn() -> bool + Send + Sync + 'static {
-    let shared = Arc::clone(rt.shared());
-    let _ = shared.when_idle.set(Box::new(tell));
-    move || shared.is_idle()
+    let engine = Arc::clone(rt.engine());
+    let _ = engine.workers.when_idle.set(Box::new(tell));
+    move || engine.workers.are_idle()
 }
 
 /// Returns the origin of time of the runtime's traces.
 pub fn trace_start(rt: &Runtime) -> Instant {
-    rt.shared().started()
+    rt.engine().started()
 }
 
 /// Calls `then` as soon as `task` has ended, with its failure if it has one, on the thread that
@@ -64,27 +64,27 @@ pub fn when_done(
     task: &TaskRef,
     then: impl FnOnce(Option<Arc<Failure>>) + Send + 'static,
 ) -> Result<(), Error> {
-    crate::engine::when_done(rt.shared(), task, then)
+    crate::engine::when_done(rt.engine(), task, then)
 }
 
 /// Submits tasks of a runtime without waiting for its window. It does not keep the runtime alive.
 #[derive(Clone)]
-pub struct Unbounded(Weak<Shared>);
+pub struct Unbounded(Weak<Engine>);
 
 impl Unbounded {
     /// Creates a submitter for this runtime.
     pub fn of(rt: &Runtime) -> Self {
-        Unbounded(Arc::downgrade(rt.shared()))
+        Unbounded(Arc::downgrade(rt.engine()))
     }
 }
 
 impl Submit for Unbounded {
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
         let ended = || Error::Config("the runtime has ended".into());
-        let shared = self.0.upgrade().ok_or_else(ended)?;
-        let task = shared.submit_now(spec)?;
+        let engine = self.0.upgrade().ok_or_else(ended)?;
+        let task = engine.submit_now(spec)?;
         // The task comes alone: no further batching delay.
-        shared.sleep.rouse_all();
+        engine.workers.sleep.rouse_all();
         Ok(task)
     }
 
@@ -99,12 +99,12 @@ pub fn pool_for(rt: &Runtime) -> Option<Arc<HostPool>> {
 
 /// Returns true for a runtime with memory nodes besides host memory.
 pub fn has_memory_nodes(rt: &Runtime) -> bool {
-    rt.shared().transfers.is_some()
+    rt.engine().transfers.is_some()
 }
 
 /// Discards the handle's value, after the tasks on the handle that have been submitted.
 pub fn forget<D: Data>(rt: &Runtime, handle: &Handle<D>) -> Result<(), Error> {
-    crate::data::forget(rt.shared(), handle)
+    crate::data::forget(rt.engine(), handle)
 }
 
 /// A weak reference to a handle, which does not keep its data alive.

@@ -436,7 +436,7 @@ impl<D: Data> Operand for Reduce<D> {
         let _view = env.view(&core.base, cell, Kind::Shared);
         // SAFETY: members of a reducing group only read the value; it is combined after they have
         // all completed.
-        let Some(value) = (unsafe { cell.shared() }) else {
+        let Some(value) = (unsafe { cell.engine() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
         let reduction = core.reduction.get().ok_or_else(|| Refusal::Failed("no reduction".into()))?;

@@ -154,7 +154,7 @@ impl<'v, D> DeviceMut<'v, D> {
             // SAFETY: called before the task ends. Nobody writes the place before: a writer is not
             // launched in stream order after a task that updates the metadata of its value at its
             // end.
-            if let Some(value) = unsafe { cell.shared() } {
+            if let Some(value) = unsafe { cell.engine() } {
                 let Known { header: old, mut meta } = value.known();
                 let old: Option<&D::Header> = old.downcast_ref();
                 let mut new = old.expect("a handle's values have its type's headers").clone();

@@ -46,7 +46,7 @@ pub(super) fn hold<D: Data>(
         let cell = core.place(buffer);
         let view = env.view(&core.base, &cell, Kind::Shared);
         // SAFETY: the memory manager keeps the place for the task, and prevents writes to it.
-        let Some(value) = (unsafe { cell.shared() }) else {
+        let Some(value) = (unsafe { cell.engine() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
         env.add_bytes(value);
@@ -55,7 +55,7 @@ pub(super) fn hold<D: Data>(
     }
     let view = env.view(&core.base, &core.cell, Kind::Shared);
     // SAFETY: the task that `env` runs has been granted a reading access to this handle.
-    let Some(master) = (unsafe { core.cell.shared() }) else {
+    let Some(master) = (unsafe { core.cell.engine() }) else {
         let Some(received) = env.received(core, format) else { return Err(Refusal::unwritten(&core.base)) };
         let form = received?;
         env.add_bytes(&*form);
@@ -94,7 +94,7 @@ impl<D: Data> HeldRef<D> {
 /// Returns the meta of `core`'s current version; the default if there is none yet.
 pub(super) fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
     // SAFETY: called by a task that has been granted an access to the handle, before its body runs.
-    let here = unsafe { core.cell.shared() }.map(Data::meta);
+    let here = unsafe { core.cell.engine() }.map(Data::meta);
     here.or_else(|| core.meta_elsewhere()).unwrap_or_default()
 }
 

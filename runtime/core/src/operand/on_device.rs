@@ -41,7 +41,7 @@ impl DeviceHeld {
         env.check(&core.base)?;
         let mut held = DeviceHeld::of(core, env, kind);
         // SAFETY: the task has been granted an access to the place.
-        let Some(value) = (unsafe { held.cell.shared() }) else {
+        let Some(value) = (unsafe { held.cell.engine() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
         let seen = Seen::of(value);
@@ -77,7 +77,7 @@ impl DeviceHeld {
     /// until the task has ended: an earlier task may still fail.
     pub(super) fn written(self, env: &mut Env<'_>) -> Result<(), TaskError> {
         // SAFETY: the task still has its access to the place.
-        let Some(value) = (unsafe { self.cell.shared() }) else {
+        let Some(value) = (unsafe { self.cell.engine() }) else {
             return Err(format!("the body left {} without a value", self.base().name()).into());
         };
         env.count_bytes(value.meta().bytes);

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::device::{DeviceSpec, Events};
 use crate::engine::graph::DeviceGraphs;
 use crate::engine::transfer::{Candidate, Chooser, HostMemory, Log, TransferDriver};
-use crate::engine::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
+use crate::engine::{self, DEFAULT_WINDOW, Engine, Parts, Settings, Time, Watchdog, Window, WorkerSlot};
 use crate::error::Error;
 use crate::memory::LinkSpec;
 use crate::sched::{self, Policy};
@@ -388,31 +388,28 @@ impl RuntimeBuilder {
             transfers.choose_victims_by(choose);
         }
         let (gpu_only, device_graphs) = (self.gpu_only, self.device_graphs);
-        let shared = Arc::new(Shared::new(Parts {
+        let engine = Arc::new(Engine::new(Parts {
             policy,
             workers,
             window,
             recorder,
             models,
             transfers,
-            gpu_only,
-            device_graphs,
-            subnormals: self.subnormals,
+            settings: Settings { gpu_only, device_graphs, subnormals: self.subnormals },
             watched,
             bound: if self.bind && cpus <= cores { cpus } else { 0 },
             oversubscribed: count > cores,
-            clock,
-            events,
+            time: Time { clock, events },
         }));
         let watchdog = match patience {
             None => None,
             Some(patience) => Some(
-                Watchdog::spawn(Arc::clone(&shared), patience, self.on_stall)
+                Watchdog::spawn(Arc::clone(&engine), patience, self.on_stall)
                     .map_err(|e| Error::Os { what: "starting the watchdog".into(), cause: e.to_string() })?,
             ),
         };
-        let threads = if threaded { engine::spawn_workers(&shared)? } else { Vec::new() };
-        Ok(Runtime { shared, threads, _watchdog: watchdog })
+        let threads = if threaded { engine::spawn_workers(&engine)? } else { Vec::new() };
+        Ok(Runtime { engine, threads, _watchdog: watchdog })
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Group<'rt> {
 
 impl<'rt> Group<'rt> {
     pub(super) fn new(runtime: &'rt Runtime) -> Self {
-        Group { runtime, tally: Tally::within(runtime.shared.tally_of_body()) }
+        Group { runtime, tally: Tally::within(runtime.engine.tally_of_body()) }
     }
 
     /// Waits until all tasks that have been submitted to the group so far are complete.
@@ -40,21 +40,21 @@ impl<'rt> Group<'rt> {
     /// # Errors
     /// [`Error::Failed`] with the first failure among them, and those of [`Runtime::wait`].
     pub fn wait(&self) -> Result<(), Error> {
-        self.runtime.shared.wait_for_tally(&self.tally)
+        self.runtime.engine.wait_for_tally(&self.tally)
     }
 }
 
 impl Submit for Group<'_> {
     fn owner(&self) -> Option<u32> {
-        Some(self.runtime.shared.id)
+        Some(self.runtime.engine.id)
     }
 
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
-        self.runtime.shared.submit_in(spec, Some(Arc::clone(&self.tally)))
+        self.runtime.engine.submit_in(spec, Some(Arc::clone(&self.tally)))
     }
 
     fn announce_step(&self, tasks: usize) {
-        self.runtime.shared.announce_step(tasks);
+        self.runtime.engine.announce_step(tasks);
     }
 }
 

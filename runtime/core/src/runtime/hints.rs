@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Runtime;
 use crate::data::{AnyHandle, Data, Gate, Handle};
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::engine::transfer::TransferDriver;
 use crate::error::Error;
 use crate::memory::{Access, Datum, HOST, Memory, Need, NodeId, Reason};
@@ -43,7 +43,7 @@ impl Runtime {
     /// [`Error::Gone`], [`Error::Borrowed`] for a slice of the caller's, [`Error::SelfWait`] inside
     /// one of its tasks.
     pub fn invalidate<D: Data>(&self, handle: &Handle<D>) -> Result<(), Error> {
-        Gate::invalidate(self.shared(), handle)
+        Gate::invalidate(self.engine(), handle)
     }
 
     /// Keeps the handle's replicas on a memory node until [`unpin`](Runtime::unpin), once they are
@@ -73,8 +73,8 @@ impl Runtime {
         node: Option<NodeId>,
         tell: impl FnOnce(&TransferDriver, &mut Memory, Datum),
     ) -> Result<(), Error> {
-        let shared: &Arc<Shared> = self.shared();
-        let transfers = shared.transfers.as_ref();
+        let engine: &Arc<Engine> = self.engine();
+        let transfers = engine.transfers.as_ref();
         let nodes = transfers.map_or(1, |transfers| transfers.values_nodes());
         if let Some(node) = node.filter(|&node| node >= nodes) {
             let devices = nodes - 1;
@@ -85,7 +85,7 @@ impl Runtime {
         let Some(transfers) = transfers else { return Ok(()) };
         // A handle that no task has named yet is managed from now on.
         let chain = handle.core().base().chain.lock();
-        if !handle.core().base().belongs_to(shared.id) {
+        if !handle.core().base().belongs_to(engine.id) {
             return Err(Error::Foreign { what: handle.name() });
         }
         transfers.adopt(&**handle.core());
@@ -94,7 +94,7 @@ impl Runtime {
         if let Some(datum) = core.datum() {
             transfers.with_memory(|memory| tell(transfers, memory, datum));
         }
-        shared.drain();
+        engine.drain();
         Ok(())
     }
 }

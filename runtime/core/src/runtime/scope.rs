@@ -46,7 +46,7 @@ impl<T: Element> Retire for Handle<BorrowedSlice<T>> {
         // First refuse further tasks, then wait for the existing ones; the wait is the same for a
         // poisoned slice.
         self.core().retire();
-        Gate::wait_out(&runtime.shared, self)?;
+        Gate::wait_out(&runtime.engine, self)?;
         match self.core().base().failure() {
             Some(failure) => Err(Error::Poisoned { handle: self.name(), failure }),
             None => Ok(()),
@@ -82,7 +82,7 @@ impl<'rt, 'env> Scope<'rt, 'env> {
         rows: usize,
         ld: usize,
     ) -> Result<Handle<BorrowedSlice<T>>, Error> {
-        self.runtime.shared.check_can_wait()?;
+        self.runtime.engine.check_can_wait()?;
         if rows > ld || (ld == 0 && !slice.is_empty()) {
             return Err(Error::Config(format!(
                 "a leading dimension of {ld} cannot hold columns of {rows} rows"
@@ -94,8 +94,8 @@ impl<'rt, 'env> Scope<'rt, 'env> {
         let handle = Handle::new(Some(borrowed));
         let base = handle.core().base();
         // No other runtime may run tasks on it: the scope waits in its own runtime only.
-        base.belongs_to(self.runtime.shared.id);
-        base.is_lent_in(Lending::new(&self.runtime.shared));
+        base.belongs_to(self.runtime.engine.id);
+        base.is_lent_in(Lending::new(&self.runtime.engine));
         self.slices.borrow_mut().push(Box::new(handle.clone()));
         Ok(handle)
     }
@@ -111,15 +111,15 @@ impl<'rt, 'env> Scope<'rt, 'env> {
 
 impl Submit for Scope<'_, '_> {
     fn owner(&self) -> Option<u32> {
-        Some(self.runtime.shared.id)
+        Some(self.runtime.engine.id)
     }
 
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
-        self.runtime.shared.submit(spec)
+        self.runtime.engine.submit(spec)
     }
 
     fn announce_step(&self, tasks: usize) {
-        self.runtime.shared.announce_step(tasks);
+        self.runtime.engine.announce_step(tasks);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::body::acquire;
 use super::{Body, Bound, Call, Choice, Codelet, Env, Header, Notes, Placement, Ran, TypedBody, WorkerLocal};
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::error::Cause;
 use crate::operand::Operands;
 
@@ -23,7 +23,7 @@ pub(crate) struct Member<'m> {
 
 /// Place of execution of a batch.
 pub(crate) struct Site<'s> {
-    pub(crate) shared: &'s Arc<Shared>,
+    pub(crate) engine: &'s Arc<Engine>,
     pub(crate) worker: usize,
     pub(crate) local: &'s mut WorkerLocal,
 }
@@ -33,7 +33,7 @@ impl Site<'_> {
     /// can have its environment at a time.
     pub(super) fn env<'e>(&'e mut self, member: &'e Member<'_>) -> Env<'e> {
         let Member { header, id, bound, strict, .. } = *member;
-        let env = Env::new(self.shared, header, id, self.worker, self.local, bound, strict);
+        let env = Env::new(self.engine, header, id, self.worker, self.local, bound, strict);
         match member.placement {
             Some(placement) => env.placed(placement),
             None => env,
@@ -187,7 +187,7 @@ impl<'b, C: Codelet> Typed<'b, C> {
         let (worker, mut env) = (site.worker, site.env(&self.members[at]));
         env.notes = self.fates[at].notes;
         let ran = self.bodies[at].end(&mut env, held, result);
-        env.shared.record(&env, worker, matches!(ran, Ran::Failed(_)));
+        env.engine.record(&env, worker, matches!(ran, Ran::Failed(_)));
         self.fates[at].ended = Some(ran);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Call, Header};
 use crate::device::Stream;
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::operand::{DeviceContext, Pending};
 
@@ -30,7 +30,7 @@ use crate::operand::{DeviceContext, Pending};
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 pub struct TaskContext<'a> {
-    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) engine: &'a Arc<Engine>,
     header: &'a Header,
     id: u64,
     worker: usize,
@@ -41,15 +41,15 @@ pub struct TaskContext<'a> {
 impl<'a> TaskContext<'a> {
     #[inline]
     pub(crate) fn new(
-        shared: &'a Arc<Shared>,
+        engine: &'a Arc<Engine>,
         header: &'a Header,
         id: u64,
         worker: usize,
         call: Call,
         stream: Option<&'a dyn Stream>,
     ) -> Self {
-        let device = stream.map(|stream| DeviceContext::of_body(stream, shared, worker));
-        TaskContext { shared, header, id, worker, call, device }
+        let device = stream.map(|stream| DeviceContext::of_body(stream, engine, worker));
+        TaskContext { engine, header, id, worker, call, device }
     }
 
     /// Returns the callbacks that the body has registered for the end of its operations.
@@ -90,13 +90,13 @@ impl<'a> TaskContext<'a> {
     /// [`Error::Failed`] with the first failure among them, and those of
     /// [`Runtime::wait`](crate::Runtime::wait).
     pub fn wait_children(&self) -> Result<(), Error> {
-        self.shared.wait_for_children()
+        self.engine.wait_for_children()
     }
 
     /// Returns true once a stop of the whole runtime is requested: a long body may return early
     /// with an error.
     pub fn is_cancelled(&self) -> bool {
-        self.shared.is_cancelled(self.id)
+        self.engine.counters.is_cancelled(self.id)
     }
 }
 

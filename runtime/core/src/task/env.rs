@@ -10,8 +10,8 @@ use super::{Asked, Choice, Codelet, DeviceInfo, Header, Range, Refusal, TaskCont
 use crate::buffer::Buffer;
 use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, ValueCell, View, Viewer};
 use crate::device::Stream;
+use crate::engine::Engine;
 use crate::engine::ReadyTask;
-use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
@@ -62,8 +62,8 @@ const LONG: Duration = Duration::from_micros(100);
 
 impl WorkerLocal {
     /// Creates the state for bodies on a device of this kind.
-    pub(crate) fn new(shared: &Shared, kind: KindId) -> Self {
-        let sampler = shared.models.as_ref().map(|models| Sampler::new(Arc::clone(models), kind));
+    pub(crate) fn new(engine: &Engine, kind: KindId) -> Self {
+        let sampler = engine.models.as_ref().map(|models| Sampler::new(Arc::clone(models), kind));
         WorkerLocal { sampler, ..WorkerLocal::default() }
     }
 
@@ -123,7 +123,7 @@ pub(crate) struct Notes {
 
 /// Environment of a running task: its worker, its bindings, and the measurements.
 pub struct Env<'e> {
-    pub(crate) shared: &'e Arc<Shared>,
+    pub(crate) engine: &'e Arc<Engine>,
     pub(crate) header: &'e Header,
     /// The task's number; a replay's differs from its recording's.
     pub(crate) id: u64,
@@ -145,7 +145,7 @@ pub struct Env<'e> {
 impl<'e> Env<'e> {
     #[inline]
     pub(crate) fn new(
-        shared: &'e Arc<Shared>,
+        engine: &'e Arc<Engine>,
         header: &'e Header,
         id: u64,
         worker: usize,
@@ -153,9 +153,9 @@ impl<'e> Env<'e> {
         bindings: Option<Bound<'e>>,
         strict: bool,
     ) -> Self {
-        let measure = shared.is_measuring();
+        let measure = engine.is_measuring();
         Env {
-            shared,
+            engine,
             header,
             id,
             worker,
@@ -199,7 +199,7 @@ impl<'e> Env<'e> {
         let asked = Asked { header: self.header, chosen: self.notes.chosen, bytes };
         let registered = || registered_bytes(|accesses| operands.declare(accesses), self.bindings);
         let implementation = self.notes.implementation;
-        self.notes.predicted = self.shared.expected_with(&asked, implementation, self.worker, registered);
+        self.notes.predicted = self.engine.expected_with(&asked, implementation, self.worker, registered);
     }
 
     /// Sets the places of the operands, which are not in their handles' cells.
@@ -229,7 +229,7 @@ impl<'e> Env<'e> {
         bound: Bound<'s>,
         placement: &'s Placement,
     ) -> Env<'s> {
-        let mut inner = Env::new(self.shared, header, self.id, self.worker, self.local, Some(bound), false);
+        let mut inner = Env::new(self.engine, header, self.id, self.worker, self.local, Some(bound), false);
         inner.measure = false;
         inner.placed(placement)
     }
@@ -291,7 +291,7 @@ impl<'e> Env<'e> {
     #[inline]
     pub(crate) fn view<T>(&self, base: &HandleBase, cell: &ValueCell<T>, kind: Kind) -> View {
         let by = Viewer { name: self.header.name, coords: self.header.info.coords, task: Some(self.id) };
-        self.shared.granted(cell.view(kind, base, by))
+        self.engine.granted(cell.view(kind, base, by))
     }
 
     #[inline]
@@ -320,7 +320,7 @@ impl<'e> Env<'e> {
         core: &HandleCore<D>,
         format: Format,
     ) -> Option<Result<Arc<D>, Refusal>> {
-        let received = core.received(self.shared, format, &mut self.local.woken)?;
+        let received = core.received(self.engine, format, &mut self.local.woken)?;
         Some(received.map_err(|refusal| refusal.of(core)))
     }
 
@@ -335,8 +335,8 @@ impl<'e> Env<'e> {
             // The body only puts operations on a stream: their time is known when they end.
             return None;
         }
-        let models = self.shared.models.as_ref()?;
-        let kind = self.shared.workers[self.worker].model_kind;
+        let models = self.engine.models.as_ref()?;
+        let kind = self.engine.workers[self.worker].model_kind;
         let id = self.header.model_id(models, self.notes.chosen, self.notes.implementation);
         self.local.timed = self.local.timed.wrapping_add(1);
         let short = models.known(id, kind).is_some_and(|known| known.time < LONG);
@@ -349,9 +349,9 @@ impl<'e> Env<'e> {
         operands: &impl Operands,
         able: impl Fn(&DeviceInfo<'_>, usize) -> bool,
     ) -> Option<usize> {
-        let device = self.shared.device(self.worker);
+        let device = self.engine.device(self.worker);
         let chosen = self.notes.chosen;
-        let picked = self.shared.pick(self.header, chosen, self.worker, |i| able(&device, i))?;
+        let picked = self.engine.pick(self.header, chosen, self.worker, |i| able(&device, i))?;
         self.notes.implementation = self.header.implementations.names[picked];
         if self.measure {
             self.predicts(operands);
@@ -370,9 +370,9 @@ impl<'e> Env<'e> {
         let sampled = self.sampled().map(|id| (id, thread_time()));
         let start = self.measure.then(Instant::now);
         self.notes.began = true;
-        let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call, stream);
+        let mut cx = TaskContext::new(self.engine, self.header, self.id, self.worker, call, stream);
         let range = stream.and_then(|stream| Range::begin(stream, self.header, self.label()));
-        let mode = self.shared.subnormals(call.subnormals).enter();
+        let mode = self.engine.subnormals(call.subnormals).enter();
         let result = caught(|| body(&mut cx));
         drop((mode, range));
         if stream.is_some() {
@@ -397,7 +397,7 @@ impl<'e> Env<'e> {
 
     /// Returns true if the device that the worker drives has failed.
     pub(super) fn is_on_failed_device(&self) -> bool {
-        self.shared.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(self.worker).is_some())
+        self.engine.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(self.worker).is_some())
     }
 
     #[inline]

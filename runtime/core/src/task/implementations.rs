@@ -8,7 +8,7 @@ use zellige_model::{ModelId, Models, TaskInfo};
 
 use super::{Body, Bound, Codelet, DeviceTable, Header, resolved};
 use crate::device::{Arch, Archs};
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::operand::{Accesses, Mode, Operands};
 
 /// Implementations of a task.
@@ -101,7 +101,7 @@ pub(crate) fn registered_bytes<'a>(declare: impl FnOnce(&mut Accesses<'a>), boun
     each.sum::<Option<u64>>().unwrap_or(0)
 }
 
-impl Shared {
+impl Engine {
     /// Returns the expected time of a task on a worker with one of its implementations (empty: its
     /// only one): the estimate of the models, or without models the cost given by the user.
     /// `registered`: bytes of its operands, for one that is not planned.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::error::Failure;
 
 /// Counts tasks that have not completed: those of a group, or those that a body has submitted.
@@ -67,16 +67,16 @@ impl Tally {
     }
 
     /// Removes a task that has completed, or was refused after all.
-    pub(crate) fn remove(self: &Arc<Self>, failure: Option<&Arc<Failure>>, shared: &Shared) {
+    pub(crate) fn remove(self: &Arc<Self>, failure: Option<&Arc<Failure>>, engine: &Engine) {
         if let Some(failure) = failure {
             // Only the first failure is reported.
             let _ = self.failure.set(Arc::clone(failure));
         }
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            shared.wake_waiters_of_group(self);
+            engine.wake_waiters_of_group(self);
         }
         if let Some(outer) = &self.outer {
-            outer.remove(failure, shared);
+            outer.remove(failure, engine);
         }
     }
 

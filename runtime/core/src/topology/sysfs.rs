@@ -36,12 +36,12 @@ fn last_level_cache(cpu_dir: &Path) -> Option<usize> {
     for entry in fs::read_dir(cpu_dir.join("cache")).ok()?.flatten() {
         let read = |name: &str| fs::read_to_string(entry.path().join(name)).ok();
         let level = read("level").and_then(|s| s.trim().parse::<usize>().ok());
-        let shared = read("shared_cpu_list").and_then(|s| first_cpu(&s));
-        if let (Some(level), Some(shared)) = (level, shared) {
-            best = best.max(Some((level, shared)));
+        let engine = read("shared_cpu_list").and_then(|s| first_cpu(&s));
+        if let (Some(level), Some(engine)) = (level, engine) {
+            best = best.max(Some((level, engine)));
         }
     }
-    best.map(|(_, shared)| shared)
+    best.map(|(_, engine)| engine)
 }
 
 /// Returns the node from the link `cpuN/nodeM`.

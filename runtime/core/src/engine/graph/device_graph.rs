@@ -12,7 +12,7 @@ use super::recorder::{GraphData, Slot};
 use crate::data::{AnyHandle, Meta};
 use crate::data::{Known, Seen};
 use crate::device::{Archs, Recording, Stream};
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::engine::transfer::NodeUse;
 use crate::error::{Cause, Failure};
 use crate::format::Format;
@@ -136,23 +136,23 @@ impl DeviceGraph {
     }
 
     /// True if this runtime may put replays on a device in one launch.
-    pub(super) fn matters_to(shared: &Shared) -> bool {
-        shared.device_graphs != DeviceGraphs::Never && shared.has_one_gpu_for_all()
+    pub(super) fn matters_to(engine: &Engine) -> bool {
+        engine.settings.device_graphs != DeviceGraphs::Never && engine.has_one_gpu_for_all()
     }
 
     /// Returns the method of the next replay, if this runtime may choose one.
-    pub(super) fn way(&self, shared: &Shared) -> Option<Way> {
-        if !Self::matters_to(shared) {
+    pub(super) fn way(&self, engine: &Engine) -> Option<Way> {
+        if !Self::matters_to(engine) {
             return None;
         }
         let mut state = self.state.lock();
-        if state.runtime != Some(shared.id) {
-            *state = State { runtime: Some(shared.id), ..State::default() };
+        if state.runtime != Some(engine.id) {
+            *state = State { runtime: Some(engine.id), ..State::default() };
         }
         if state.refused {
             return None;
         }
-        let way = match shared.device_graphs {
+        let way = match engine.settings.device_graphs {
             DeviceGraphs::Always if state.task_by_task.is_empty() => Way::TaskByTask,
             DeviceGraphs::Always => Way::DeviceGraph,
             _ if state.task_by_task.len() < TRIED => Way::TaskByTask,
@@ -335,7 +335,7 @@ impl GraphData {
                 }
                 count(env, |counts| counts.graphs_launched += 1);
                 env.notes.began = true;
-                env.notes.times = env.shared.is_measuring().then(|| (began, Instant::now()));
+                env.notes.times = env.engine.is_measuring().then(|| (began, Instant::now()));
                 Some(Ran::Done)
             }
             // It runs again on another device.
@@ -408,7 +408,7 @@ impl GraphData {
 
 /// Counts what the worker's device has done.
 fn count(env: &Env<'_>, add: impl FnOnce(&mut NodeUse)) {
-    if let Some(transfers) = &env.shared.transfers {
+    if let Some(transfers) = &env.engine.transfers {
         transfers.count(env.worker(), add);
     }
 }

@@ -13,7 +13,7 @@ use super::slot::ReplaySlot;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::engine::ReadyTask;
 use crate::engine::transfer::plan::PlanCell;
-use crate::engine::{Job, Ready, Shared, Stage, StageCell, Work};
+use crate::engine::{Engine, Job, Ready, StageCell, Work, life};
 use crate::error::{Error, Failure};
 use crate::operand::{Accesses, Declared};
 use crate::task::{
@@ -100,18 +100,18 @@ impl std::fmt::Debug for Bindings {
 /// Submits a replay. Its tasks start when their own operands are ready. Each slot is a node of the
 /// dependency engine with one access: it notifies the tasks of the graph when they may use the
 /// handle, and the later tasks when the replay has released it.
-pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef, Error> {
+pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef, Error> {
     let Bindings { graph, handles, order, differ } = bindings;
     let data = &graph.0;
-    let header = Options::named("replay").into_header(shared.next_ids(1), shared.id, None).0;
-    let first_id = shared.next_ids(graph.numbers());
-    let as_one = data.device_graph.is_some() && DeviceGraph::matters_to(shared);
-    let planned = if shared.transfers.is_some() { data.bodies.len() + 1 } else { 0 };
+    let header = Options::named("replay").into_header(engine.counters.next_ids(1), engine.id, None).0;
+    let first_id = engine.counters.next_ids(graph.numbers());
+    let as_one = data.device_graph.is_some() && DeviceGraph::matters_to(engine);
+    let planned = if engine.transfers.is_some() { data.bodies.len() + 1 } else { 0 };
     let run = Arc::new_cyclic(|run: &Weak<Run>| {
         let address = NonNull::new(run.as_ptr().cast_mut()).expect("it has been allocated");
         let slot = |at| ReplaySlot::new(address, at, graph.slot_numbers(first_id, at).0);
         Run {
-            shared: Arc::clone(shared),
+            engine: Arc::clone(engine),
             pending: data.counters(as_one),
             stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
             plans: (0..planned).map(|_| PlanCell::default()).collect(),
@@ -136,7 +136,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
     // No task begins before the sources do, and these wait for the slots below: nothing becomes
     // ready here.
     let free = |slot| Run::takes_over(Run::address(&run), slot, |_| unreachable!("the run has not begun"));
-    let finished = match shared.link_slots(&run.slots, &order, &accesses, free) {
+    let finished = match engine.link_slots(&run.slots, &order, &accesses, free) {
         Ok(finished) => finished,
         Err(error) => {
             // It holds the run, which holds it.
@@ -145,15 +145,15 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         }
     };
     run.is_linked.store(true, Ordering::Release);
-    if let Some(transfers) = &shared.transfers {
-        transfers.will_replay(&graph, &run.handles, |header| shared.home_of(header));
+    if let Some(transfers) = &engine.transfers {
+        transfers.will_replay(&graph, &run.handles, |header| engine.home_of(header));
     }
-    shared.replay_begins(first_id, &graph);
+    engine.replay_begins(first_id, &graph);
     run.trace_edges();
     // The run owns itself until its last task completes.
     std::mem::forget(Arc::clone(&run));
-    shared.accept_replay(&gate, &finished);
-    Run::comes_nearer(Run::address(&run), |task| shared.push_ready(task, None));
+    engine.accept_replay(&gate, &finished);
+    Run::comes_nearer(Run::address(&run), |task| engine.push_ready(task, None));
     Ok(gate.ticket.clone())
 }
 
@@ -187,7 +187,7 @@ impl Body for Whole {
 
 /// One replay that has been submitted.
 pub(super) struct Run {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     graph: Graph,
     handles: Arc<[Arc<dyn AnyHandle>]>,
     /// See [`Bindings`].
@@ -282,7 +282,7 @@ impl Run {
         let all = ReplayTask { run: this, index: data.bodies.len() as u32 };
         let device_graph = data.device_graph.as_ref().filter(|_| run.as_one && !all.is_strict());
         if let Some(task) =
-            device_graph.and_then(|it| it.way(&run.shared)).and_then(|way| all.device_graph(way))
+            device_graph.and_then(|it| it.way(&run.engine)).and_then(|way| all.device_graph(way))
         {
             return ready(task);
         }
@@ -305,8 +305,8 @@ impl Run {
     /// Releases a slot to the tasks after the replay.
     fn gives_back(&self, slot: usize, worker: Option<usize>, ready: &mut Ready) {
         let slot = &self.slots[slot];
-        self.shared.while_nobody_searches(|| slot.leaves());
-        let release = |successor| self.shared.release(successor, worker, |task| ready.push(task));
+        self.engine.while_nobody_searches(|| slot.leaves());
+        let release = |successor| self.engine.release(successor, worker, |task| ready.push(task));
         // SAFETY: a slot is given back once, after the run has begun.
         unsafe { slot.complete(release) };
     }
@@ -315,19 +315,19 @@ impl Run {
     fn record_time(&self) {
         let Some(device_graph) = &self.graph.0.device_graph else { return };
         if let Some((began, way)) = self.began.lock().take().filter(|_| self.failure.get().is_none()) {
-            device_graph.took(self.shared.id, way, began.elapsed());
+            device_graph.took(self.engine.id, way, began.elapsed());
         }
     }
 
     fn trace_edges(&self) {
-        let Some(recorder) = &self.shared.recorder else { return };
+        let Some(recorder) = &self.engine.recorder else { return };
         self.graph.trace_edges(self.first_id).for_each(|(from, to)| recorder.edge(from, to));
     }
 
     /// Notes that the task, or all tasks as one, no longer uses its operands.
     fn has_used(&self, index: usize) {
-        let Some(transfers) = &self.shared.transfers else { return };
-        let home = |header: &Header| self.shared.home_of(header);
+        let Some(transfers) = &self.engine.transfers else { return };
+        let home = |header: &Header| self.engine.home_of(header);
         if index == self.graph.len() {
             return transfers.has_replayed_all(&self.graph, &self.handles, home);
         }
@@ -368,7 +368,7 @@ impl ReplayTask {
     fn device_graph(&self, way: Way) -> Option<ReadyTask> {
         let run = self.of_run();
         let task = ReadyTask::new(Work::Replay(self.another(self.index)));
-        let fits = way == Way::DeviceGraph && run.shared.has_room_on_device(&task);
+        let fits = way == Way::DeviceGraph && run.engine.has_room_on_device(&task);
         let way = if fits { Way::DeviceGraph } else { Way::TaskByTask };
         *run.began.lock() = Some((Instant::now(), way));
         if fits {
@@ -398,7 +398,7 @@ impl ReplayTask {
     }
 
     pub(crate) fn runtime(&self) -> u32 {
-        self.of_run().shared.id
+        self.of_run().engine.id
     }
 
     /// Returns the tasks that wait for this one, which has not completed. Like groups of submitted
@@ -533,12 +533,12 @@ impl Job for ReplayTask {
 
     fn end(
         self,
-        _shared: &Arc<Shared>,
+        _shared: &Arc<Engine>,
         failure: Option<Arc<Failure>>,
         worker: Option<usize>,
         ready: &mut Ready,
     ) {
-        self.enters(Stage::Ended);
+        life::end(&self);
         match failure {
             Some(failure) if self.is_all() && is_task_by_task(&failure) => {
                 return self.go_task_by_task(ready);
@@ -576,17 +576,17 @@ unsafe fn count_down(run: *const Run, list: *const [u32], at: usize) -> (u32, u3
 
 fn finish(run: Arc<Run>) {
     run.record_time();
-    let shared = Arc::clone(&run.shared);
-    shared.replay_ends(run.first_id);
+    let engine = Arc::clone(&run.engine);
+    engine.replay_ends(run.first_id);
     let mut ready = Ready::new();
     // Later tasks may add partial results here.
-    let mode = shared.subnormals(None).enter();
+    let mode = engine.subnormals(None).enter();
     for slot in (0..run.slots.len()).filter(|&slot| run.as_one || run.graph.0.ends.finals(slot).is_empty()) {
         run.gives_back(slot, None, &mut ready);
     }
     drop(mode);
-    ready.into_iter().for_each(|task| shared.push_ready(task, None));
-    shared.end_outside(Arc::clone(run.gate()), run.failure.get().cloned());
+    ready.into_iter().for_each(|task| engine.push_ready(task, None));
+    engine.end_outside(Arc::clone(run.gate()), run.failure.get().cloned());
     if let Some(run) = Arc::into_inner(run) {
         run.graph.0.spare.lock().push(run.pending);
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::current;
-use crate::engine::{ReplaySlot, Shared};
+use crate::engine::{Engine, ReplaySlot};
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
 use crate::sync::{AtomicU32, Ordering, Parker, fence};
@@ -124,13 +124,13 @@ pub(crate) struct Blocked {
 
 impl Blocked {
     /// Creates an entry for the calling thread.
-    fn new(shared: &Shared, target: Target, manner: Manner) -> Self {
+    fn new(engine: &Engine, target: Target, manner: Manner) -> Self {
         Blocked {
             target,
             manner,
-            stack: current::stack(shared),
-            guards: current::guards(shared),
-            worker: current::worker_of(shared),
+            stack: current::stack(engine),
+            guards: current::guards(engine),
+            worker: current::worker_of(engine),
             acts: AtomicBool::new(true),
             granted: AtomicBool::new(false),
             parker: Parker::new(),
@@ -150,8 +150,8 @@ impl Blocked {
     }
 
     /// True if its wait is about to end before the awaited event.
-    fn gives_up(&self, shared: &Shared) -> bool {
-        let cancelled = || self.stack.last().is_some_and(|task| shared.is_cancelled(task.header.id));
+    fn gives_up(&self, engine: &Engine) -> bool {
+        let cancelled = || self.stack.last().is_some_and(|task| engine.counters.is_cancelled(task.header.id));
         self.deadlock.get().is_some() || (self.manner == Manner::Usual && cancelled())
     }
 
@@ -181,10 +181,10 @@ impl Blocked {
         text + " waits for " + &self.target.describe()
     }
 
-    fn wake(&self, shared: &Shared) {
+    fn wake(&self, engine: &Engine) {
         self.parker.unpark();
         if let Some(worker) = self.worker.filter(|_| self.acts.load(Ordering::SeqCst)) {
-            shared.sleep.notify(worker);
+            engine.workers.sleep.notify(worker);
         }
     }
 
@@ -253,15 +253,15 @@ impl BlockedThreads {
 
 /// The calling thread's entry among them, until this is dropped.
 pub(crate) struct Entry<'s> {
-    shared: &'s Shared,
+    engine: &'s Engine,
     pub(in crate::engine) blocked: Arc<Blocked>,
 }
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        let mut list = self.shared.blocked.list.lock();
+        let mut list = self.engine.waits.blocked.list.lock();
         list.retain(|other| !Arc::ptr_eq(other, &self.blocked));
-        self.shared.blocked.count.set(list.len());
+        self.engine.waits.blocked.count.set(list.len());
     }
 }
 
@@ -273,31 +273,31 @@ pub(super) struct Cycle {
     other: Option<Arc<Blocked>>,
 }
 
-impl Shared {
+impl Engine {
     /// Enters the calling thread among those that are blocked. A thread that makes its condition
     /// true afterwards wakes it, so it checks once more before it parks.
     pub(super) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
         let blocked = Arc::new(Blocked::new(self, target, manner));
-        let mut list = self.blocked.list.lock();
+        let mut list = self.waits.blocked.list.lock();
         list.push(Arc::clone(&blocked));
-        self.blocked.count.set(list.len());
+        self.waits.blocked.count.set(list.len());
         drop(list);
-        Entry { shared: self, blocked }
+        Entry { engine: self, blocked }
     }
 
     /// Calls `change` while no thread searches for a cycle of waits.
     pub(in crate::engine) fn while_nobody_searches(&self, change: impl FnOnce()) {
-        let _list = self.blocked.list.lock();
+        let _list = self.waits.blocked.list.lock();
         change();
     }
 
     fn wake_blocked(&self, which: impl Fn(&Blocked) -> bool) {
-        if self.blocked.count.is_zero() {
+        if self.waits.blocked.count.is_zero() {
             return;
         }
         // Woken after the lock: they take it next.
         let woken: SmallVec<[Arc<Blocked>; 4]> =
-            self.blocked.list.lock().iter().filter(|blocked| which(blocked)).cloned().collect();
+            self.waits.blocked.list.lock().iter().filter(|blocked| which(blocked)).cloned().collect();
         woken.iter().for_each(|blocked| blocked.wake(self));
     }
 
@@ -331,7 +331,7 @@ impl Shared {
         if !blocked.is_waited_for() || blocked.gives_up(self) {
             return None;
         }
-        let list = self.blocked.list.lock();
+        let list = self.waits.blocked.list.lock();
         Walk::new(self, &list).find(blocked)
     }
 
@@ -339,10 +339,10 @@ impl Shared {
     /// when all workers have gone to sleep: a commuting task that found its handle taken closes a
     /// cycle without a wait.
     pub(super) fn resolve_deadlock(&self) {
-        if self.blocked.count.is_zero() {
+        if self.waits.blocked.count.is_zero() {
             return;
         }
-        let list = self.blocked.list.lock();
+        let list = self.waits.blocked.list.lock();
         let bound = list.iter().filter(|blocked| blocked.is_waited_for() && !blocked.gives_up(self));
         for blocked in bound {
             if let Some(cycle) = Walk::new(self, &list).find(blocked) {
@@ -357,7 +357,7 @@ impl Shared {
 
     /// Describes the wait of each blocked thread.
     pub(super) fn describe_blocked(&self) -> Vec<String> {
-        self.blocked.list.lock().iter().map(|blocked| blocked.describe()).collect()
+        self.waits.blocked.list.lock().iter().map(|blocked| blocked.describe()).collect()
     }
 }
 
@@ -373,12 +373,12 @@ impl Cycle {
 
     /// Ends the wait of one thread in the cycle: an error if that is the calling one, which is
     /// `blocked`.
-    pub(super) fn resolve(self, blocked: &Arc<Blocked>, shared: &Shared) -> Result<(), Error> {
+    pub(super) fn resolve(self, blocked: &Arc<Blocked>, engine: &Engine) -> Result<(), Error> {
         let victim = self.victim(blocked);
         // Set once: another search may have chosen the same one.
         let _ = victim.deadlock.set(self.steps);
         if !Arc::ptr_eq(&victim, blocked) {
-            victim.wake(shared);
+            victim.wake(engine);
         }
         blocked.check()
     }
@@ -403,7 +403,7 @@ enum Via<'l> {
 /// The task is either held by one of those threads, which leave the list before they go on, or
 /// comes after such a task.
 struct Walk<'l> {
-    shared: &'l Shared,
+    engine: &'l Engine,
     list: &'l [Arc<Blocked>],
     /// The tasks met, by address.
     met: HashMap<*const (), Via<'l>>,
@@ -411,8 +411,8 @@ struct Walk<'l> {
 }
 
 impl<'l> Walk<'l> {
-    fn new(shared: &'l Shared, list: &'l [Arc<Blocked>]) -> Self {
-        Walk { shared, list, met: HashMap::new(), queue: Vec::new() }
+    fn new(engine: &'l Engine, list: &'l [Arc<Blocked>]) -> Self {
+        Walk { engine, list, met: HashMap::new(), queue: Vec::new() }
     }
 
     fn meet(&mut self, task: *const Task, via: Via<'l>) {
@@ -438,7 +438,7 @@ impl<'l> Walk<'l> {
     fn go_on_from(&mut self, asking: &Blocked, at: *const Task, task: &Task) {
         for blocked in self.list {
             let waits = !std::ptr::eq(&**blocked, asking) && blocked.target.is_behind(task);
-            if waits && !blocked.gives_up(self.shared) {
+            if waits && !blocked.gives_up(self.engine) {
                 blocked.holds().for_each(|held| self.meet(Arc::as_ptr(held), Via::Wait(blocked, at)));
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::operand::Accesses;
 use crate::task::{Tally, Task, TaskRef};
 
@@ -41,8 +41,8 @@ fn stack_address() -> usize {
 }
 
 /// Makes the calling thread worker `index` of `shared`.
-pub(in crate::engine) fn set(shared: &Shared, index: usize) {
-    WORKER.set(Some((shared.id, index)));
+pub(in crate::engine) fn set(engine: &Engine, index: usize) {
+    WORKER.set(Some((engine.id, index)));
     STACK_BEGIN.set(stack_address());
 }
 
@@ -54,20 +54,20 @@ pub(super) fn stack_used() -> usize {
 
 /// Marks the calling thread as running bodies for a device, until the guard is dropped: a wait in
 /// them may need the device itself.
-pub(crate) fn on_device(shared: &Shared) -> InHaste {
-    InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body on a device"))))
+pub(crate) fn on_device(engine: &Engine) -> InHaste {
+    InHaste(IN_HASTE.replace(Some((engine.id, "waiting in a body on a device"))))
 }
 
 /// Marks the calling thread as running a body for several tasks at once, until the guard is
 /// dropped: an awaited event may come after one of them.
-pub(in crate::engine) fn in_batch(shared: &Shared) -> InHaste {
-    InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body that runs several tasks"))))
+pub(in crate::engine) fn in_batch(engine: &Engine) -> InHaste {
+    InHaste(IN_HASTE.replace(Some((engine.id, "waiting in a body that runs several tasks"))))
 }
 
 /// Describes the forbidden action of the calling thread, if it runs a body of `shared` that must
 /// not wait.
-pub(super) fn cannot_wait(shared: &Shared) -> Option<&'static str> {
-    IN_HASTE.get().filter(|(id, _)| *id == shared.id).map(|(_, what)| what)
+pub(super) fn cannot_wait(engine: &Engine) -> Option<&'static str> {
+    IN_HASTE.get().filter(|(id, _)| *id == engine.id).map(|(_, what)| what)
 }
 
 /// Guard of [`on_device`] and [`in_batch`]. It holds the previous mark.
@@ -80,8 +80,8 @@ impl Drop for InHaste {
 }
 
 /// The calling thread's worker number, if it is a worker of `shared`.
-pub(in crate::engine) fn worker_of(shared: &Shared) -> Option<usize> {
-    WORKER.get().filter(|(id, _)| *id == shared.id).map(|(_, index)| index)
+pub(in crate::engine) fn worker_of(engine: &Engine) -> Option<usize> {
+    WORKER.get().filter(|(id, _)| *id == engine.id).map(|(_, index)| index)
 }
 
 /// Notes that this thread runs a body of this priority, until the guard is dropped. `task`: the
@@ -106,10 +106,10 @@ fn any_running(which: impl Fn(&Task) -> bool) -> bool {
 }
 
 /// Returns the tasks of `shared` that this thread runs, outermost first, each once.
-pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
+pub(super) fn stack(engine: &Engine) -> SmallVec<[Arc<Task>; 2]> {
     let mut stack: SmallVec<[Arc<Task>; 2]> = SmallVec::new();
     each_running(|task| {
-        if task.header.runtime == shared.id && !stack.last().is_some_and(|last| Arc::ptr_eq(last, task)) {
+        if task.header.runtime == engine.id && !stack.last().is_some_and(|last| Arc::ptr_eq(last, task)) {
             stack.push(Arc::clone(task));
         }
     });
@@ -117,36 +117,36 @@ pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
 }
 
 /// Calls `with` on the tally of the innermost body, if the thread runs a body of `shared`.
-fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> R) -> Option<R> {
+fn with_tally<R>(engine: &Engine, with: impl FnOnce(&mut Option<Arc<Tally>>) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         let frame = running.last_mut()?;
         // SAFETY: as in `each_running`: `Entered` borrows the task.
         let runtime = unsafe { &*frame.task }.header.runtime;
-        (runtime == shared.id).then(|| with(&mut frame.tally))
+        (runtime == engine.id).then(|| with(&mut frame.tally))
     })
 }
 
 /// Returns the tally of the tasks that the innermost body of this thread submits; `None` outside of
 /// any body.
-pub(in crate::engine) fn tally(shared: &Shared) -> Option<Arc<Tally>> {
-    with_tally(shared, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
+pub(in crate::engine) fn tally(engine: &Engine) -> Option<Arc<Tally>> {
+    with_tally(engine, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
 }
 
 /// Returns the priority of the innermost body of this thread, or its inherited priority if that is
 /// higher.
-pub(super) fn priority(shared: &Shared) -> Option<i32> {
+pub(super) fn priority(engine: &Engine) -> Option<i32> {
     RUNNING.with_borrow(|running| {
         let frame = running.last()?;
         // SAFETY: as in `each_running`: `Entered` borrows the task.
         let header = unsafe { &(&*frame.task).header };
         let inherited = header.tally.as_ref().map_or(i32::MIN, |tally| tally.inherited());
-        (header.runtime == shared.id).then_some(inherited.max(frame.priority))
+        (header.runtime == engine.id).then_some(inherited.max(frame.priority))
     })
 }
 
 /// Returns the tally of the innermost body, if the body has submitted any task.
-pub(super) fn tally_so_far(shared: &Shared) -> Option<Arc<Tally>> {
-    with_tally(shared, |tally| tally.clone()).flatten()
+pub(super) fn tally_so_far(engine: &Engine) -> Option<Arc<Tally>> {
+    with_tally(engine, |tally| tally.clone()).flatten()
 }
 
 /// True if this thread runs `task`.
@@ -190,13 +190,13 @@ pub(crate) fn drops_guard(gate: &Arc<Task>) {
 }
 
 /// Returns the gates of this runtime whose guards the calling thread holds.
-pub(super) fn guards(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
+pub(super) fn guards(engine: &Engine) -> SmallVec<[Arc<Task>; 2]> {
     GUARDS.with_borrow(|guards| {
-        guards.iter().filter(|gate| gate.header.runtime == shared.id).cloned().collect()
+        guards.iter().filter(|gate| gate.header.runtime == engine.id).cloned().collect()
     })
 }
 
 /// True if the calling thread holds a guard of this runtime.
-pub(super) fn holds_guards(shared: &Shared) -> bool {
-    GUARDS.with_borrow(|guards| guards.iter().any(|gate| gate.header.runtime == shared.id))
+pub(super) fn holds_guards(engine: &Engine) -> bool {
+    GUARDS.with_borrow(|guards| guards.iter().any(|gate| gate.header.runtime == engine.id))
 }

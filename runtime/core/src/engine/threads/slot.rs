@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::blocked::Blocked;
 use super::worker::work;
 use crate::engine::transfer::Next;
-use crate::engine::{Shared, WorkerSlot};
+use crate::engine::{Engine, WorkerSlot};
 use crate::error::Error;
 use crate::sync::Parker;
 
@@ -74,10 +74,10 @@ impl State {
     }
 }
 
-impl Shared {
+impl Engine {
     /// Returns an error if no further spare thread may be started for a body that is about to wait.
     pub(super) fn check_spares(&self, worker: usize) -> Result<(), Error> {
-        let waiting = self.spares.load(Ordering::Relaxed);
+        let waiting = self.workers.spares.load(Ordering::Relaxed);
         if waiting < MOST_SPARES || !self.workers[worker].slot.state.lock().spares.is_empty() {
             return Ok(());
         }
@@ -119,26 +119,26 @@ impl Shared {
     }
 
     fn spawn_spare(self: &Arc<Self>, worker: usize, next: Next) -> Result<(), Next> {
-        self.spares.fetch_add(1, Ordering::Relaxed);
-        self.worker_begins();
-        let shared = Arc::clone(self);
+        self.workers.spares.fetch_add(1, Ordering::Relaxed);
+        self.workers.begin_thread();
+        let engine = Arc::clone(self);
         // The closure is lost with a thread that cannot be started: its first task is handed over
         // separately.
         let first = Arc::new(Mutex::new(Some(next)));
         let given = Arc::clone(&first);
         let spawned = super::worker::thread_of(worker, "+").spawn(move || {
             let first = given.lock().take();
-            work(&shared, worker, first);
+            work(&engine, worker, first);
         });
         match spawned {
             Ok(thread) => {
-                self.spare_threads.lock().push(thread);
+                self.workers.spare_threads.lock().push(thread);
                 Ok(())
             }
             Err(error) => {
                 tracing::warn!("no spare thread can be started: {error}");
-                self.spares.fetch_sub(1, Ordering::Relaxed);
-                self.worker_ends(None);
+                self.workers.spares.fetch_sub(1, Ordering::Relaxed);
+                self.end_thread(None);
                 Err(first.lock().take().expect("no thread took it"))
             }
         }
@@ -157,8 +157,8 @@ impl Shared {
             slot.wanted.fetch_add(1, Ordering::SeqCst);
         }
         // The thread that acts as the worker may sleep.
-        self.sleep.notify(worker);
-        self.sleep.rouse_all();
+        self.workers.sleep.notify(worker);
+        self.workers.sleep.rouse_all();
         while !blocked.is_granted() {
             blocked.park();
         }
@@ -173,7 +173,7 @@ impl Shared {
             if !state.give_back(&slot.wanted) {
                 return Some(None);
             }
-            if self.is_stopping() {
+            if self.workers.is_stopping() {
                 return None;
             }
             let spare = Arc::new(Spare { order: Mutex::new(None), parker: Parker::new() });
@@ -202,6 +202,6 @@ impl Shared {
 
     /// The threads that were started as spares.
     pub(crate) fn take_spare_threads(&self) -> Vec<thread::JoinHandle<()>> {
-        std::mem::take(&mut *self.spare_threads.lock())
+        std::mem::take(&mut *self.workers.spare_threads.lock())
     }
 }

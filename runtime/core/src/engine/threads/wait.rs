@@ -1,7 +1,7 @@
 //! Waiting: for a task, a group, all tasks, room in the window, or a gate. See `README.md`.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
@@ -9,9 +9,9 @@ use super::blocked::{Blocked, Manner, Target};
 use super::current;
 use super::worker::STACK;
 use crate::data::HandleBase;
+use crate::engine::ReadyTask;
 use crate::engine::transfer::Next;
-use crate::engine::{ReadyTask, SchedView};
-use crate::engine::{Shared, Work};
+use crate::engine::{Engine, Work};
 use crate::error::{Cause, Error, Failure};
 use crate::task::{Tally, Task, TaskRef, WorkerLocal};
 
@@ -34,7 +34,7 @@ enum Look {
     Wanted,
 }
 
-impl Shared {
+impl Engine {
     /// Waits until `task` is complete.
     pub(crate) fn wait(self: &Arc<Self>, task: &TaskRef) -> Result<(), Error> {
         if !task.belongs_to(self.id) {
@@ -81,7 +81,7 @@ impl Shared {
             std::process::abort();
         }
         let entry = self.enter_blocked(Target::Other("the end of all workers"), Manner::Firm);
-        while !self.is_dead() {
+        while !self.workers.are_dead() {
             entry.blocked.park();
         }
     }
@@ -91,17 +91,13 @@ impl Shared {
         if current::runs_any_of(self.id) {
             return Err(Error::SelfWait { what: "waiting for all tasks inside a task".into() });
         }
-        self.waiting_for_all.fetch_add(1, Ordering::SeqCst);
-        // A worker counts its task, then looks for waiters; this thread is seen, or sees the count.
-        fence(Ordering::SeqCst);
-        let waited = self.wait_until(&Target::AllTasks, || self.in_flight() == 0);
-        self.waiting_for_all.fetch_sub(1, Ordering::SeqCst);
-        waited
+        let _counted = self.waits.wait_for_all();
+        self.wait_until(&Target::AllTasks, || self.in_flight() == 0)
     }
 
     /// Waits, before a submission, until the window has room.
     pub(in crate::engine) fn wait_for_room(self: &Arc<Self>) -> Result<(), Error> {
-        let room = self.submitted.load(Ordering::Relaxed) < self.unchecked_until.load(Ordering::Relaxed);
+        let room = self.counters.is_unchecked();
         // A body that cannot wait submits beyond the window.
         if room || current::cannot_wait(self).is_some() {
             return Ok(());
@@ -111,28 +107,24 @@ impl Shared {
 
     #[cold]
     fn wait_for_room_slowly(self: &Arc<Self>) -> Result<(), Error> {
-        self.check_process()?;
-        self.check_broken()?;
-        self.window.shrink(self.submitted.load(Ordering::Relaxed));
-        if self.in_flight() >= self.window.size() as u64 {
+        self.workers.check_process()?;
+        self.failures.check_broken()?;
+        self.waits.window.shrink(self.counters.accepted());
+        if self.in_flight() >= self.waits.window.size() as u64 {
             match current::worker_of(self) {
                 Some(worker) => self.make_room(worker),
                 // The tasks that fill the window may wait for this thread.
                 None if current::holds_guards(self) => {}
                 None => {
-                    self.waiting_for_room.fetch_add(1, Ordering::SeqCst);
-                    fence(Ordering::SeqCst);
-                    let half = || self.in_flight() <= (self.window.size() / 2) as u64;
-                    let waited = self.wait_until(&Target::Window, half);
-                    self.waiting_for_room.fetch_sub(1, Ordering::SeqCst);
-                    waited?;
+                    let _counted = self.waits.wait_for_room();
+                    let half = || self.in_flight() <= (self.waits.window.size() / 2) as u64;
+                    self.wait_until(&Target::Window, half)?;
                 }
             }
         }
-        let room = (self.window.size() as u64).saturating_sub(self.in_flight());
+        let room = (self.waits.window.size() as u64).saturating_sub(self.in_flight());
         // A quarter at most: several threads may be submitting against the same count.
-        let until = self.submitted.load(Ordering::Relaxed) + (room / 4).max(1);
-        self.unchecked_until.store(until, Ordering::Relaxed);
+        self.counters.skip_checks((room / 4).max(1));
         Ok(())
     }
 
@@ -141,7 +133,7 @@ impl Shared {
     /// fill the window may come after it.
     fn make_room(self: &Arc<Self>, worker: usize) {
         let _paused = self.pause(worker);
-        self.run_own(worker, None, || self.in_flight() < self.window.size() as u64);
+        self.run_own(worker, None, || self.in_flight() < self.waits.window.size() as u64);
     }
 
     /// Waits until `done`. A thread that makes `target` come true wakes this one to check again.
@@ -163,8 +155,8 @@ impl Shared {
             return Ok(());
         }
         self.check_can_wait()?;
-        self.check_process()?;
-        if let Some(events) = &self.events {
+        self.workers.check_process()?;
+        if let Some(events) = &self.time.events {
             return self.act_for(events, target, done);
         }
         match current::worker_of(self) {
@@ -196,14 +188,14 @@ impl Shared {
         let Some(priority) = current::priority(self) else { return inherited };
         let raised = inherited.0.iter().fold(false, |raised, tally| raised | tally.raise(priority));
         if raised {
-            self.policy.sort_again();
+            self.sort_again();
         }
         inherited
     }
 
     /// Waits on a thread that runs no tasks.
     fn wait_outside(&self, target: &Target, manner: Manner, done: &impl Fn() -> bool) -> Result<(), Error> {
-        self.sleep.rouse_all();
+        self.workers.sleep.rouse_all();
         let entry = self.enter_blocked(target.clone(), manner);
         let blocked = &entry.blocked;
         self.announce(target);
@@ -212,7 +204,7 @@ impl Shared {
         }
         self.refuse_cycle(blocked)?;
         while !done() {
-            self.check_broken()?;
+            self.failures.check_broken()?;
             blocked.check()?;
             blocked.park();
         }
@@ -266,7 +258,7 @@ impl Shared {
         let mine = running.id();
         let acts = self.act_until(worker, target, blocked, &over);
         if matches!(acts, Ok(false)) {
-            while !over() && self.check_broken().is_ok() {
+            while !over() && self.failures.check_broken().is_ok() {
                 blocked.park();
             }
             self.reclaim(worker, blocked);
@@ -277,7 +269,7 @@ impl Shared {
             return Ok(());
         }
         blocked.check()?;
-        self.check_broken()?;
+        self.failures.check_broken()?;
         Err(Error::Failed(cancelled().expect("one of the reasons not to wait any longer")))
     }
 
@@ -297,7 +289,7 @@ impl Shared {
             match self.look_while_waiting(worker, over) {
                 Look::Over => {
                     // A push that saw this thread search woke nobody.
-                    self.sleep.notify_any();
+                    self.workers.sleep.notify_any();
                     return Ok(true);
                 }
                 Look::Wanted => {
@@ -311,9 +303,9 @@ impl Shared {
                 Look::Found(next) => match self.hand_over(worker, blocked, next) {
                     Ok(()) => return Ok(false),
                     Err(Next::Ready(task)) if !blocked.is_firm() => {
-                        self.passes(worker, &task);
+                        self.decline(worker, &task);
                         self.push_ready(task, None);
-                        return Err(Error::TooDeep { waiting: self.spares.load(Ordering::Relaxed) });
+                        return Err(Error::TooDeep { waiting: self.workers.spares.load(Ordering::Relaxed) });
                     }
                     // Running it here is better than not at all.
                     Err(next) => self.execute_while_waiting(next, worker, &mut WorkerLocal::default()),
@@ -326,7 +318,7 @@ impl Shared {
     fn look_while_waiting(self: &Arc<Self>, worker: usize, over: &impl Fn() -> bool) -> Look {
         let slot = &self.workers[worker].slot;
         let look = || {
-            if over() || self.check_broken().is_err() {
+            if over() || self.failures.check_broken().is_err() {
                 return Some(Look::Over);
             }
             if slot.is_wanted() {
@@ -334,11 +326,11 @@ impl Shared {
             }
             self.next(worker).map(Look::Found)
         };
-        self.sleep.begin_search();
+        self.workers.sleep.begin_search();
         loop {
             for round in 0..self.looks() {
                 if let Some(seen) = look() {
-                    self.sleep.end_search();
+                    self.workers.sleep.end_search();
                     return seen;
                 }
                 for _ in 0..round {
@@ -347,19 +339,19 @@ impl Shared {
             }
             self.collect_lost();
             self.wake_if_all_done();
-            self.sleep.announce(worker);
+            self.workers.sleep.announce(worker);
             if let Some(seen) = look() {
-                self.sleep.stay_awake(worker);
+                self.workers.sleep.stay_awake(worker);
                 return seen;
             }
             self.resolve_if_all_sleep();
-            self.sleep.sleep(worker);
+            self.workers.sleep.sleep(worker);
         }
     }
 
     /// Resolves a deadlock if this worker, which has announced its sleep, is the last one awake.
     pub(super) fn resolve_if_all_sleep(&self) {
-        if self.sleep.asleep() >= self.workers.len() {
+        if self.workers.sleep.asleep() >= self.workers.len() {
             self.resolve_deadlock();
         }
     }
@@ -377,7 +369,7 @@ impl Shared {
         if ran {
             // The last task may have released one that `execute` left to this worker, which now has
             // other things to do.
-            self.sleep.notify_any();
+            self.workers.sleep.notify_any();
         }
     }
 
@@ -394,9 +386,7 @@ impl Shared {
             return None;
         }
         let mine = |task: &ReadyTask| is_mine(task, tally.as_ref(), awaited) && !task.is_restricted();
-        let task = self.policy.pop_newest(&SchedView::new(self), worker, &mine)?;
-        self.takes(&task);
-        Some(task)
+        self.pop_newest(worker, &mine)
     }
 
     /// True for a task that may run on the calling body's stack.
@@ -409,7 +399,7 @@ impl Shared {
     /// Returns the failure of the calling body if everything has been cancelled.
     fn cancelled_body(&self) -> Option<Arc<Failure>> {
         let innermost = current::stack(self).pop()?;
-        self.is_cancelled(innermost.header.id).then(|| innermost.describe(Cause::Cancelled))
+        self.counters.is_cancelled(innermost.header.id).then(|| innermost.describe(Cause::Cancelled))
     }
 
     /// True if the calling thread runs a task that accesses the handle: a wait for it would never
@@ -464,7 +454,7 @@ mod tests {
             };
             rt.task("tree").operands((write(&out),)).cpu(body).submit().unwrap();
             assert_eq!(rt.take(out).unwrap(), 1 << 14);
-            let spares = rt.shared().spares.load(Ordering::Relaxed);
+            let spares = rt.engine().workers.spares.load(Ordering::Relaxed);
             assert!(spares <= most, "{spares} spare threads for {workers} workers");
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::engine::graph::Graph;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, pause};
 use crate::task::{Header, Role, Task, TaskCell, format_coords};
@@ -219,32 +219,32 @@ impl LiveTasks {
     }
 }
 
-impl Shared {
+impl Engine {
     /// Notes that a task has been linked.
     #[inline(always)]
     pub(in crate::engine) fn remember(&self, task: &Arc<Task>) {
-        if let Some(live) = &self.live {
+        if let Some(live) = &self.waits.live {
             live.insert(task);
         }
     }
 
     /// Notes that a task is about to complete.
     pub(in crate::engine) fn forget(&self, task: &Arc<Task>) {
-        if let Some(live) = &self.live {
+        if let Some(live) = &self.waits.live {
             live.remove(task);
         }
     }
 
     /// Notes that a graph is being replayed; its tasks are numbered from `first`.
     pub(crate) fn replay_begins(&self, first: u64, graph: &Graph) {
-        if let Some(live) = &self.live {
+        if let Some(live) = &self.waits.live {
             live.replays.lock().push((first, graph.clone()));
         }
     }
 
     /// Notes that the replay whose tasks are numbered from `first` has ended.
     pub(crate) fn replay_ends(&self, first: u64) {
-        if let Some(live) = &self.live {
+        if let Some(live) = &self.waits.live {
             live.replays.lock().retain(|(number, _)| *number != first);
         }
     }
@@ -259,7 +259,7 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Watches `shared`; after `patience` without progress `report` is called, once per stall.
     pub(crate) fn spawn(
-        shared: Arc<Shared>,
+        engine: Arc<Engine>,
         patience: Duration,
         report: impl Fn(String) + Send + 'static,
     ) -> std::io::Result<Self> {
@@ -267,7 +267,7 @@ impl Watchdog {
         let seen = Arc::clone(&stop);
         let thread = thread::Builder::new()
             .name("zellige-watchdog".into())
-            .spawn(move || watch(&shared, patience, &seen, report))?;
+            .spawn(move || watch(&engine, patience, &seen, report))?;
         Ok(Watchdog { stop, thread: Some(thread) })
     }
 }
@@ -283,34 +283,34 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(shared: &Shared, patience: Duration, stop: &(Mutex<bool>, Condvar), report: impl Fn(String)) {
+fn watch(engine: &Engine, patience: Duration, stop: &(Mutex<bool>, Condvar), report: impl Fn(String)) {
     let mut last = (u64::MAX, Vec::new());
     let mut since = Instant::now();
     let mut reported = false;
     let mut stopped = stop.0.lock();
     while !*stopped {
         stop.1.wait_for(&mut stopped, patience / 4);
-        let running: Vec<u64> = shared.workers.iter().map(|worker| worker.running.id()).collect();
-        let now = (shared.done(), running);
-        if now != last || shared.in_flight() == 0 {
+        let running: Vec<u64> = engine.workers.iter().map(|worker| worker.running.id()).collect();
+        let now = (engine.done(), running);
+        if now != last || engine.in_flight() == 0 {
             (last, since, reported) = (now, Instant::now(), false);
         } else if !reported && since.elapsed() >= patience {
-            report(describe(shared, since.elapsed()));
+            report(describe(engine, since.elapsed()));
             reported = true;
         }
     }
 }
 
 /// Describes the running and the waiting tasks.
-fn describe(shared: &Shared, stalled: Duration) -> String {
-    let live = shared.live.as_ref();
-    let running: Vec<u64> = shared.workers.iter().map(|worker| worker.running.id()).collect();
+fn describe(engine: &Engine, stalled: Duration) -> String {
+    let live = engine.waits.live.as_ref();
+    let running: Vec<u64> = engine.workers.iter().map(|worker| worker.running.id()).collect();
     let mut busy = Vec::new();
     for (worker, id) in
         running.iter().enumerate().filter_map(|(worker, id)| Some((worker, id.checked_sub(1)?)))
     {
         let title =
-            live.and_then(|live| live.of_replay(id)).or_else(|| shared.workers[worker].running.title(id));
+            live.and_then(|live| live.of_replay(id)).or_else(|| engine.workers[worker].running.title(id));
         busy.push(format!("worker {worker} runs {} #{id}", title.unwrap_or_default()));
     }
     let held_by = |task: &Arc<Task>| {
@@ -319,19 +319,19 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
     };
     let held = live.map(|live| live.others(true)).unwrap_or_default();
     let held: Vec<String> = held.values().take(NAMED).map(held_by).collect();
-    let blocked = shared.describe_blocked();
+    let blocked = engine.describe_blocked();
     let apart: Vec<u64> = running.iter().filter_map(|id| id.checked_sub(1)).collect();
     let waiting = live.map(|live| live.oldest(&apart)).unwrap_or_default();
     let list = |what: &str, names: &[String]| {
         if names.is_empty() { String::new() } else { format!("; {what}: {}", names.join(", ")) }
     };
     let operands =
-        shared.transfers.as_ref().map(crate::engine::transfer::TransferDriver::describe).unwrap_or_default();
+        engine.transfers.as_ref().map(crate::engine::transfer::TransferDriver::describe).unwrap_or_default();
     format!(
         "no task completed for {:.1} s with {} in flight under the policy {}{}{}{}{}{}",
         stalled.as_secs_f64(),
-        shared.in_flight(),
-        shared.policy_name(),
+        engine.in_flight(),
+        engine.policy_name(),
         list("running", &busy),
         list("blocked", &blocked),
         list("held by a guard", &held),

@@ -2,7 +2,6 @@
 
 use std::hint;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,8 +9,8 @@ use zellige_trace::IdleState;
 
 use super::current;
 use crate::engine::transfer::{Next, TransferDriver};
-use crate::engine::{Job, Ready, Shared, Stage, Work};
-use crate::engine::{ReadyTask, SchedView, Wake};
+use crate::engine::{Engine, Ready, Work};
+use crate::engine::{ReadyTask, Wake};
 use crate::error::{Error, caught};
 use crate::task::WorkerLocal;
 
@@ -36,13 +35,13 @@ pub(super) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
 }
 
 /// Starts one thread per worker.
-pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHandle<()>>, Error> {
-    (0..shared.workers.len())
+pub(crate) fn spawn_workers(engine: &Arc<Engine>) -> Result<Vec<thread::JoinHandle<()>>, Error> {
+    (0..engine.workers.len())
         .map(|index| {
-            shared.worker_begins();
-            let shared = Arc::clone(shared);
+            engine.workers.begin_thread();
+            let engine = Arc::clone(engine);
             thread_of(index, "")
-                .spawn(move || work(&shared, index, None))
+                .spawn(move || work(&engine, index, None))
                 .map_err(|e| Error::Os { what: format!("starting worker {index}"), cause: e.to_string() })
         })
         .collect()
@@ -50,20 +49,20 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHand
 
 /// Main function of a thread that acts as worker `index`; it runs `first` before it looks for other
 /// work.
-pub(in crate::engine) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
-    shared.enter_worker_thread();
-    if index < shared.bound {
-        crate::topology::pin_to(shared.workers[index].core.cpu);
+pub(in crate::engine) fn work(engine: &Arc<Engine>, index: usize, first: Option<Next>) {
+    engine.subnormals(None).set();
+    if index < engine.workers.bound {
+        crate::topology::pin_to(engine.workers[index].core.cpu);
     }
     // Buffers that tasks make may be transferred.
-    let serving = shared.transfers.as_ref().and_then(TransferDriver::serve);
-    current::set(shared, index);
-    let ended = caught(|| run_all(shared, index, first));
+    let serving = engine.transfers.as_ref().and_then(TransferDriver::serve);
+    current::set(engine, index);
+    let ended = caught(|| run_all(engine, index, first));
     // A panic outside of any body ends the thread while it acts.
     if *ended.as_ref().unwrap_or(&true) {
-        shared.leave_slot(index);
+        engine.leave_slot(index);
     }
-    shared.worker_ends(ended.err());
+    engine.end_thread(ended.err());
     drop(serving);
 }
 
@@ -76,15 +75,15 @@ enum Turn {
 }
 
 /// Runs tasks until the runtime stops; true if the thread still acts as the worker then.
-fn run_all(shared: &Arc<Shared>, index: usize, first: Option<Next>) -> bool {
-    let mut local = WorkerLocal::new(shared, shared.workers[index].model_kind);
+fn run_all(engine: &Arc<Engine>, index: usize, first: Option<Next>) -> bool {
+    let mut local = WorkerLocal::new(engine, engine.workers[index].model_kind);
     let mut pace = Pace::default();
     let mut taken = None;
-    let mut turn = first.map_or_else(|| turn(shared, index, &mut local, &mut pace, None), Turn::Run);
+    let mut turn = first.map_or_else(|| turn(engine, index, &mut local, &mut pace, None), Turn::Run);
     loop {
         let next = match turn {
             Turn::Run(next) => Some(next),
-            Turn::StepAside => match shared.step_aside(index) {
+            Turn::StepAside => match engine.step_aside(index) {
                 Some(next) => next,
                 None => return false,
             },
@@ -92,28 +91,28 @@ fn run_all(shared: &Arc<Shared>, index: usize, first: Option<Next>) -> bool {
         };
         if let Some(next) = next {
             pace.tasks += 1;
-            shared.execute(next, index, &mut local, Some(&mut taken));
+            engine.execute(next, index, &mut local, Some(&mut taken));
         }
-        turn = self::turn(shared, index, &mut local, &mut pace, taken.take());
+        turn = self::turn(engine, index, &mut local, &mut pace, taken.take());
     }
 }
 
 fn turn(
-    shared: &Arc<Shared>,
+    engine: &Arc<Engine>,
     index: usize,
     local: &mut WorkerLocal,
     pace: &mut Pace,
     taken: Option<ReadyTask>,
 ) -> Turn {
-    if shared.workers[index].slot.is_wanted() {
-        taken.into_iter().for_each(|task| shared.push_ready(task, Some(index)));
+    if engine.workers[index].slot.is_wanted() {
+        taken.into_iter().for_each(|task| engine.push_ready(task, Some(index)));
         return Turn::StepAside;
     }
-    match taken.map(Next::Ready).or_else(|| shared.next(index)) {
+    match taken.map(Next::Ready).or_else(|| engine.next(index)) {
         Some(next) => Turn::Run(next),
         None => {
             local.flush();
-            search(shared, index, pace)
+            search(engine, index, pace)
         }
     }
 }
@@ -138,53 +137,48 @@ impl Pace {
 
 /// Looks for work, then sleeps until there is some.
 #[cold]
-fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
-    shared.collect_lost();
-    shared.wake_if_all_done();
+fn search(engine: &Arc<Engine>, index: usize, pace: &mut Pace) -> Turn {
+    engine.collect_lost();
+    engine.wake_if_all_done();
     let may_nap = pace.are_short();
-    shared.sleep.begin_search();
-    shared.tell_idle();
-    shared.record_idle(index, Some(IdleState::Searching));
-    let found = look_and_sleep(shared, index, may_nap);
-    shared.record_idle(index, None);
+    engine.workers.sleep.begin_search();
+    engine.tell_idle();
+    engine.record_idle(index, Some(IdleState::Searching));
+    let found = look_and_sleep(engine, index, may_nap);
+    engine.record_idle(index, None);
     pace.restart();
     found
 }
 
-impl Shared {
+impl Engine {
     /// Calls the idle callback, if there is one and all workers search or sleep.
     fn tell_idle(&self) {
-        if let Some(tell) = self.when_idle.get().filter(|_| self.is_idle()) {
+        if let Some(tell) = self.workers.when_idle.get().filter(|_| self.workers.are_idle()) {
             tell();
         }
     }
 
-    /// True if no worker has a task to run; an estimate.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.sleep.idle() >= self.workers.len()
-    }
-
     /// Returns the number of searches for work before a worker announces that it will sleep.
     pub(in crate::engine) fn looks(&self) -> u32 {
-        if self.oversubscribed { LOOKS_OVERSUBSCRIBED } else { LOOKS }
+        if self.workers.oversubscribed { LOOKS_OVERSUBSCRIBED } else { LOOKS }
     }
 }
 
-fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn {
-    let slot = &shared.workers[index].slot;
+fn look_and_sleep(engine: &Arc<Engine>, index: usize, mut may_nap: bool) -> Turn {
+    let slot = &engine.workers[index].slot;
     let look = || {
-        if slot.is_wanted() { Some(Turn::StepAside) } else { shared.next(index).map(Turn::Run) }
+        if slot.is_wanted() { Some(Turn::StepAside) } else { engine.next(index).map(Turn::Run) }
     };
     loop {
         if may_nap {
-            shared.record_idle(index, Some(IdleState::Sleeping));
-            shared.sleep.nap(index);
-            shared.record_idle(index, Some(IdleState::Searching));
+            engine.record_idle(index, Some(IdleState::Sleeping));
+            engine.workers.sleep.nap(index);
+            engine.record_idle(index, Some(IdleState::Searching));
             may_nap = false;
         }
-        for round in 0..shared.looks() {
+        for round in 0..engine.looks() {
             if let Some(found) = look() {
-                shared.sleep.end_search();
+                engine.workers.sleep.end_search();
                 return found;
             }
             // The pauses grow: a burst is noticed at once, and a long lull costs little.
@@ -192,36 +186,36 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn
                 hint::spin_loop();
             }
         }
-        shared.sleep.announce(index);
+        engine.workers.sleep.announce(index);
         if let Some(found) = look() {
-            shared.sleep.stay_awake(index);
+            engine.workers.sleep.stay_awake(index);
             return found;
         }
-        shared.collect_lost();
-        if shared.is_stopping() {
-            shared.sleep.stay_awake(index);
+        engine.collect_lost();
+        if engine.workers.is_stopping() {
+            engine.workers.sleep.stay_awake(index);
             return Turn::End;
         }
-        shared.resolve_if_all_sleep();
-        shared.record_idle(index, Some(IdleState::Sleeping));
-        shared.sleep.sleep(index);
-        shared.record_idle(index, Some(IdleState::Searching));
+        engine.resolve_if_all_sleep();
+        engine.record_idle(index, Some(IdleState::Sleeping));
+        engine.workers.sleep.sleep(index);
+        engine.record_idle(index, Some(IdleState::Searching));
     }
 }
 
 /// Detects a panic outside of any body. The task in progress will never complete, even if the body
 /// of an outer task on the same thread catches the panic.
-struct Died<'s>(&'s Shared, bool);
+struct Died<'s>(&'s Engine, bool);
 
 impl Drop for Died<'_> {
     fn drop(&mut self) {
         if thread::panicking() && !self.1 {
-            self.0.breaks("user code of a data type or policy panicked outside of a body".into());
+            self.0.set_broken("user code of a data type or policy panicked outside of a body".into());
         }
     }
 }
 
-impl Shared {
+impl Engine {
     /// Runs `next` on `worker`; a following task may be left in `taken`.
     pub(in crate::engine) fn execute(
         self: &Arc<Self>,
@@ -266,26 +260,26 @@ impl Shared {
         let like = if task.batch(false) > 1 { self.pop_like(worker, &task) } else { Vec::new() };
         if like.is_empty() {
             let id = task.id();
-            let outer = self.runs(worker, &task);
+            let outer = self.start_body(worker, &task);
             match task.into_work() {
                 Work::Task(task) => self.run_job(task, worker, local, &mut ready),
                 Work::Replay(task) => self.run_job(task, worker, local, &mut ready),
             }
-            self.rests(worker, id, outer);
+            self.end_body(worker, id, outer);
         } else {
             let tasks: Vec<ReadyTask> = std::iter::once(task).chain(like).collect();
             let ids: Vec<u64> = tasks.iter().map(ReadyTask::id).collect();
-            let outer = self.run_all(worker, tasks.iter());
+            let outer = self.start_bodies(worker, tasks.iter());
             self.run_batch(tasks, worker, local, &mut ready);
-            self.rest_all(worker, ids, outer);
+            self.end_bodies(worker, ids, outer);
         }
         if !local.woken.is_empty() {
             ready.extend(local.woken.drain(..));
         }
         self.pass_on(&mut ready, worker, taken);
         // The check reads every worker's count; a worker that finds no work makes it too.
-        let done = self.workers[worker].done.load(Ordering::Relaxed);
-        if done.is_multiple_of(16) || self.window.size() < 256 {
+        let done = self.workers[worker].own_done();
+        if done.is_multiple_of(16) || self.waits.window.size() < 256 {
             self.wake_if_window_has_room();
         }
     }
@@ -302,7 +296,7 @@ impl Shared {
         let mut for_anybody = 0;
         let last = if taken.is_some() { ready.pop() } else { None };
         let mut queue = |task| match self.enqueue(task, Some(worker)) {
-            Wake::Worker(other) if other != worker => self.sleep.notify(other),
+            Wake::Worker(other) if other != worker => self.workers.sleep.notify(other),
             _ => for_anybody += 1,
         };
         if !ready.is_empty() {
@@ -318,31 +312,8 @@ impl Shared {
             }
         }
         if for_anybody > 1 {
-            self.sleep.notify_any();
+            self.workers.sleep.notify_any();
         }
-    }
-
-    /// Hands a task to the policy and takes the next one for this worker in one step, if the policy
-    /// supports that.
-    fn exchange(self: &Arc<Self>, task: ReadyTask, worker: usize) -> Result<Option<ReadyTask>, ReadyTask> {
-        if self.transfers.is_some() || task.is_restricted() {
-            return Err(task);
-        }
-        task.work().enters(Stage::Queued);
-        if let Some(recorder) = &self.recorder {
-            recorder.task_ready();
-        }
-        let next = self.policy.exchange(&SchedView::new(&**self), worker, task).inspect_err(|_| {
-            if let Some(recorder) = &self.recorder {
-                recorder.task_taken();
-            }
-        })?;
-        // As in `pop`.
-        if next.runtime() != self.id {
-            return Ok(None);
-        }
-        self.takes(&next);
-        Ok(Some(next))
     }
 
     /// Records in the trace the state of a worker without work; `None`: it has work again.

@@ -10,7 +10,7 @@ use super::gather::{Placed, PlacedBatch};
 use super::{Buffers, TransferDriver};
 use crate::device::Span;
 use crate::device::Stream;
-use crate::engine::{Job, Shared, Work};
+use crate::engine::{Engine, Job, Work};
 use crate::error::{Cause, caught};
 use crate::task::{Ended, Launched, Placement, WorkerLocal};
 
@@ -29,7 +29,7 @@ impl Placed {
     }
 }
 
-impl Shared {
+impl Engine {
     /// Runs the tasks, in one call if there are several.
     pub(super) fn run_placed_batch(
         self: &Arc<Self>,
@@ -73,11 +73,11 @@ impl Shared {
         let buffers = batch.iter().map(|placed| transfers.buffers(placed));
         let placements: Vec<Option<Placement>> = batch.iter().zip(buffers).map(placement).collect();
         let there = || batch.iter().zip(&placements).filter_map(|(placed, p)| Some((placed, p.as_ref()?)));
-        let outer = self.run_all(worker, there().map(|(placed, _)| &placed.task));
+        let outer = self.start_bodies(worker, there().map(|(placed, _)| &placed.task));
         let works: Vec<(&Work, Option<&Placement>)> =
             there().map(|(placed, placement)| (placed.task.work(), Some(placement))).collect();
         let ended = self.attempt_all_placed(&works, worker, local, stream.is_some());
-        self.rest_all(worker, there().map(|(placed, _)| placed.task.id()), outer);
+        self.end_bodies(worker, there().map(|(placed, _)| placed.task.id()), outer);
         let mut ended = ended.into_iter();
         let fate = |(placed, placement): (&Placed, &Option<Placement>)| {
             let (placement, mut ended) = (placement.as_ref()?, ended.next()?);

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::lane::Tickets;
 use super::{Placed, TransferDriver};
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId, NodeSpec};
 use crate::swap::Swap;
@@ -72,11 +72,11 @@ impl TransferDriver {
 
 /// Marks a body as waiting for other tasks, until this is dropped.
 pub(crate) struct Paused<'s> {
-    shared: &'s Arc<Shared>,
+    engine: &'s Arc<Engine>,
     tickets: Tickets,
 }
 
-impl Shared {
+impl Engine {
     /// Notes that the body on `worker` begins to wait for other tasks, which must not wait for the
     /// memory that it holds.
     pub(crate) fn pause(self: &Arc<Self>, worker: usize) -> Option<Paused<'_>> {
@@ -84,15 +84,15 @@ impl Shared {
         let tickets = transfers.lanes[worker].innermost()?;
         transfers.with_memory(|memory| tickets.iter().for_each(|&ticket| memory.pause(ticket)));
         self.drain();
-        Some(Paused { shared: self, tickets })
+        Some(Paused { engine: self, tickets })
     }
 }
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        if let Some(transfers) = &self.shared.transfers {
+        if let Some(transfers) = &self.engine.transfers {
             transfers.with_memory(|memory| self.tickets.iter().for_each(|&ticket| memory.resume(ticket)));
-            self.shared.drain();
+            self.engine.drain();
         }
     }
 }

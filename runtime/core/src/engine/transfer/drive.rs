@@ -9,7 +9,7 @@ use crate::data::Carrier;
 use crate::data::{AnyHandle, CarryError, Onto};
 use crate::device::Stream;
 use crate::device::{Device, Op, Span, StreamId};
-use crate::engine::{Job, Shared, Stage};
+use crate::engine::{Engine, life};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
 use crate::memory::{Action, NodeId, Ticket, Transfer};
@@ -21,7 +21,7 @@ const MOVES: u8 = 1;
 const ENDED: u8 = 2;
 const NOTHING: u8 = 3;
 
-impl Shared {
+impl Engine {
     /// Executes all queued actions in order. One thread at a time does so; a thread that arrives
     /// meanwhile leaves its actions to that one.
     pub(crate) fn drain(self: &Arc<Self>) {
@@ -62,14 +62,14 @@ impl Shared {
 
     /// Begins a transfer, after measuring its link if that is not yet known.
     fn begin(self: &Arc<Self>, transfers: &TransferDriver, transfer: Transfer) {
-        let shared = Arc::clone(self);
-        self.once_known(transfers, (transfer.from, transfer.to), move || shared.send(transfer));
+        let engine = Arc::clone(self);
+        self.once_known(transfers, (transfer.from, transfer.to), move || engine.send(transfer));
     }
 
     /// Hands a transfer to the device that executes it.
     fn send(self: &Arc<Self>, transfer: Transfer) {
         let Some(transfers) = &self.transfers else { return };
-        let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
+        let (engine, at_end) = (Arc::clone(self), Arc::clone(self));
         let handle = transfers.handle(transfer.datum);
         let named = |handle: &Arc<dyn AnyHandle>| (handle.base().id, handle.format_name(transfer.format));
         let data = handle.as_ref().map_or((0, ""), named);
@@ -78,7 +78,7 @@ impl Shared {
         let begun = Arc::new(AtomicU8::new(QUEUED));
         let ended = Arc::clone(&begun);
         let run = move |stream: Option<&Arc<dyn Stream>>| {
-            shared.carry(handle.as_deref(), &transfer, &begun, stream)
+            engine.carry(handle.as_deref(), &transfer, &begun, stream)
         };
         let done = move |result: Result<Span, DeviceError>| {
             // Transfers that were skipped are reported to the manager with the failure of the
@@ -172,9 +172,9 @@ impl Shared {
         match waiting {
             Some(Waiting::Task(task)) => {
                 let worker = task.worker;
-                task.task.work().enters(Stage::Staged);
+                life::arrive(task.task.work());
                 transfers.lanes[worker].gathered(task);
-                self.sleep.notify(worker);
+                self.workers.sleep.notify(worker);
             }
             Some(Waiting::Caller(signal)) => {
                 signal.is_there();

@@ -14,7 +14,7 @@ use crate::device::{Mark, Stream};
 use crate::device::{Op, Run, Span, StreamId};
 use crate::engine::ReadyTask;
 use crate::engine::transfer::plan::{Needs, Plan, Planned};
-use crate::engine::{Job, Ready, Shared, Stage, Work, on_device};
+use crate::engine::{Engine, Job, Ready, Work, life, on_device};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
@@ -58,7 +58,7 @@ enum Not {
     Here,
 }
 
-impl Shared {
+impl Engine {
     /// Returns the next work for `worker`, if there is any at this moment. With a transfer driver,
     /// it requests operands and looks for other tasks meanwhile.
     pub(crate) fn next(self: &Arc<Self>, worker: usize) -> Option<Next> {
@@ -128,17 +128,17 @@ impl Shared {
         loop {
             let handles = commuting(task.work());
             let Some(busy) = handles.iter().position(|handle| !handle.base().try_commute()) else {
-                task.work().enters(Stage::Exclusive);
+                life::acquire(task.work());
                 return Some((task, handles.len()));
             };
             handles[..busy].iter().for_each(|handle| self.release_commuting_on(&**handle));
-            self.passes(worker, &task);
-            task.work().enters(Stage::Parked);
+            self.decline(worker, &task);
+            life::park(task.work());
             match handles[busy].park(Resource::Commute, task) {
                 Ok(()) => return None,
                 // The handle is free again by now.
                 Err(back) => {
-                    back.work().enters(Stage::Taken);
+                    life::unpark(back.work());
                     task = back;
                 }
             }
@@ -159,7 +159,7 @@ impl Shared {
     pub(super) fn send_back(self: &Arc<Self>, transfers: &TransferDriver, task: ReadyTask, worker: usize) {
         transfers.forget(task.work());
         self.release_commuting(task.work());
-        self.passes(worker, &task);
+        self.decline(worker, &task);
         self.push_ready(task, None);
     }
 
@@ -175,7 +175,7 @@ impl Shared {
         self.end_unrun(transfers, task, worker, failure);
     }
 
-    /// Ends a task that will not run and has no turns to release; see [`refuse`](Shared::refuse).
+    /// Ends a task that will not run and has no turns to release; see [`refuse`](Engine::refuse).
     pub(super) fn end_unrun(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -184,7 +184,7 @@ impl Shared {
         failure: Arc<Failure>,
     ) {
         transfers.forget(task.work());
-        self.passes(worker, &task);
+        self.decline(worker, &task);
         self.end_failed(task.into_work(), failure);
     }
 
@@ -198,13 +198,13 @@ impl Shared {
         let transfers = self.transfers.as_ref().expect("only a transfers places tasks");
         match &transfers.lanes[worker].device {
             None => {
-                batch.iter().for_each(|placed| placed.task.work().enters(Stage::Running));
+                batch.iter().for_each(|placed| life::run(placed.task.work()));
                 let ended = self.run_placed_batch(transfers, &batch, local, None);
                 self.settle_all(transfers, batch, ended);
             }
             Some(device) => {
                 transfers.lanes[worker].launches(&batch);
-                batch.iter().for_each(|placed| placed.task.work().enters(Stage::Launched));
+                batch.iter().for_each(|placed| life::launch(placed.task.work()));
                 let op = match &transfers.timing {
                     None => self.launch(batch),
                     Some(timing) => self.launch_simulated(&**timing, batch),
@@ -216,21 +216,21 @@ impl Shared {
 
     /// Returns the tasks as one operation of a device.
     fn launch(self: &Arc<Self>, batch: PlacedBatch) -> Op {
-        let shared = Arc::clone(self);
+        let engine = Arc::clone(self);
         let launched: LaunchedBatch = Arc::new(Mutex::new(Some((batch, Fates::new()))));
         let batch = Arc::clone(&launched);
         let run = move |stream: Option<&Arc<dyn Stream>>| {
-            let transfers = shared.transfers.as_ref().expect("only a transfers places tasks");
+            let transfers = engine.transfers.as_ref().expect("only a transfers places tasks");
             let mut batch = batch.lock();
             let Some((placed, ran)) = &mut *batch else { return Ok(()) };
             let worker = placed[0].worker;
-            let kind = shared.workers[worker].model_kind;
-            let mut local = transfers.lanes[worker].take_local(|| WorkerLocal::new(&shared, kind));
+            let kind = engine.workers[worker].model_kind;
+            let mut local = transfers.lanes[worker].take_local(|| WorkerLocal::new(&engine, kind));
             if let Some(stream) = stream {
                 stream.keep(Box::new(transfers.lanes[worker].begins_launch()));
             }
-            let _device = on_device(&shared);
-            let ended = shared.unbroken(|| shared.run_placed_batch(transfers, placed, &mut local, stream));
+            let _device = on_device(&engine);
+            let ended = engine.unbroken(|| engine.run_placed_batch(transfers, placed, &mut local, stream));
             local.flush();
             transfers.lanes[worker].give_local(local);
             *ran = ended.unwrap_or_default();
@@ -264,7 +264,7 @@ impl Shared {
 
     /// Runs code outside of any body; a panic there breaks the runtime.
     pub(super) fn unbroken<R>(&self, code: impl FnOnce() -> R) -> Option<R> {
-        caught(code).map_err(|message| self.breaks(message)).ok()
+        caught(code).map_err(|message| self.set_broken(message)).ok()
     }
 
     pub(super) fn landed(self: &Arc<Self>, batch: PlacedBatch, ran: Fates, ended: Result<Span, DeviceError>) {
@@ -285,7 +285,7 @@ impl Shared {
                 batch.into_iter().for_each(|placed| self.run_again(transfers, placed));
             }
         }
-        self.sleep.notify(worker);
+        self.workers.sleep.notify(worker);
     }
 
     /// Runs the body on its operands; `None` if they are lost with their device.
@@ -304,10 +304,10 @@ impl Shared {
         let (choice, bytes) = (placed.choice, bytes_of(&placed.needs));
         let placement = Placement { choice, buffers, bytes, stream: stream.cloned(), stream_ordered };
         // The policy has not handed out stream-ordered tasks, and does not know of them.
-        let outer = (!stream_ordered).then(|| self.runs(placed.worker, &placed.task));
+        let outer = (!stream_ordered).then(|| self.start_body(placed.worker, &placed.task));
         let mut ended = self.attempt_placed(work, placed.worker, local, &placement);
         if let Some(outer) = outer {
-            self.rests(placed.worker, placed.task.id(), outer);
+            self.end_body(placed.worker, placed.task.id(), outer);
         }
         placed.says_what_it_left(&placement.buffers, &mut ended);
         Some(ended)
@@ -321,7 +321,7 @@ impl Shared {
         }
         match placed.stream_ordered {
             Some(_) => {
-                placed.task.work().enters(Stage::Waiting);
+                life::wait_again(placed.task.work());
                 self.wait_after_all(transfers, placed.task);
             }
             None => self.send_back(transfers, placed.task, placed.worker),
@@ -336,7 +336,7 @@ impl Shared {
         };
         if let Some(followers) = &transfers.followers {
             let workers = followers.revoke(placed.task.work(), false);
-            workers.into_iter().for_each(|worker| self.sleep.notify(worker));
+            workers.into_iter().for_each(|worker| self.workers.sleep.notify(worker));
         }
         self.drain();
         transfers.forget(placed.task.work());
@@ -409,8 +409,8 @@ impl TransferDriver {
     }
 
     /// Requests a working set, unless that is impossible.
-    fn ask_for(&self, shared: &Shared, placed: Placed) -> Result<(), Box<(Placed, Not)>> {
-        if let Some(failure) = placed.task.work().cancelled(shared) {
+    fn ask_for(&self, engine: &Engine, placed: Placed) -> Result<(), Box<(Placed, Not)>> {
+        if let Some(failure) = placed.task.work().cancelled(engine) {
             return Err(Box::new((placed, Not::Ever(failure))));
         }
         let node = self.node_of(placed.worker);
@@ -427,7 +427,7 @@ impl TransferDriver {
                 placed.keep_partial(memory);
             }
             let (ticket, needs) = (placed.ticket, placed.needs.clone());
-            placed.task.work().enters(Stage::Staging);
+            life::request(placed.task.work());
             self.lanes[placed.worker].gathers();
             self.waiting.lock().insert(ticket, Waiting::Task(placed));
             memory.stage(ticket, node, &needs);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use super::{TransferDriver, Waiting};
 use crate::data::AnyHandle;
-use crate::engine::{Shared, Target};
+use crate::engine::{Engine, Target};
 use crate::error::Error;
 use crate::format::Format;
 use crate::memory::{Access, BufferId, Datum, HOST, Memory, NOWHERE, Need, Ticket};
@@ -42,7 +42,7 @@ pub(crate) struct HostAccess {
     pub(crate) buffer: BufferId,
 }
 
-impl Shared {
+impl Engine {
     /// Brings the current version to the host, once it is the caller's turn in the handle's chain.
     /// `None` if there is no value.
     pub(crate) fn bring(

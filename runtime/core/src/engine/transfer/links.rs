@@ -13,7 +13,7 @@ use super::{Node, TransferDriver};
 use crate::data::Carrier;
 use crate::device::Stream;
 use crate::device::{Op, Span, StreamId};
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId, Transfer};
 
@@ -147,7 +147,7 @@ fn spec(link: LinkModel) -> LinkSpec {
 /// A measurement in progress. Each transfer's end puts the next one on the link's stream; no thread
 /// waits for it.
 struct Measurement {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     way: Way,
     ladder: Ladder,
     /// The bytes that are sent over the link; the transfer holds them while it is in progress.
@@ -156,7 +156,7 @@ struct Measurement {
     then: Box<dyn FnOnce() + Send>,
 }
 
-impl Shared {
+impl Engine {
     /// Calls `then` at once, or after the link has been measured, if this is its first use.
     pub(super) fn once_known(
         self: &Arc<Self>,
@@ -168,7 +168,7 @@ impl Shared {
             return then();
         }
         let (ladder, bytes) = (Ladder::default(), Bytes::new(0));
-        Measurement { shared: Arc::clone(self), way, ladder, bytes, then: Box::new(then) }.go_on();
+        Measurement { engine: Arc::clone(self), way, ladder, bytes, then: Box::new(then) }.go_on();
     }
 
     /// Measures every link that has not been used yet, one after the other, and waits for the
@@ -178,7 +178,7 @@ impl Shared {
         loop {
             let Some(way) = transfers.links.unknown.lock().unused.first().copied() else { break };
             self.once_known(transfers, way, || ());
-            while self.events.as_ref().is_some_and(|events| events.pass()) {}
+            while self.time.events.as_ref().is_some_and(|events| events.pass()) {}
             transfers.links.wait();
         }
         transfers.links.wait();
@@ -197,8 +197,8 @@ impl Measurement {
     /// Sends the next size, or ends the measurement.
     fn go_on(mut self) {
         let Some(bytes) = self.ladder.next() else { return self.end(true) };
-        let shared = Arc::clone(&self.shared);
-        let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
+        let engine = Arc::clone(&self.engine);
+        let transfers = engine.transfers.as_ref().expect("links belong to a transfers");
         if self.bytes.len() != bytes {
             let _serving = transfers.serve();
             self.bytes = Bytes::new(bytes);
@@ -211,12 +211,12 @@ impl Measurement {
     fn transfer(mut self, bytes: u64) -> Op {
         let sent = Arc::new(Mutex::new(Some(std::mem::replace(&mut self.bytes, Bytes::new(0)))));
         let back = Arc::clone(&sent);
-        let (shared, way) = (Arc::clone(&self.shared), self.way);
+        let (engine, way) = (Arc::clone(&self.engine), self.way);
         let run = move |stream: Option<&Arc<dyn Stream>>| {
             // Taken out first: no lock is held during a copy.
             let taken = sent.lock().take();
             let Some(mut bytes) = taken else { return Ok(()) };
-            let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
+            let transfers = engine.transfers.as_ref().expect("links belong to a transfers");
             let ran = transfers.send_probe(way, &mut bytes, stream);
             *sent.lock() = Some(bytes);
             ran
@@ -233,8 +233,8 @@ impl Measurement {
     /// Ends the measurement of the link. A failed device reports its failure to the next operations
     /// itself.
     fn end(self, alive: bool) {
-        let Measurement { shared, way, ladder, then, .. } = self;
-        let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
+        let Measurement { engine, way, ladder, then, .. } = self;
+        let transfers = engine.transfers.as_ref().expect("links belong to a transfers");
         if alive {
             transfers.note_link(way, ladder.judge(host_copy()));
         }

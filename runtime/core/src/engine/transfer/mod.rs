@@ -242,7 +242,7 @@ impl TransferDriver {
     }
 
     /// Applies a change to the state machine. The actions that it requests are queued in order, for
-    /// [`drain`](crate::engine::Shared::drain).
+    /// [`drain`](crate::engine::Engine::drain).
     pub(crate) fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
         let mut memory = self.memory.lock();
         while let Some(datum) = self.forgotten.pop() {

@@ -105,7 +105,7 @@ impl Machine {
         (Arc::new(machine), data)
     }
 
-    /// Does the work of `TransferDriver::with_memory` and `Shared::drain`.
+    /// Does the work of `TransferDriver::with_memory` and `Engine::drain`.
     fn tell(&self, what: impl FnOnce(&mut Memory)) {
         {
             let mut memory = self.memory.lock();

@@ -7,7 +7,7 @@ use super::TransferDriver;
 use crate::data::Meta;
 use crate::engine::ReadyTask;
 use crate::engine::transfer::plan::{Plan, Planned, formats_of};
-use crate::engine::{Job, Shared};
+use crate::engine::{Engine, Job};
 use crate::error::{Cause, Error};
 use crate::format::Format;
 use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
@@ -23,7 +23,7 @@ impl TransferDriver {
     /// [`Error::TooLarge`] with the arithmetic.
     pub(crate) fn check_fits(
         &self,
-        shared: &Shared,
+        engine: &Engine,
         task: &Task,
         accesses: &Accesses<'_>,
         sized: impl Fn(usize) -> bool,
@@ -38,7 +38,7 @@ impl TransferDriver {
         }
         let needs = self.known_needs(task, accesses, sized);
         let (operands, bytes) = (distinct(&needs).count(), bytes_of(&needs));
-        let may = |worker: &usize| shared.admits(&task.header, &task.body, *worker);
+        let may = |worker: &usize| engine.admits(&task.header, &task.body, *worker);
         let mut least_lacking: Option<(u64, &str)> = None;
         for worker in workers().filter(may) {
             let node = self.node_of(worker);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Placed, TransferDriver, Waiting};
 use crate::data::AnyHandle;
-use crate::engine::{Job, Shared};
+use crate::engine::{Engine, Job};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure};
 use crate::memory::NodeId;
@@ -24,7 +24,7 @@ struct Retired {
     handles: Vec<Arc<dyn AnyHandle>>,
 }
 
-impl Shared {
+impl Engine {
     /// Removes a failed device: data without another copy poison their handles, and tasks go
     /// elsewhere.
     pub(super) fn retire(self: &Arc<Self>, transfers: &TransferDriver, node: NodeId, error: DeviceError) {
@@ -44,7 +44,7 @@ impl Shared {
                     transfers.lanes[worker].gave_up();
                     // The task detects this by itself: its operand is poisoned now.
                     self.send_back(transfers, placed.task, worker);
-                    self.sleep.notify(worker);
+                    self.workers.sleep.notify(worker);
                 }
             }
         }
@@ -52,7 +52,7 @@ impl Shared {
         // Transfers from and to the device are forgotten: threads that wait for one to end go on.
         transfers.progress.notify();
         self.drain();
-        self.sleep.notify_all();
+        self.workers.sleep.notify_all();
     }
 
     /// Passes the tasks that a failed device's queue still holds, or gets, to other workers. False
@@ -75,12 +75,12 @@ impl Shared {
                 continue;
             }
             transfers.forget(task.work());
-            self.passes(worker, &task);
+            self.decline(worker, &task);
             self.push_ready(task, None);
         }
         // It may have been woken for a task that any worker could have taken.
         for other in (0..self.workers.len()).filter(|&other| transfers.failure_of(other).is_none()) {
-            self.sleep.notify(other);
+            self.workers.sleep.notify(other);
         }
         any
     }

@@ -11,7 +11,7 @@ use super::{Placed, PlacedBatch, TransferDriver};
 use crate::data::{Ahead, Meta};
 use crate::device::{Op, Stream};
 use crate::engine::transfer::plan::{Plan, Planned, Times};
-use crate::engine::{Job, Shared, Work};
+use crate::engine::{Engine, Job, Work};
 use crate::memory::Transfer;
 use crate::operand::Pending;
 
@@ -53,7 +53,7 @@ impl TransferDriver {
     }
 }
 
-impl Shared {
+impl Engine {
     /// Returns the tasks as one operation of a device in simulated time: their outputs are the
     /// planned ones.
     pub(super) fn launch_simulated(self: &Arc<Self>, timing: &dyn Timing, batch: PlacedBatch) -> Op {
@@ -61,14 +61,14 @@ impl Shared {
         // The policy has not handed out stream-ordered tasks, and does not know of them.
         let known = if batch[0].stream_ordered.is_none() { &batch[..] } else { &[] };
         let ids: SmallVec<[u64; 1]> = known.iter().map(|placed| placed.task.id()).collect();
-        self.run_all(worker, known.iter().map(|placed| &placed.task));
+        self.start_bodies(worker, known.iter().map(|placed| &placed.task));
         let each: u64 = batch.iter().map(|placed| placed.takes.map_or(0, |(nanos, _)| nanos)).sum();
         let takes = each.saturating_sub(timing.once(worker) * (batch.len() as u64 - 1));
         let of = batch.len() as u32;
         let ran = batch.iter().map(|placed| Some(placed.as_planned(of))).collect();
-        let shared = Arc::clone(self);
+        let engine = Arc::clone(self);
         let run = move |_: Option<&Arc<dyn Stream>>| {
-            shared.rest_all(worker, ids, 0);
+            engine.end_bodies(worker, ids, 0);
             Ok(())
         };
         let launched = Arc::new(Mutex::new(Some((batch, ran))));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::TransferDriver;
 use crate::device::StreamError;
-use crate::engine::Shared;
+use crate::engine::Engine;
 use crate::memory::NodeId;
 
-impl Shared {
+impl Engine {
     /// Requests working space for a body on a device's worker. If there is none, it waits for the
     /// ends of other bodies and evicts unused values. The body is suspended meanwhile: no part of
     /// it runs twice.

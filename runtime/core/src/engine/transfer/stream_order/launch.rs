@@ -12,7 +12,7 @@ use crate::engine::ReadyTask;
 use crate::engine::transfer::batch::Fates;
 use crate::engine::transfer::plan::Plan;
 use crate::engine::transfer::{Buffers, Placed, PlacedBatch, TransferDriver};
-use crate::engine::{Job, Shared, Stage, Work};
+use crate::engine::{Engine, Job, Work, life};
 use crate::format::Format;
 use crate::memory::Need;
 use crate::operand::Mode;
@@ -24,7 +24,7 @@ pub(in crate::engine::transfer) struct StreamOrdered {
     pub(in crate::engine::transfer) buffers: Buffers,
 }
 
-impl Shared {
+impl Engine {
     /// Takes a task to be launched after those that the worker's device has, if there is one.
     pub(in crate::engine::transfer) fn follow(
         self: &Arc<Self>,
@@ -47,7 +47,7 @@ impl Shared {
                     self.wait_after_all(transfers, placed.task);
                     continue;
                 };
-                placed.task.work().enters(Stage::Staged);
+                life::arrive(placed.task.work());
                 placed.stream_ordered = Some(Box::new(StreamOrdered { after, buffers }));
                 transfers.tally.add(node, |counts| counts.launched_in_stream_order += 1);
                 return Some(smallvec![placed]);
@@ -111,7 +111,7 @@ impl Shared {
             }
         }
         if any {
-            self.sleep.notify(batch[0].worker);
+            self.workers.sleep.notify(batch[0].worker);
         }
     }
 
