@@ -1,5 +1,5 @@
 //! Comparison of many searches of the same events with the full one: the tables of the thesis cited
-//! in `docs/explanation/psa.md`, on the user's own basis.
+//! in `docs/explanation/psa-search.md`, on the user's own basis.
 
 pub mod report;
 

@@ -1,5 +1,5 @@
 //! Comparison of two runs with each other and with the truth: the columns of the tables of chapter
-//! 5 of the thesis behind `docs/explanation/psa.md`.
+//! 5 of the thesis behind `docs/explanation/psa-search.md`.
 
 use std::collections::BTreeMap;
 

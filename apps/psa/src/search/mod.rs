@@ -2,8 +2,8 @@
 //!
 //! The figure of merit of a point `i` is `sum over channels s and samples t of |V_m[s][t] -
 //! V_r[i][s][t]|^p` with the measured signals `V_m` and the point's `V_r`, both for a charge
-//! of 1000. The smallest one wins, and of equal ones the lowest number. `docs/explanation/psa.md`
-//! describes the methods, the precisions and their costs.
+//! of 1000. The smallest one wins, and of equal ones the lowest number.
+//! `docs/explanation/psa-search.md` describes the methods, the precisions and their costs.
 //!
 //! | item | content |
 //! |---|---|

@@ -40,7 +40,7 @@ pub struct PairPlan {
 impl Default for PairPlan {
     /// The best 8 pairs, at least 10 % of the energy for each hit, 5 mm apart, a penalty of 1.05.
     /// Up to 2 % of simulated events with one hit of 150 keV to 1.5 MeV are then classified as
-    /// pairs (`docs/explanation/psa.md`).
+    /// pairs (`docs/explanation/psa-search.md`).
     fn default() -> Self {
         PairPlan { single: Plan::default(), keep: 8, least_share: 0.1, apart: 5.0, penalty: 1.05 }
     }

@@ -4,7 +4,7 @@ use super::THOUSAND;
 use super::block::Block;
 
 /// Returns the sum of `|1000 b - v|^p` over the samples of a point: eq. (5.1) of the formulas in
-/// `docs/explanation/psa.md`, channel after channel.
+/// `docs/explanation/psa-search.md`, channel after channel.
 pub(super) fn figure_of_merit(block: &Block, point: usize, event: &[f64], p: f64) -> f64 {
     let difference = |(term, v): (usize, &f64)| (f64::from(block.sample(point, term)) * THOUSAND - v).abs();
     power_sum(event.iter().enumerate().map(difference), p)
