@@ -6,7 +6,7 @@ use zellige_psa::events::Energies;
 
 const EXAMPLES: &str = "\
 Points that lie close together as seen from the source are put together to gamma rays: clusters for all opening angles, the order of each in which angles and
-energies fit Compton's formula best, the best clusters first. Single points and pairs have rules of their own (docs/explanation/psa.md).
+energies fit Compton's formula best, the best clusters first. Single points and pairs have rules of their own (docs/explanation/psa-tracking.md).
 
 HITS.json is what `zellige psa run --json` writes: hits with one event number are one event, places are in the frames of the crystals, and `crystal` is the
 crystal's number in the array (0 where it is missing). The folder holds gammas.json (points in the laboratory, gamma rays with energies, first points
