@@ -20,7 +20,7 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
         && options.inner.keeps_symmetry();
     let is_symmetric = keeps_symmetry && a.is_symmetric();
     let is_positive = is_symmetric && (0..a.rows()).all(|i| a.get(i, i) > 0.0);
-    let all: &[_] = if is_positive && is_large_diffusion(a) {
+    let all: &[_] = if is_positive && favours_amg(a) {
         &[(Cg, Amg), (Cg, Ilu0), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
     } else if is_positive {
         &[(Cg, Ilu0), (Cg, Amg), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
@@ -83,16 +83,27 @@ fn has_small_diagonal(a: &Csr) -> bool {
     a.iter().enumerate().any(is_small)
 }
 
-/// Minimum number of rows for which the setup of AMG pays off.
-const LARGE: usize = 50_000;
+/// Number of rows from which AMG comes before IC(0). The steps of CG with IC(0) grow as the cube
+/// root of the number of rows in three dimensions, those with AMG hardly: on flows and on elasticity
+/// (`bench/automatic_choice.rs`) both take the same CPU time between 90 000 and 200 000 rows.
+const LARGE: usize = 150_000;
 
-/// Returns true for the matrices that aggregation is made for: flows between neighbours, with so
-/// many unknowns that incomplete factors need many steps.
-fn is_large_diffusion(a: &Csr) -> bool {
-    let flows_between = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
-        column.iter().zip(value).all(|(&j, value)| i == j as usize || *value <= 0.0)
+/// True for a large matrix with a positive diagonal that takes many steps with incomplete factors.
+fn favours_amg(a: &Csr) -> bool {
+    a.rows() >= LARGE && !is_dominant(a)
+}
+
+/// True if the sum of magnitudes off the diagonal is at most 0.9 of the diagonal entry in every row.
+/// Such a matrix, scaled by its diagonal, has a condition number below 20 (Gershgorin).
+fn is_dominant(a: &Csr) -> bool {
+    let is_row_dominant = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
+        let (mut diagonal, mut others) = (0.0, 0.0);
+        for (&j, value) in column.iter().zip(value) {
+            *(if i == j as usize { &mut diagonal } else { &mut others }) += value.abs();
+        }
+        others <= 0.9 * diagonal
     };
-    a.rows() >= LARGE && a.iter().enumerate().all(flows_between)
+    a.iter().enumerate().all(is_row_dominant)
 }
 
 /// Returns the method of a choice that is not automatic, with its options. `exact` is the operator
