@@ -4,14 +4,13 @@
 //! next task of a worker. It never blocks, starts no thread and reads no clock, so the same policy
 //! serves real threads and virtual time.
 
+mod central;
 mod dm;
-mod eager;
 mod heteroprio;
 mod kinds;
 mod lws;
 #[cfg(test)]
 mod mock;
-mod prio;
 mod queue;
 mod random;
 
@@ -19,11 +18,10 @@ mod random;
 use crate::engine::World;
 pub use crate::engine::{PerNode, Policy, ReadyTask, SchedView, Wake};
 use crate::error::Error;
+pub use central::CentralQueue;
 use dm::{Dm, Flavour, Weights};
-pub use eager::Eager;
 use heteroprio::Heteroprio;
 pub use lws::Lws;
-pub use prio::Prio;
 pub use queue::TaskQueue;
 use random::Random;
 
@@ -72,8 +70,8 @@ pub fn by_name(name: &str, workers: usize) -> Result<Box<dyn Policy>, Error> {
     }
     match name {
         "lws" => Ok(Box::new(Lws::new(workers))),
-        "prio" => Ok(Box::new(Prio::default())),
-        "eager" => Ok(Box::new(Eager::default())),
+        "prio" => Ok(Box::new(CentralQueue::by_priority())),
+        "eager" => Ok(Box::new(CentralQueue::first_come())),
         "heteroprio" => Ok(Box::new(Heteroprio::default())),
         "random" => Ok(Box::new(Random::new(workers))),
         other => {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::ReadyTask;
 
 /// Number of last tasks that are searched for the newest one of a kind.
-pub(super) const LOOKED_AT: usize = 32;
+const LOOKED_AT: usize = 32;
 
 /// Ready tasks by priority.
 #[derive(Debug, Default)]
@@ -51,14 +51,20 @@ pub(super) fn like<'a>(
 impl TaskQueue {
     /// Adds a task.
     pub fn push(&mut self, task: ReadyTask) {
-        self.restricted += usize::from(task.is_restricted());
         let priority = task.priority();
         if priority == 0 {
-            return self.plain.push_back(task);
+            return self.push_unsorted(task);
         }
+        self.restricted += usize::from(task.is_restricted());
         let spare = &mut self.spare;
         self.others.entry(priority).or_insert_with(|| std::mem::take(spare)).push_back(task);
         self.others_len += 1;
+    }
+
+    /// Adds a task as one of priority 0.
+    pub(super) fn push_unsorted(&mut self, task: ReadyTask) {
+        self.restricted += usize::from(task.is_restricted());
+        self.plain.push_back(task);
     }
 
     /// Removes the task of highest priority; the oldest among equals.

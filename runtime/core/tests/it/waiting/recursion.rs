@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use zellige_runtime::sched::{Eager, POLICIES, Policy, ReadyTask, SchedView, Wake};
+use zellige_runtime::sched::{CentralQueue, POLICIES, Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::*;
 
 use super::{rt, within_seconds};
@@ -237,8 +237,7 @@ fn more_bodies_than_there_are_spare_threads_are_told_so() {
 #[test]
 fn what_a_policy_drops_while_its_one_worker_waits_is_lost() {
     /// Drops the tasks with a given name.
-    #[derive(Default)]
-    struct Drops(Eager);
+    struct Drops(CentralQueue);
     impl Policy for Drops {
         fn name(&self) -> &str {
             "drops"
@@ -252,7 +251,9 @@ fn what_a_policy_drops_while_its_one_worker_waits_is_lost() {
         }
     }
     within_seconds(60, || {
-        let rt = Arc::new(Runtime::builder().workers(1).policy_with(Drops::default()).build().unwrap());
+        let rt = Arc::new(
+            Runtime::builder().workers(1).policy_with(Drops(CentralQueue::first_come())).build().unwrap(),
+        );
         let weak = Arc::downgrade(&rt);
         let body = move |()| {
             let rt = weak.upgrade().unwrap();

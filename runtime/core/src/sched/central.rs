@@ -1,32 +1,52 @@
-//! One queue by priority.
+//! One queue for all workers.
 
 use parking_lot::Mutex;
 
 use super::kinds::Open;
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
-/// One queue for all workers, highest priority first.
-#[derive(Debug, Default)]
-pub struct Prio {
+/// One queue for all workers: the policies `prio` and `eager`.
+#[derive(Debug)]
+pub struct CentralQueue {
     queue: Mutex<TaskQueue>,
     open: Open,
+    by_priority: bool,
 }
 
-impl Policy for Prio {
+impl CentralQueue {
+    /// Creates the policy `prio`: highest priority first.
+    pub fn by_priority() -> Self {
+        CentralQueue { queue: Mutex::default(), open: Open::default(), by_priority: true }
+    }
+
+    /// Creates the policy `eager`: first come, first served; priorities are ignored.
+    pub fn first_come() -> Self {
+        CentralQueue { by_priority: false, ..CentralQueue::by_priority() }
+    }
+}
+
+impl Policy for CentralQueue {
     fn name(&self) -> &str {
-        "prio"
+        if self.by_priority { "prio" } else { "eager" }
     }
 
     fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
         let Some(wake) = self.open.wake(view, &task) else {
             return Wake::Any;
         };
-        self.queue.lock().push(task);
+        let mut queue = self.queue.lock();
+        if self.by_priority {
+            queue.push(task)
+        } else {
+            queue.push_unsorted(task)
+        }
         wake
     }
 
     fn sort_again(&self) {
-        self.queue.lock().sort_again();
+        if self.by_priority {
+            self.queue.lock().sort_again();
+        }
     }
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
