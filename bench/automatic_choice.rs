@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_bench::{cpu_of_process, median};
+use zellige_measure::{cpu_of_process, median};
 use zellige_runtime::Runtime;
 use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,

@@ -6,9 +6,9 @@
 
 use std::hint::black_box;
 
-use zellige_bench::{cpu_seconds, median};
 use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
 use zellige_kernels::sell::{Bucket, Elements, Panel, PanelWriter, tile_rows};
+use zellige_measure::{cpu_seconds, median};
 
 const ROUNDS: usize = 41;
 /// Numbers that, with their codes, half of the nearest cache holds (32 KiB).

@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use zellige_bench::calibrate::{POLICY, Step, calibrate, surroundings};
 use zellige_dense::{
     GemmPrecision, Generator, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator,
 };
+use zellige_measure::calibrate::{POLICY, Step, calibrate, surroundings};
 use zellige_runtime::model::Models;
 use zellige_runtime::sched::{POLICIES, uses_performance_models};
 use zellige_runtime::{Graph, Recorder, Runtime};

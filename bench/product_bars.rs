@@ -18,9 +18,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use zellige_bench::{cpu_seconds, median, write_rows};
 use zellige_kernels::packed::Rounding;
 use zellige_kernels::sell::Panel;
+use zellige_measure::{cpu_seconds, median, write_rows};
 use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix, auto};
 use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
 use zellige_sparse::{Csr, Error};

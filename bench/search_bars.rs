@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
-use zellige_bench::{cpu_seconds, median};
+use zellige_measure::{cpu_seconds, median};
 use zellige_psa::Error;
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::{ChannelSet, Segment};

@@ -22,7 +22,7 @@ use std::process::Command;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_bench::{cpu_of_process, median, write_rows, write_vector};
+use zellige_measure::{cpu_of_process, median, write_rows, write_vector};
 use zellige_runtime::Runtime;
 use zellige_sparse::generate::{Elasticity, Flow, elasticity, flow};
 use zellige_sparse::system::{Answer, Options, solve};

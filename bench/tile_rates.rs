@@ -6,7 +6,6 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use zellige_bench::median;
 use zellige_kernels::formats::{
     Fp8Mut, Fp8Ref, HalfKind, HalfMut, HalfRef, SplitRef, frobenius_norm, max_abs, pack_fp8, pack_half,
     pack_split, unpack_fp8, unpack_half,
@@ -18,6 +17,7 @@ use zellige_kernels::precision::{
 use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_left_lower, trsm_right_lower,
 };
+use zellige_measure::median;
 
 type Outcome = Result<(), KernelError>;
 

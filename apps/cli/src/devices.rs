@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use zellige_app::text;
-pub use zellige_bench::builder;
-use zellige_bench::gpu::rates::GpuBench;
-use zellige_bench::with_gpus;
 use zellige_cuda::Gpu;
 use zellige_dense::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::source::is_archived;
 use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
+pub use zellige_measure::builder;
+use zellige_measure::gpu::rates::GpuBench;
+use zellige_measure::with_gpus;
 use zellige_runtime::topology::Topology;
 use zellige_runtime::{Runtime, RuntimeBuilder};
 use zellige_tor::pipeline::TileChoice;
@@ -479,7 +479,7 @@ mod tests {
         let lose = |number| {
             let gpu = Gpu::new(driver.clone(), number);
             let rt = Runtime::builder().workers(1).device(gpu).build().unwrap();
-            assert!(zellige_checks::faulty_kernel(&rt).unwrap().is_some());
+            assert!(zellige_measure::selftest::faulty_kernel(&rt).unwrap().is_some());
         };
         assert_eq!(found("--device cuda").unwrap(), [0, 1]);
         lose(0);

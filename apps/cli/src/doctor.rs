@@ -3,7 +3,7 @@
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::Serialize;
-use zellige_checks::Report;
+use zellige_measure::selftest::Report;
 
 use crate::args::{Cli, DoctorArgs, SelftestArgs, Verb};
 use crate::machine::show::Machine;

@@ -2,10 +2,10 @@
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
-use zellige_bench::spmv::results::SpmvResult;
-use zellige_bench::spmv::{Row, Survey, report};
 use zellige_files::observe::Observer;
 use zellige_kernels::packed::Rounding;
+use zellige_measure::spmv::results::SpmvResult;
+use zellige_measure::spmv::{Row, Survey, report};
 use zellige_sparse::files;
 
 use crate::args::{Round, SpmvArgs};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use zellige_bench::gpu::Part;
 use zellige_dense::Rule;
+use zellige_measure::gpu::Part;
 
 use super::tor::{Tile, tile};
 use super::{CudaDevices, Device, policy_names};

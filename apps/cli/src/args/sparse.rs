@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use zellige_bench::spmv::Layout;
+use zellige_measure::spmv::Layout;
 use zellige_sparse::adaptive::{Accuracy, FormatSet, UnknownSet};
 
 use super::paths::{Input, Output, OutputFile, with_ending};

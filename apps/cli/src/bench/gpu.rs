@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_bench::gpu::{Figures, Listeners, Sizes, TorSize, Tuning, measure};
 use zellige_gpu::Driver;
+use zellige_measure::gpu::{Figures, Listeners, Sizes, TorSize, Tuning, measure};
 use zellige_runtime::device::LaunchDepth;
 
 use crate::args::{BenchGpu, Output, Tile};
@@ -69,7 +69,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
         }
     };
     let progress = Progress::new();
-    let (watch, run): (zellige_bench::Watch<'_>, _) = (&interrupt::watch, provenance::run());
+    let (watch, run): (zellige_measure::Watch<'_>, _) = (&interrupt::watch, provenance::run());
     let listeners = Listeners { progress: &progress, save: &save, watch, run };
     let (figures, measured) = measure(&driver, args.device, &sizes, listeners)?;
     drop(progress);

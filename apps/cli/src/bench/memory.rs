@@ -2,7 +2,7 @@
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
-use zellige_bench::memory::{Figures, HostLimit, MemoryBench, MemoryRun};
+use zellige_measure::memory::{Figures, HostLimit, MemoryBench, MemoryRun};
 use zellige_runtime::sched::POLICIES;
 
 use crate::args::BenchMemory;

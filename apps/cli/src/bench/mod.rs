@@ -5,8 +5,8 @@ mod memory;
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
-use zellige_bench::cholesky::{self, CholeskyBench, CholeskyFigures, cholesky_rate};
-use zellige_bench::tasks::{TaskBench, TaskFigures};
+use zellige_measure::cholesky::{self, CholeskyBench, CholeskyFigures, cholesky_rate};
+use zellige_measure::tasks::{TaskBench, TaskFigures};
 
 use crate::args::{Bench, BenchCholesky, BenchTasks, Number};
 use crate::devices;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use zellige_bench::calibrate::{Calibration, platform};
 use zellige_cuda::Gpu;
 use zellige_gpu::Driver;
+use zellige_measure::calibrate::{Calibration, platform};
 use zellige_runtime::model::{Loaded, Models, default_path};
 
 use super::models::{Known, identity};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
-use zellige_bench::searches::{Range, Row, Sample, report, rows, survey, variants};
+use zellige_measure::searches::{Range, Row, Sample, report, rows, survey, variants};
 use zellige_psa::basis::Sampling;
 use zellige_psa::detector::Detector;
 use zellige_psa::events::{self, Spec};

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use zellige_checks::gpu::fault_here;
-use zellige_checks::outcome::{GpuReport, factor_table, kernel_table};
-use zellige_checks::{Checks, Report};
 use zellige_gpu::Driver;
 use zellige_gpu::cuda::folder;
+use zellige_measure::selftest::gpu::fault_here;
+use zellige_measure::selftest::outcome::{GpuReport, factor_table, kernel_table};
+use zellige_measure::selftest::{Checks, Report};
 use zellige_selftest::Fuzz;
 
 use crate::args::SelftestArgs;

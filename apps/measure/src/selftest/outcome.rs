@@ -5,7 +5,7 @@ use serde::Serialize;
 use zellige_app::table::{Side, Table};
 use zellige_app::text::bytes;
 
-use crate::kernels::{KernelCheck, Unfinished};
+use super::kernels::{KernelCheck, Unfinished};
 
 /// Results of the checks of one GPU.
 #[derive(Debug, Serialize, JsonSchema)]

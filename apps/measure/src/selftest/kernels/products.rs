@@ -11,7 +11,7 @@ use super::dense::Dense;
 use super::random::Tiles;
 use super::roundoffs::{Product as Sizes, Roundoffs};
 use super::{Extent, KernelCheck, Pair};
-use crate::probe::Probe;
+use crate::selftest::probe::Probe;
 
 /// Does nothing with a tile, in any requested format.
 const TOUCH: Probe = Probe { name: "touch", on_host: |_| Ok(()), on_gpu: |_| Ok(()) };

@@ -9,7 +9,7 @@ use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::cuda::{Loaded, SOURCES, fill};
 use zellige_runtime::{Runtime, Submit, update};
 
-use crate::probe::Probe;
+use super::probe::Probe;
 
 /// Value of the entries of the tile.
 const VALUE: f32 = 2.5;

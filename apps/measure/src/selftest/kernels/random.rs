@@ -1,6 +1,6 @@
 //! Random tiles, the same on every machine.
 
-use zellige_bench::random::Random;
+use crate::random::Random;
 
 use super::dense::Dense;
 

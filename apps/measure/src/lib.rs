@@ -1,5 +1,5 @@
-//! Measurements: what `zellige bench`, `zellige spmv`, `zellige psa benchmark` and `zellige machine
-//! calibrate` do, and what programs that are compared with peers (`peers/`) share.
+//! Measurements and checks of the command: the verbs `bench`, `spmv`, `psa benchmark`, `machine
+//! calibrate` and `selftest`, and the common parts of the programs in `bench`.
 //!
 //! | module | what is measured |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | [`calibrate`] | performance models of a machine, and its platform file |
 //! | [`spmv`] | storage, errors and times of sparse products in adaptive precision |
 //! | [`searches`] | searches of pulse shapes compared with the full one |
+//! | [`selftest`] | kernels, applications and GPUs compared with float64 and the CPU; random graphs |
 #![deny(unsafe_code)]
 
 pub mod calibrate;
@@ -19,6 +20,7 @@ pub mod gpu;
 pub mod memory;
 pub mod random;
 pub mod searches;
+pub mod selftest;
 pub mod spmv;
 pub mod tasks;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use zellige_bench::{PEERS, builder, check as go_on, test_matrix};
+use crate::{PEERS, builder, check as go_on, test_matrix};
 use zellige_cuda::Gpu;
 use zellige_dense::{
     GemmPrecision, PrecisionPolicy, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, capability_for,
@@ -15,10 +15,11 @@ use zellige_runtime::{Runtime, RuntimeBuilder};
 use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse};
 use zellige_tor::pipeline::{self, Options, TileChoice};
 
-use crate::faults::{faulty_kernel, too_much_memory};
-use crate::kernels::Extent;
-use crate::outcome::{CHECKS, FactorRow, FaultRow, GpuReport, KernelRow, RuleRow, skipped};
-use crate::{Error, Failure, applications, chain, kernels as all_kernels};
+use super::faults::{faulty_kernel, too_much_memory};
+use super::kernels::Extent;
+use super::outcome::{CHECKS, FactorRow, FaultRow, GpuReport, KernelRow, RuleRow, skipped};
+use super::{Failure, applications, chain, kernels as all_kernels};
+use crate::Error;
 
 /// Sizes of the checks.
 #[derive(Clone, Copy, Debug)]

@@ -24,8 +24,8 @@ use zellige_tor::covariance::device::{DeviceModel, SOURCE};
 use zellige_tor::params::{CHECK_SYSTEM, Mode, parse};
 use zellige_tor::{Covariance, Kind};
 
-use crate::Failure;
-use crate::outcome::KernelRow;
+use super::Failure;
+use super::outcome::KernelRow;
 
 /// Sizes of the computations.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ pub fn kernels(there: &Runtime, here: &Runtime, extent: &Extent, done: &dyn Fn()
 fn row(kernel: &'static str, precision: &'static str, checked: Checked) -> KernelRow {
     let (tiles, apart, failed) = match checked {
         Ok((tiles, apart)) => (tiles, apart, None),
-        Err(error) => (0, f64::NAN, Some(crate::chain(&*error))),
+        Err(error) => (0, f64::NAN, Some(super::chain(&*error))),
     };
     let passed = tiles > 0 && apart <= 1.0;
     KernelRow { kernel, precision, tiles, error: 0.0, apart, passed, skipped: None, failed }

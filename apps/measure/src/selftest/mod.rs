@@ -9,7 +9,6 @@
 //! | [`faulty_kernel`], [`too_much_memory`] | injected faults |
 //!
 //! [`Checks`] runs all of them, as `zellige selftest` does.
-#![deny(unsafe_code)]
 
 pub mod applications;
 mod checks;
@@ -21,7 +20,6 @@ mod probe;
 
 pub use checks::{Checks, Report};
 pub use faults::{faulty_kernel, too_much_memory};
-pub use zellige_bench::Error;
 
 /// Why one check failed.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zellige_checks::kernels::{Extent, KernelCheck, kernels};
-use zellige_checks::{faulty_kernel, too_much_memory};
 use zellige_cuda::Gpu;
 use zellige_gpu::Gemm;
 use zellige_gpu::mock::Mock;
 use zellige_kernels::cuda::SOURCES;
+use zellige_measure::selftest::kernels::{Extent, KernelCheck, kernels};
+use zellige_measure::selftest::{faulty_kernel, too_much_memory};
 use zellige_runtime::Runtime;
 use zellige_twins::mock_with_wrong_products;
 

@@ -3,17 +3,17 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::{Watch, builder, check};
 use schemars::JsonSchema;
 use serde::Serialize;
-use zellige_bench::{Watch, builder, check};
 use zellige_files::observe::Observer;
 use zellige_gpu::Driver;
 use zellige_selftest::{Fuzz, FuzzReport};
 
+use super::gpu::{self, Extents, Fault};
+use super::kernels::{self, Extent};
+use super::outcome::{CHECKS, FactorRow, GpuReport, KernelRow};
 use crate::Error;
-use crate::gpu::{self, Extents, Fault};
-use crate::kernels::{self, Extent};
-use crate::outcome::{CHECKS, FactorRow, GpuReport, KernelRow};
 
 /// Selection of the checks.
 pub struct Checks {
