@@ -4,10 +4,10 @@
 //!
 //! Twelve generated matrices, each with `b = A x` for a random `x`, to a residual of 1e-10. Times
 //! are CPU times of the process for setting up and solving, all trials of the automatic choice
-//! included: medians of the repeats. `ratio` is a time relative to the fastest candidate. A candidate
-//! that takes 1.5 times as long as the fastest in the first round is measured once; one that takes
-//! three times as long as the automatic choice, or 20 s longer, is stopped. Complete factors, which
-//! cannot be stopped, are left out above 30 000 rows: they take minutes.
+//! included: medians of the repeats. `ratio` is a time relative to the fastest candidate. A
+//! candidate that takes 1.5 times as long as the fastest in the first round is measured once; one
+//! that takes three times as long as the automatic choice, or 20 s longer, is stopped. Complete
+//! factors, which cannot be stopped, are left out above 30 000 rows: they take minutes.
 
 use std::time::{Duration, Instant};
 

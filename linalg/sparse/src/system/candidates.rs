@@ -84,8 +84,9 @@ fn has_small_diagonal(a: &Csr) -> bool {
 }
 
 /// Number of rows from which AMG comes before IC(0). The steps of CG with IC(0) grow as the cube
-/// root of the number of rows in three dimensions, those with AMG hardly: on flows and on elasticity
-/// (`bench/automatic_choice.rs`) both take the same CPU time between 90 000 and 200 000 rows.
+/// root of the number of rows in three dimensions, those with AMG hardly: on flows and on
+/// elasticity (`bench/automatic_choice.rs`) both take the same CPU time between 90 000 and 200 000
+/// rows.
 const LARGE: usize = 150_000;
 
 /// True for a large matrix with a positive diagonal that takes many steps with incomplete factors.
@@ -93,8 +94,8 @@ fn favours_amg(a: &Csr) -> bool {
     a.rows() >= LARGE && !is_dominant(a)
 }
 
-/// True if the sum of magnitudes off the diagonal is at most 0.9 of the diagonal entry in every row.
-/// Such a matrix, scaled by its diagonal, has a condition number below 20 (Gershgorin).
+/// True if the sum of magnitudes off the diagonal is at most 0.9 of the diagonal entry in every
+/// row. Such a matrix, scaled by its diagonal, has a condition number below 20 (Gershgorin).
 fn is_dominant(a: &Csr) -> bool {
     let is_row_dominant = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
         let (mut diagonal, mut others) = (0.0, 0.0);

@@ -37,7 +37,8 @@ impl Counters {
         self.submitted.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns the number of tasks that have been accepted, for decisions that tolerate an older value.
+    /// Returns the number of tasks that have been accepted, for decisions that tolerate an older
+    /// value.
     pub(super) fn accepted(&self) -> u64 {
         self.submitted.load(Ordering::Relaxed)
     }

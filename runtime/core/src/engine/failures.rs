@@ -1,4 +1,5 @@
-//! Failures of one runtime: those of tasks, kept for later queries, and a panic outside of any body.
+//! Failures of one runtime: those of tasks, kept for later queries, and a panic outside of any
+//! body.
 
 use std::sync::{Arc, OnceLock};
 
