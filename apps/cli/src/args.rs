@@ -3,10 +3,10 @@
 mod bench;
 mod check;
 mod config;
-mod doctor;
 mod execution;
 mod lqcd;
 mod machine;
+mod manual;
 mod outputs;
 mod paths;
 mod psa;
@@ -27,13 +27,13 @@ use zellige_runtime::sched::POLICIES;
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
 pub use check::{check, has_option};
 pub use config::expand;
-pub use doctor::{CompletionsArgs, DoctorArgs, ManArgs};
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
 pub use lqcd::{
     Lqcd, LqcdDslash, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift, LqcdReproduce, LqcdSmear,
     LqcdSystem,
 };
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
+pub use manual::{CompletionsArgs, ManArgs};
 pub use outputs::RunOutputs;
 pub use paths::{Input, Output, OutputFile, OutputFolder};
 pub use psa::{
@@ -168,10 +168,8 @@ pub enum Verb {
     /// They run on emulated devices, and are compared bit by bit with a sequential run.
     #[command(after_long_help = selftest::NOTES)]
     Selftest(SelftestArgs),
-    /// Describe this machine and check quickly that all works on it.
-    Doctor(DoctorArgs),
     /// Print a completion script for a shell.
-    #[command(after_long_help = doctor::COMPLETIONS)]
+    #[command(after_long_help = manual::COMPLETIONS)]
     Completions(CompletionsArgs),
     /// Print the manual page, or write the pages of all verbs.
     Man(ManArgs),

@@ -7,7 +7,6 @@ mod arenas;
 mod args;
 mod bench;
 mod devices;
-mod doctor;
 mod exit;
 mod interrupt;
 mod logs;
@@ -97,7 +96,6 @@ fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Resul
         Verb::Spmv(args) => spmv::run(args),
         Verb::Tor(verb) => tor::run(verb),
         Verb::Trace(args) => trace::run(args),
-        Verb::Doctor(args) => doctor::run(args),
         Verb::Completions(args) => manual::completions(args),
         Verb::Man(args) => manual::man(args),
     }

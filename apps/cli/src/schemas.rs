@@ -16,7 +16,7 @@ use zellige_solve::pipeline::results::{MatrixResult, SolveOutput};
 use zellige_tor::pipeline::{CovarianceResult, Judgement, RuleResult};
 
 use crate::args::Cli;
-use crate::{doctor, machine};
+use crate::machine;
 
 /// Results of `psa track`: of hits, or of simulated events.
 #[derive(Serialize, JsonSchema)]
@@ -62,7 +62,6 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("simulate cholesky", schema::<zellige_tor::pipeline::simulate::Report>()),
         ("trace summary", schema::<crate::trace::Summary>()),
         ("selftest", schema::<zellige_measure::selftest::Report>()),
-        ("doctor", schema::<doctor::Figures>()),
     ]
 }
 

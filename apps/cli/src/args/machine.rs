@@ -58,6 +58,9 @@ pub struct MachineCalibrate {
 /// Options of `machine show`.
 #[derive(Debug, Args)]
 pub struct MachineShow {
+    /// Also run a quick self-test, with GPUs if their driver is present.
+    #[arg(long)]
+    pub check: bool,
     /// Write the results as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<Output>,

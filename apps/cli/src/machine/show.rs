@@ -4,17 +4,19 @@
 use std::fs;
 use std::path::Path;
 
+use clap::Parser;
 use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_app::text::bytes;
+use zellige_measure::selftest::Report;
 use zellige_runtime::model::processor;
 use zellige_runtime::topology::{Topology, cpu_limit};
 
 use super::gpus::Gpus;
 use super::models::Known;
-use crate::args::MachineShow;
-use crate::out;
+use crate::args::{Cli, MachineShow, SelftestArgs, Verb};
 use crate::results::{is_stdout, write_json};
+use crate::{out, selftest};
 
 /// Description of the machine.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -44,6 +46,9 @@ pub struct Machine {
     pub gpus: Gpus,
     /// Performance models of tasks.
     performance: Known,
+    /// Result of the short self-test, with `--check`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selftest: Option<Report>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -73,17 +78,42 @@ pub struct Memory {
     limit_bytes: Option<u64>,
 }
 
-/// Prints the description of the machine.
+/// Prints the description of the machine; with `--check` also runs a short self-test, with GPUs if
+/// their driver is present.
 ///
 /// # Errors
-/// The output cannot be written.
+/// A check failed, or the output cannot be written.
 pub fn show(args: &MachineShow) -> anyhow::Result<()> {
-    let machine = Machine::discover();
-    write_json(args.json.as_ref(), &[&machine])?;
-    if is_stdout(args.json.as_ref()) {
-        return Ok(());
+    let mut machine = Machine::discover();
+    let quiet = is_stdout(args.json.as_ref());
+    if !quiet {
+        out::print(&machine.text())?;
     }
-    out::print(&machine.text())
+    let short = args.check.then(|| short_selftest(machine.gpus.are_there()));
+    if let Some(short) = &short {
+        machine.selftest = Some(selftest::check(short)?);
+    }
+    write_json(args.json.as_ref(), &[&machine])?;
+    let (Some(short), Some(report)) = (short, &machine.selftest) else { return Ok(()) };
+    if !quiet {
+        out::print("\n")?;
+        selftest::print(report)?;
+    }
+    selftest::verdict(&short, report)?;
+    if !quiet {
+        out::print("all checks passed\n")?;
+    }
+    Ok(())
+}
+
+/// Returns the options of the short self-test.
+fn short_selftest(has_gpus: bool) -> SelftestArgs {
+    let device = if has_gpus { "cuda" } else { "cpu" };
+    let line = ["zellige", "selftest", "--quick", "--fuzz", "50", "--device", device];
+    match Cli::parse_from(line).verb {
+        Verb::Selftest(args) => args,
+        _ => unreachable!("the line says selftest"),
+    }
 }
 
 fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> usize {
@@ -121,6 +151,7 @@ impl Machine {
             simd: simd(),
             gpus: Gpus::discover(),
             performance: Known::load(),
+            selftest: None,
         }
     }
 

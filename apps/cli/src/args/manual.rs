@@ -1,23 +1,15 @@
-//! Options of `zellige doctor`, `zellige completions` and `zellige man`.
+//! Options of `zellige completions` and `zellige man`.
 
 use clap::Args;
 use clap_complete::Shell;
 
-use super::paths::{Output, OutputFolder};
+use super::paths::OutputFolder;
 
 pub(super) const COMPLETIONS: &str = "\
 Examples
   zellige completions bash > ~/.local/share/bash-completion/completions/zellige
   zellige completions zsh > \"${fpath[1]}/_zellige\"
   zellige completions fish > ~/.config/fish/completions/zellige.fish";
-
-/// Options of `doctor`.
-#[derive(Debug, Args)]
-pub struct DoctorArgs {
-    /// Write the results as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
-}
 
 /// Options of `completions`.
 #[derive(Debug, Args)]
