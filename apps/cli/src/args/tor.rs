@@ -21,7 +21,7 @@ Precision rules (--precision, --solve-precision): which tile products run in whi
   hp1:operand=1e-2                      hp1 where |L_ik| |L_jk| <= 1e-2 |A|: the norms of the very operands
   hp1:operand=1e-2,else=x3              and x3 elsewhere
   hp1:band=2,panel=x3                    diagonal updates and triangular solves by way of x3 products (or tf32) instead of fp32
-  script:FILE                           fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) in FILE (Rhai)
+  script:FILE                           fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) in FILE (Rhai; needs a build with the feature script)
   hp1, hp2, hp3: f16 operands, sums in f32, f16 with f32 products, f16; bf1: bf16 operands; x3: f32 split in three f16 products;
   tf32: f32 operands rounded to 11 bits; fp8: e4m3 operands, 4 bits. Sums are f32 but for hp3.
   A rule may lose positive definiteness: it is reported with tile and pivot, and the others go on.";

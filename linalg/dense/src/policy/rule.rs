@@ -240,7 +240,7 @@ fn script(file: &str) -> Result<ScriptFile, String> {
 
 #[cfg(not(feature = "script"))]
 fn script(file: &str) -> Result<ScriptFile, String> {
-    Err(format!("{file:?} cannot be run: this build has no scripts (cargo feature `script`)"))
+    Err(format!("{file:?} cannot be run: this build has no scripts; build with --features script"))
 }
 
 impl FromStr for Rule {
