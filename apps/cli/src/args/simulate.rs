@@ -12,7 +12,7 @@ const SIMULATE_EXAMPLES: &str = "\
 Examples
   Doucet et al. (2019): 100k measurements on four V100, in single and mixed precision:
     zellige simulate tor --n 100368 --m 11152 --tile 950 --precision fp32 --precision hp1:band=2 --platform v100x4
-  Two copies of each tile, as in that paper, each tile on a fixed device, and a rule on norms that a smaller run has measured:
+  Each tile on a fixed device, and a rule on norms that a smaller run has measured:
     zellige tor run apps/tor/systems/demo.toml --tile 102 --precision fp32 --norms-out norms.json
     zellige simulate tor --n 100368 --m 11152 --tile 950 --precision hp1:operand=1e-2 --norms norms.json --sched owners
   Less memory on each device, or one of them:

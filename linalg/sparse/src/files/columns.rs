@@ -42,6 +42,12 @@ pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> 
     if found == 0 {
         return Err(wrong(path, "no vector, or one without numbers"));
     }
+    for (c, column) in vectors.columns.iter().enumerate() {
+        if let Some(at) = column.iter().position(|value| !value.is_finite()) {
+            let (row, value) = (at / each + 1, column[at]);
+            return Err(wrong(path, format!("the entry in row {row} of column {} is {value}", c + 1)));
+        }
+    }
     match rows.filter(|&rows| rows != found) {
         None => Ok(vectors),
         Some(wanted) => {

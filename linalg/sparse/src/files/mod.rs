@@ -55,8 +55,21 @@ pub struct Matrix {
 ///
 /// # Errors
 /// [`Error::Content`] with the position at which the file violates its format, or with its actual
-/// format; [`Error::File`] for one that cannot be read.
+/// format, or with the place of a non-finite entry; [`Error::File`] for one that cannot be read.
 pub fn read(path: &Path) -> Result<Matrix, Error> {
+    let matrix = read_any(path)?;
+    // A complex number has two rows and two columns.
+    let each = if matrix.complex { 2 } else { 1 };
+    for (i, (columns, values)) in matrix.csr.iter().enumerate() {
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            let (row, column) = (i / each + 1, columns[at] as usize / each + 1);
+            return Err(wrong(path, format!("the entry in row {row}, column {column} is {}", values[at])));
+        }
+    }
+    Ok(matrix)
+}
+
+fn read_any(path: &Path) -> Result<Matrix, Error> {
     if is_member(path) {
         return dense(path);
     }

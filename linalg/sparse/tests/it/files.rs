@@ -146,6 +146,18 @@ fn damaged_archives_of_scipy_are_refused() {
 }
 
 #[test]
+fn entries_that_are_not_finite_are_named_with_their_file() {
+    let place = Place::new();
+    let (shape, values) = (("shape", &[2, 3][..]), (&[3][..], &[1.0, 2.0, f64::NAN][..]));
+    let matrix = archive("coo", &[shape, ("row", &[0, 0, 1]), ("col", &[0, 2, 2])], values);
+    let text = refused(&place.with(matrix));
+    assert!(text.contains("a.dat") && text.contains("row 2, column 3 is NaN"), "{text}");
+    let vector = place.with(npy(&[3], &[1.0, f64::INFINITY, 2.0]));
+    let text = files::read_vectors(&vector, Some(3)).unwrap_err().to_string();
+    assert!(text.contains("a.dat") && text.contains("row 2 of column 1 is inf"), "{text}");
+}
+
+#[test]
 fn dense_arrays_are_matrices_without_their_zeros() {
     let place = Place::new();
     let path = &place.path();
