@@ -112,14 +112,17 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
         let slot = |at| ReplaySlot::new(address, at, graph.slot_numbers(first_id, at).0);
         Run {
             engine: Arc::clone(engine),
-            pending: data.counters(as_one),
-            stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
-            plans: (0..planned).map(|_| PlanCell::default()).collect(),
-            first_id,
-            before: AtomicUsize::new(1 + if as_one { handles.len() } else { data.ends.waited_for }),
-            remaining: AtomicUsize::new(if as_one { data.nodes.sinks } else { data.ends.sinks }),
-            strict: AtomicBool::new(false),
-            failure: OnceLock::new(),
+            tasks: TaskStates {
+                pending: data.counters(as_one),
+                stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
+                plans: (0..planned).map(|_| PlanCell::default()).collect(),
+                first_id,
+            },
+            awaited: Awaited {
+                before: AtomicUsize::new(1 + if as_one { handles.len() } else { data.ends.waited_for }),
+                until_end: AtomicUsize::new(if as_one { data.nodes.sinks } else { data.ends.sinks }),
+            },
+            outcome: Outcome::default(),
             gate: OnceLock::new(),
             slots: (0..handles.len()).map(slot).collect(),
             is_linked: AtomicBool::new(false),
@@ -192,21 +195,9 @@ pub(super) struct Run {
     handles: Arc<[Arc<dyn AnyHandle>]>,
     /// See [`Bindings`].
     differ: bool,
-    /// See [`Ends::pending`](super::ends::Ends::pending).
-    pending: Box<[AtomicU32]>,
-    /// The stage of each task, and of all of them as one.
-    stages: Box<[StageCell]>,
-    /// The plan of each task, and of all of them as one, if there is a transfer driver.
-    plans: Box<[PlanCell]>,
-    /// Number of the first task in traces.
-    first_id: u64,
-    /// Slots that are acquired as a whole and not acquired yet, plus one for the submitter.
-    before: AtomicUsize,
-    /// Number of tasks and slots that must complete before the replay ends.
-    remaining: AtomicUsize,
-    /// True if something failed, now or earlier: every access is checked for poison.
-    strict: AtomicBool,
-    failure: OnceLock<Arc<Failure>>,
+    tasks: TaskStates,
+    awaited: Awaited,
+    outcome: Outcome,
     /// The task that stands for the replay.
     gate: OnceLock<Arc<Task>>,
     slots: Arc<[ReplaySlot]>,
@@ -217,6 +208,34 @@ pub(super) struct Run {
     as_one: bool,
     /// Start time and execution method, if a device launch is possible.
     began: Mutex<Option<(Instant, Way)>>,
+}
+
+/// The state of each task of a replay.
+struct TaskStates {
+    /// See [`Ends::pending`](super::ends::Ends::pending).
+    pending: Box<[AtomicU32]>,
+    /// The stage of each task, and of all of them as one.
+    stages: Box<[StageCell]>,
+    /// The plan of each task, and of all of them as one, if there is a transfer driver.
+    plans: Box<[PlanCell]>,
+    /// Number of the first task in traces.
+    first_id: u64,
+}
+
+/// Counts of what a replay waits for.
+struct Awaited {
+    /// Slots that are acquired as a whole and not acquired yet, plus one for the submitter.
+    before: AtomicUsize,
+    /// Number of tasks and slots that must complete before the replay ends.
+    until_end: AtomicUsize,
+}
+
+/// The result of a replay so far.
+#[derive(Default)]
+struct Outcome {
+    /// True if something failed, now or earlier: every access is checked for poison.
+    strict: AtomicBool,
+    failure: OnceLock<Arc<Failure>>,
 }
 
 /// A task of a replay that has not completed, or all of them as one. Each ready task has one such
@@ -255,7 +274,7 @@ impl Run {
         // SAFETY: it waits for this.
         let (run, heads) = unsafe { (this.as_ref(), this.as_ref().graph.0.ends.heads(slot)) };
         if run.handles[slot].base().is_poisoned() {
-            run.strict.store(true, Ordering::Release);
+            run.outcome.strict.store(true, Ordering::Release);
         }
         if run.as_one || heads.is_empty() {
             return Run::comes_nearer(this, ready);
@@ -268,7 +287,7 @@ impl Run {
     fn comes_nearer(this: NonNull<Run>, mut ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this; what is borrowed of the run is the counter alone, while it
         // changes.
-        if unsafe { (*this.as_ptr()).before.fetch_sub(1, Ordering::AcqRel) } != 1 {
+        if unsafe { (*this.as_ptr()).awaited.before.fetch_sub(1, Ordering::AcqRel) } != 1 {
             return;
         }
         // SAFETY: it waits for its first tasks.
@@ -314,14 +333,15 @@ impl Run {
     /// Records the execution method and its time, if they are requested.
     fn record_time(&self) {
         let Some(device_graph) = &self.graph.0.device_graph else { return };
-        if let Some((began, way)) = self.began.lock().take().filter(|_| self.failure.get().is_none()) {
+        if let Some((began, way)) = self.began.lock().take().filter(|_| self.outcome.failure.get().is_none())
+        {
             device_graph.took(self.engine.id, way, began.elapsed());
         }
     }
 
     fn trace_edges(&self) {
         let Some(recorder) = &self.engine.recorder else { return };
-        self.graph.trace_edges(self.first_id).for_each(|(from, to)| recorder.edge(from, to));
+        self.graph.trace_edges(self.tasks.first_id).for_each(|(from, to)| recorder.edge(from, to));
     }
 
     /// Notes that the task, or all tasks as one, no longer uses its operands.
@@ -336,9 +356,9 @@ impl Run {
 
     /// Notes a failure; the outputs of the task are poisoned already.
     fn fail(&self, failure: Arc<Failure>) {
-        self.strict.store(true, Ordering::Release);
+        self.outcome.strict.store(true, Ordering::Release);
         // The first failure is the one to report.
-        let _ = self.failure.set(failure);
+        let _ = self.outcome.failure.set(failure);
     }
 }
 
@@ -482,7 +502,7 @@ unsafe fn end_one(run: *const Run) {
     // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the
     // run, and this takes over the reference that `submit` gave to the run itself.
     unsafe {
-        if (*run).remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if (*run).awaited.until_end.fetch_sub(1, Ordering::AcqRel) == 1 {
             finish(Arc::from_raw(run));
         }
     }
@@ -494,7 +514,7 @@ impl Job for ReplayTask {
     }
 
     fn id(&self) -> u64 {
-        self.of_run().first_id + self.at() as u64
+        self.of_run().tasks.first_id + self.at() as u64
     }
 
     fn priority(&self) -> i32 {
@@ -512,7 +532,7 @@ impl Job for ReplayTask {
     }
 
     fn is_strict(&self) -> bool {
-        self.of_run().strict.load(Ordering::Acquire)
+        self.of_run().outcome.strict.load(Ordering::Acquire)
     }
 
     fn stands_for(&self) -> &Arc<Task> {
@@ -520,15 +540,15 @@ impl Job for ReplayTask {
     }
 
     fn pending(&self) -> u32 {
-        if self.is_all() { 0 } else { self.of_run().pending[self.at()].load(Ordering::Acquire) }
+        if self.is_all() { 0 } else { self.of_run().tasks.pending[self.at()].load(Ordering::Acquire) }
     }
 
     fn stage(&self) -> &StageCell {
-        &self.of_run().stages[self.at()]
+        &self.of_run().tasks.stages[self.at()]
     }
 
     fn planned(&self) -> &PlanCell {
-        &self.of_run().plans[self.at()]
+        &self.of_run().tasks.plans[self.at()]
     }
 
     fn end(
@@ -570,14 +590,14 @@ unsafe fn count_down(run: *const Run, list: *const [u32], at: usize) -> (u32, u3
     // changes.
     unsafe {
         let next = (&*list)[at];
-        (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
+        (next, (&(*run).tasks.pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
     }
 }
 
 fn finish(run: Arc<Run>) {
     run.record_time();
     let engine = Arc::clone(&run.engine);
-    engine.replay_ends(run.first_id);
+    engine.replay_ends(run.tasks.first_id);
     let mut ready = Ready::new();
     // Later tasks may add partial results here.
     let mode = engine.subnormals(None).enter();
@@ -586,8 +606,8 @@ fn finish(run: Arc<Run>) {
     }
     drop(mode);
     ready.into_iter().for_each(|task| engine.push_ready(task, None));
-    engine.end_outside(Arc::clone(run.gate()), run.failure.get().cloned());
+    engine.end_outside(Arc::clone(run.gate()), run.outcome.failure.get().cloned());
     if let Some(run) = Arc::into_inner(run) {
-        run.graph.0.spare.lock().push(run.pending);
+        run.graph.0.spare.lock().push(run.tasks.pending);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use blocked::{Manner, Target};
 pub(super) use fork::Process;
 pub(super) use sleep::Sleep;
 pub(super) use slot::Slot;
-pub(super) use waits::Waits;
+pub(super) use waits::{Counted, Waits};
 pub(super) use watchdog::LiveTasks;
 pub(crate) use watchdog::{Running, Watchdog};
 pub(crate) use window::{DEFAULT_WINDOW, Window};

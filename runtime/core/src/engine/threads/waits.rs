@@ -18,13 +18,13 @@ pub(crate) struct Waits {
 }
 
 /// Counts a waiting thread until it is dropped.
-pub(super) struct Counted<'w>(&'w AtomicU32);
+pub(in crate::engine) struct Counted<'w>(&'w AtomicU32);
 
 impl<'w> Counted<'w> {
-    fn new(count: &'w AtomicU32) -> Self {
+    pub(in crate::engine) fn new(count: &'w AtomicU32) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
-        // Whoever completes a task counts it, then looks for waiters: this thread is seen, or sees
-        // the count.
+        // Another thread changes the state, then looks for waiters: this thread is seen, or sees
+        // the change.
         fence(Ordering::SeqCst);
         Counted(count)
     }

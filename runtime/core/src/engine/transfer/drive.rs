@@ -27,7 +27,7 @@ impl Engine {
     pub(crate) fn drain(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
         let mut any = false;
-        transfers.actions.drain(|action| {
+        transfers.manager.actions.drain(|action| {
             any = true;
             self.carry_out(transfers, action);
         });
@@ -90,7 +90,7 @@ impl Engine {
         };
         let stream = StreamId::Link(transfer.from, transfer.to);
         let bytes = Some(transfer.bytes).filter(|_| transfer.from != transfer.to);
-        let takes = transfers.timing.as_ref().map(|timing| timing.of_transfer(&transfer));
+        let takes = transfers.operations.timing.as_ref().map(|timing| timing.of_transfer(&transfer));
         let op = Op { takes, ..Op::new(bytes, Box::new(run), Box::new(done)) };
         transfers.mover(&transfer).enqueue(stream, op);
     }
@@ -168,7 +168,7 @@ impl Engine {
     /// Completes a working set and resumes the task or caller that waits for it.
     fn staged(self: &Arc<Self>, transfers: &TransferDriver, ticket: Ticket) {
         // A ticket without a waiter was given up meanwhile.
-        let waiting = transfers.waiting.lock().remove(&ticket);
+        let waiting = transfers.tickets.waiting.lock().remove(&ticket);
         match waiting {
             Some(Waiting::Task(task)) => {
                 let worker = task.worker;
@@ -199,7 +199,7 @@ impl TransferDriver {
     /// Returns the device that executes a transfer. The host executes its conversions and the
     /// transfers to and from the disk.
     fn mover(&self, transfer: &Transfer) -> &Arc<dyn Device> {
-        self.nodes[mover((transfer.from, transfer.to))].device.as_ref().unwrap_or(&self.host)
+        self.nodes[mover((transfer.from, transfer.to))].device.as_ref().unwrap_or(&self.operations.host)
     }
 }
 

@@ -205,7 +205,7 @@ impl Engine {
             Some(device) => {
                 transfers.lanes[worker].launches(&batch);
                 batch.iter().for_each(|placed| life::launch(placed.task.work()));
-                let op = match &transfers.timing {
+                let op = match &transfers.operations.timing {
                     None => self.launch(batch),
                     Some(timing) => self.launch_simulated(&**timing, batch),
                 };
@@ -388,7 +388,7 @@ impl TransferDriver {
 
     pub(super) fn placed(&self, task: ReadyTask, plan: &Plan, worker: usize) -> Placed {
         let (ticket, choice, needs) = (self.ticket(), plan.choice, plan.needs.clone());
-        let takes = self.timing.as_ref().and_then(|timing| plan.times[timing.kind_of(worker)]);
+        let takes = self.operations.timing.as_ref().and_then(|timing| plan.times[timing.kind_of(worker)]);
         Placed { task, worker, ticket, choice, needs, takes, stream_ordered: None }
     }
 
@@ -429,7 +429,7 @@ impl TransferDriver {
             let (ticket, needs) = (placed.ticket, placed.needs.clone());
             life::request(placed.task.work());
             self.lanes[placed.worker].gathers();
-            self.waiting.lock().insert(ticket, Waiting::Task(placed));
+            self.tickets.waiting.lock().insert(ticket, Waiting::Task(placed));
             memory.stage(ticket, node, &needs);
             Ok(())
         })

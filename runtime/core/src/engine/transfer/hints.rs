@@ -161,7 +161,7 @@ pub(crate) type Chooser = Box<dyn Fn(usize, &[Candidate]) -> Option<usize> + Sen
 impl TransferDriver {
     /// Installs the user's choice of the replicas to evict.
     pub(crate) fn choose_victims_by(&self, choose: Chooser) {
-        let data = Arc::clone(&self.data);
+        let data = Arc::clone(&self.manager.data);
         let hook = move |node: usize, candidates: &[memory::Candidate]| {
             let data = data.lock();
             let shown = |c: &memory::Candidate| Candidate {

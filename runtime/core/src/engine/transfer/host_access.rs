@@ -2,7 +2,7 @@
 //! runtime ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering, fence};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::{TransferDriver, Waiting};
 use crate::data::AnyHandle;
@@ -84,7 +84,7 @@ impl Engine {
             let (format, bytes) = memory.current(datum);
             let access = if writes { Access::Update } else { Access::Read };
             memory.has_value(datum).then(|| {
-                transfers.waiting.lock().insert(ticket, Waiting::Caller(Arc::clone(&signal)));
+                transfers.tickets.waiting.lock().insert(ticket, Waiting::Caller(Arc::clone(&signal)));
                 memory.stage_for_caller(ticket, &[Need { datum, format, bytes, access }]);
                 format
             })
@@ -108,21 +108,15 @@ impl Engine {
     /// Waits until no transfer between nodes is pending.
     pub(crate) fn wait_for_transfers(self: &Arc<Self>) -> Result<(), Error> {
         let Some(transfers) = &self.transfers else { return Ok(()) };
-        transfers.waiting_for_rest.fetch_add(1, Ordering::SeqCst);
-        // The thread that executes the last action then looks for waiters; this thread is seen, or
-        // sees the changes.
-        fence(Ordering::SeqCst);
+        let _counted = transfers.progress.wait_for_rest();
         self.drain();
-        let waited = self.wait_until(&Target::Other("the end of all transfers"), || transfers.is_at_rest());
-        transfers.waiting_for_rest.fetch_sub(1, Ordering::SeqCst);
-        waited
+        self.wait_until(&Target::Other("the end of all transfers"), || transfers.is_at_rest())
     }
 
     /// Wakes the threads that wait for the end of all transfers, if nothing moves. Called by a
     /// thread that has executed actions of the manager.
     pub(super) fn wake_if_at_rest(&self, transfers: &TransferDriver) {
-        fence(Ordering::SeqCst);
-        if transfers.waiting_for_rest.load(Ordering::SeqCst) > 0 && transfers.is_at_rest() {
+        if transfers.progress.is_any_for_rest() && transfers.is_at_rest() {
             self.wake_other_waiters();
         }
     }
@@ -136,7 +130,7 @@ impl Engine {
             self.drain();
         }
         let handles: Vec<Arc<dyn AnyHandle>> =
-            transfers.data.lock().iter().filter_map(|(_, handle)| handle.upgrade()).collect();
+            transfers.manager.data.lock().iter().filter_map(|(_, handle)| handle.upgrade()).collect();
         for handle in &handles {
             let access =
                 if handle.base().is_poisoned() { None } else { self.bring(&**handle, false).ok().flatten() };
@@ -165,13 +159,13 @@ impl TransferDriver {
     fn is_at_rest(&self) -> bool {
         // The order matters: actions requested at the end of a transfer are queued before the
         // manager's lock is released.
-        self.look(Memory::is_at_rest) && self.actions.is_idle()
+        self.look(Memory::is_at_rest) && self.manager.actions.is_idle()
     }
 
     /// Withdraws the caller's request for a working set.
     fn give_up(&self, ticket: Ticket) {
         self.with_memory(|memory| {
-            self.waiting.lock().remove(&ticket);
+            self.tickets.waiting.lock().remove(&ticket);
             // It may be lost already with its device.
             if memory.holds(ticket) {
                 memory.abandon(ticket);
@@ -191,8 +185,8 @@ impl TransferDriver {
     /// Adds the partial results of a reduction to the value, once, before anybody reads it. The sum
     /// goes to a new buffer, since transfers may still read the old one.
     pub(super) fn combine(&self, handle: &dyn AnyHandle) {
-        let _one = self.combining.lock();
-        let _mode = self.mode.enter();
+        let _one = self.manager.combining.lock();
+        let _mode = self.operations.mode.enter();
         let datum = handle.datum().expect("managed");
         // A value that cannot be transferred cannot be copied: it moves, once no conversion reads
         // it any more.

@@ -29,7 +29,7 @@ mod tally;
 mod timing;
 mod workspace;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, ReentrantMutex};
@@ -91,37 +91,52 @@ pub(crate) struct Simulated<'m> {
 
 /// Drives the memory manager for one runtime; see the module.
 pub(crate) struct TransferDriver {
+    manager: Manager,
+    tickets: Tickets,
+    nodes: Vec<Node>,
+    operations: Operations,
+    disk: Option<Disk>,
+    lanes: Vec<Lane>,
+    /// Threads that wait for resources released by transfers and bodies.
+    progress: Progress,
+    /// Only present if a device orders launches.
+    followers: Option<Followers>,
+    tally: Tally,
+    links: Links,
+    pub(crate) log: Option<Log>,
+}
+
+/// The memory manager, and the values that it is responsible for.
+struct Manager {
     memory: Mutex<Memory>,
     /// Requested actions of the manager that nobody has executed yet, in order.
     actions: Handoff<Action>,
     /// The handle of each datum.
     data: Arc<Mutex<Vec<Known>>>,
     forgotten: Forgotten,
-    nodes: Vec<Node>,
+    /// Held while partial results are added to a value.
+    combining: ReentrantMutex<()>,
+}
+
+/// The owners of the working sets that have been requested.
+#[derive(Default)]
+struct Tickets {
+    waiting: Mutex<Numbered<Ticket, Waiting>>,
+    next: AtomicU64,
+}
+
+/// The means by which operations outside of lanes run.
+struct Operations {
     /// Conversions on the host, and transfers to and from the disk.
     host: Arc<dyn Device>,
+    /// Recycled host memory, one pool for each allocator of the devices.
+    pools: Vec<Arc<HostPool>>,
+    /// Treatment of subnormal numbers in conversions and additions.
+    mode: Subnormals,
     /// Times of operations, if time is simulated and nothing runs.
     timing: Option<Box<dyn Timing>>,
     /// Operations of simulated devices.
     events: Option<Arc<Events>>,
-    disk: Option<Disk>,
-    lanes: Vec<Lane>,
-    waiting: Mutex<Numbered<Ticket, Waiting>>,
-    /// Threads that wait for resources released by transfers and bodies.
-    progress: Progress,
-    /// Number of threads that wait until nothing moves.
-    waiting_for_rest: AtomicUsize,
-    /// Only present if a device orders launches.
-    followers: Option<Followers>,
-    /// Held while partial results are added to a value.
-    combining: ReentrantMutex<()>,
-    tally: Tally,
-    links: Links,
-    /// Recycled host memory, one pool for each allocator of the devices.
-    pools: Vec<Arc<HostPool>>,
-    pub(crate) log: Option<Log>,
-    next_ticket: AtomicU64,
-    mode: Subnormals,
 }
 
 impl TransferDriver {
@@ -187,7 +202,8 @@ impl TransferDriver {
         let orders = |node: &Node| node.device.as_ref().is_some_and(|device| device.orders_launches());
         let followers = nodes.iter().any(orders).then(Followers::default);
         let transfers = TransferDriver::of(nodes, memory, lanes, links, host_device);
-        Ok(TransferDriver { disk, pools, followers, log, mode, events: events.cloned(), ..transfers })
+        let operations = Operations { pools, mode, events: events.cloned(), ..transfers.operations };
+        Ok(TransferDriver { disk, operations, followers, log, ..transfers })
     }
 
     /// Creates a driver in simulated time.
@@ -210,7 +226,8 @@ impl TransferDriver {
         let memory = Memory::new(&specs, links);
         let disk = disk.map(|node| Disk::new(node, None));
         let made = TransferDriver::of(of_nodes, memory, lanes, Links::new(None), host);
-        TransferDriver { disk, followers, timing: Some(timing), log: Some(log), ..made }
+        let operations = Operations { timing: Some(timing), ..made.operations };
+        TransferDriver { disk, followers, operations, log: Some(log), ..made }
     }
 
     /// Creates a driver without the optional parts.
@@ -218,40 +235,42 @@ impl TransferDriver {
         let tally = nodes.iter().map(|node| (node.name.clone(), node.what.clone(), node.capacity));
         TransferDriver {
             tally: Tally::new(tally),
+            manager: Manager {
+                memory: Mutex::new(memory),
+                actions: Handoff::new(),
+                data: Arc::default(),
+                forgotten: Forgotten::default(),
+                combining: ReentrantMutex::new(()),
+            },
+            tickets: Tickets::default(),
+            operations: Operations {
+                host,
+                pools: Vec::new(),
+                mode: Subnormals::default(),
+                timing: None,
+                events: None,
+            },
             disk: None,
             log: None,
-            pools: Vec::new(),
-            timing: None,
-            events: None,
             followers: None,
-            mode: Subnormals::default(),
-            memory: Mutex::new(memory),
             links,
-            actions: Handoff::new(),
-            data: Arc::default(),
-            forgotten: Forgotten::default(),
             nodes,
-            host,
             lanes,
-            waiting: Mutex::default(),
             progress: Progress::default(),
-            waiting_for_rest: AtomicUsize::new(0),
-            combining: ReentrantMutex::new(()),
-            next_ticket: AtomicU64::new(0),
         }
     }
 
     /// Applies a change to the state machine. The actions that it requests are queued in order, for
     /// [`drain`](crate::engine::Engine::drain).
     pub(crate) fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
-        let mut memory = self.memory.lock();
-        while let Some(datum) = self.forgotten.pop() {
+        let mut memory = self.manager.memory.lock();
+        while let Some(datum) = self.manager.forgotten.pop() {
             memory.remove(datum);
         }
         let answer = tell(&mut memory);
         let actions = memory.take_actions();
         if !actions.is_empty() {
-            self.actions.extend(actions);
+            self.manager.actions.extend(actions);
         }
         self.tally.uses(
             |node| memory.used(node),
@@ -266,18 +285,18 @@ impl TransferDriver {
 
     /// Queries the state machine.
     fn look<R>(&self, ask: impl FnOnce(&Memory) -> R) -> R {
-        ask(&self.memory.lock())
+        ask(&self.manager.memory.lock())
     }
 
     /// Makes new buffers of the calling thread come from a pool until the guard is dropped, so that
     /// they move to GPUs at full speed. With several drivers, this holds for the GPUs of the first.
     pub(crate) fn serve(&self) -> Option<Serving> {
-        self.pools.first().map(HostPool::serve)
+        self.operations.pools.first().map(HostPool::serve)
     }
 
     /// Frees unused pool memory, now and later.
     fn close_pools(&self) {
-        self.pools.iter().for_each(|pool| pool.close());
+        self.operations.pools.iter().for_each(|pool| pool.close());
     }
 
     /// Makes the manager responsible for the handle's value, unless it is already. The caller holds
@@ -290,13 +309,13 @@ impl TransferDriver {
         let meta = own.or(handle.registered()).unwrap_or_default();
         self.with_memory(|memory| {
             let datum = memory.add(meta.format, meta.bytes as u64, own.map(|_| HOST));
-            let mut data = self.data.lock();
+            let mut data = self.manager.data.lock();
             let known = (handle.base().id, Arc::downgrade(&handle.arc()));
             match data.get_mut(datum.0 as usize) {
                 Some(place) => *place = known,
                 None => data.push(known),
             }
-            handle.manage(datum, meta, memory.buffer(datum, HOST, meta.format), &self.forgotten);
+            handle.manage(datum, meta, memory.buffer(datum, HOST, meta.format), &self.manager.forgotten);
             if !handle.is_portable() {
                 memory.keep(datum);
             }
@@ -304,11 +323,11 @@ impl TransferDriver {
     }
 
     fn handle(&self, datum: Datum) -> Option<Arc<dyn AnyHandle>> {
-        self.data.lock().get(datum.0 as usize).and_then(|(_, handle)| handle.upgrade())
+        self.manager.data.lock().get(datum.0 as usize).and_then(|(_, handle)| handle.upgrade())
     }
 
     fn ticket(&self) -> Ticket {
-        Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed))
+        Ticket(self.tickets.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// True if a worker waits for operands and has no task to run.
@@ -459,7 +478,7 @@ impl TransferDriver {
             }
         }
         let waiting: Vec<(Ticket, String)> = {
-            let waiting = self.waiting.lock();
+            let waiting = self.tickets.waiting.lock();
             let title = |waiting: &Waiting| match waiting {
                 Waiting::Task(placed) => format!("{:?} for worker {}", placed.task, placed.worker),
                 Waiting::Caller(_) => "a caller".into(),
@@ -479,6 +498,6 @@ impl TransferDriver {
     pub(crate) fn close(&self) -> bool {
         let devices = self.nodes.iter().filter_map(|node| node.device.as_ref());
         let were_open = devices.filter(|device| device.close()).count() > 0;
-        self.host.close() || were_open
+        self.operations.host.close() || were_open
     }
 }

@@ -1,13 +1,14 @@
 //! Waiting for resources released by a transfer or a body: memory of a device, a value that is
 //! read, a copy that moves.
 
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::TransferDriver;
 use crate::device::StreamError;
+use crate::engine::threads::Counted;
 
 /// Intervals between retries of an allocation in a full device memory although nothing has ended
 /// here: other processes may have freed memory. After all of them, ten seconds in total, the
@@ -28,6 +29,8 @@ pub(super) struct Progress {
     waiting: AtomicUsize,
     count: Mutex<u64>,
     changed: Condvar,
+    /// Threads that wait until nothing moves.
+    for_rest: AtomicU32,
 }
 
 /// A waiter: it sees all progress after its creation.
@@ -45,6 +48,17 @@ impl Progress {
             *self.count.lock() += 1;
             self.changed.notify_all();
         }
+    }
+
+    /// Counts the calling thread among those that wait until nothing moves.
+    pub(super) fn wait_for_rest(&self) -> Counted<'_> {
+        Counted::new(&self.for_rest)
+    }
+
+    /// True if a thread waits until nothing moves. Call it after executing an action.
+    pub(super) fn is_any_for_rest(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.for_rest.load(Ordering::SeqCst) > 0
     }
 
     pub(super) fn waiter(&self) -> Waiter<'_> {
@@ -82,7 +96,7 @@ impl TransferDriver {
         let mut waiter = self.progress.waiter();
         while !is_so() {
             // In simulated time nothing ends by itself.
-            if !self.events.as_ref().is_some_and(|events| events.pass()) {
+            if !self.operations.events.as_ref().is_some_and(|events| events.pass()) {
                 waiter.wait(None);
             }
         }

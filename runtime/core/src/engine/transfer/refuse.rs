@@ -80,7 +80,7 @@ impl TransferDriver {
     pub(crate) fn nowhere(&self, task: &ReadyTask) -> Cause {
         let restricted = if task.is_restricted() { "where it may run, " } else { "" };
         let text = task.work().planned().take().map(|Planned { plan, .. }| {
-            if self.timing.is_some() && plan.times.iter().all(Option::is_none) {
+            if self.operations.timing.is_some() && plan.times.iter().all(Option::is_none) {
                 let label = plan.label(task.work().header());
                 return format!("no device can run it in {label:?}: no kind has a rate for it");
             }

@@ -109,7 +109,7 @@ impl TransferDriver {
                 handle.base().poison(&lost_with(&*handle, error));
                 retired.handles.push(handle);
             }
-            let mut waiting = self.waiting.lock();
+            let mut waiting = self.tickets.waiting.lock();
             for ticket in lost.tickets {
                 match waiting.remove(&ticket) {
                     Some(Waiting::Task(placed)) => {

@@ -35,19 +35,19 @@ impl TransferDriver {
     /// Returns the times of a task with this plan.
     pub(super) fn times(&self, work: &Work, plan: &Plan) -> Times {
         let (header, for_host) = (work.header(), work.body().is_for_host());
-        let timing = self.timing.as_ref();
+        let timing = self.operations.timing.as_ref();
         timing.map_or(Times::new(), |t| t.of_task(header, plan.label(header), plan.bytes(), for_host))
     }
 
     /// False for a worker whose device would never end the task, according to its times.
     pub(super) fn has_time(&self, plan: &Plan, worker: usize) -> bool {
-        let timing = self.timing.as_ref();
+        let timing = self.operations.timing.as_ref();
         timing.is_none_or(|timing| plan.times[timing.kind_of(worker)].is_some())
     }
 
     /// Returns the time of a planned task on a worker's device (ns), if times are simulated.
     pub(crate) fn said_time(&self, work: &Work, worker: usize) -> Option<Option<u64>> {
-        let kind = self.timing.as_ref()?.kind_of(worker);
+        let kind = self.operations.timing.as_ref()?.kind_of(worker);
         let said = |planned: &mut Planned| planned.plan.times[kind].map(|(nanos, _)| nanos);
         Some(work.planned().ask(said).flatten())
     }
