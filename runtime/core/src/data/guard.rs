@@ -11,7 +11,7 @@ use zellige_model::{CachedId, TaskInfo};
 
 use super::{AnyHandle, Data, Handle, HandleCore, Kind, ValueCell, View, Viewer};
 use crate::engine::transfer;
-use crate::engine::{Engine, Manner, Retired, drops_guard, gate, holds_guard};
+use crate::engine::{Engine, Retired, WaitKind, drops_guard, gate, holds_guard};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::task::{Body, Env, Header, Implementations, Ran, Role, Task, TaskCell};
@@ -102,7 +102,8 @@ impl<D: Data> Gate<D> {
         if engine.runs_on(handle.core().base()) {
             return Err(Error::SelfWait { what: format!("{name} of {}", handle.name()) });
         }
-        let mut gate = Self::wait_for_turn(engine, handle, mode, name, Retired::Refused, Manner::Usual)?;
+        let mut gate =
+            Self::wait_for_turn(engine, handle, mode, name, Retired::Refused, WaitKind::Interruptible)?;
         gate.bring(mode)?;
         if let Some(failure) = handle.core().base().failure() {
             return Err(Error::Poisoned { handle: handle.name(), failure });
@@ -147,7 +148,7 @@ impl<D: Data> Gate<D> {
         mode: Mode,
         name: &'static str,
         retired: Retired,
-        manner: Manner,
+        kind: WaitKind,
     ) -> Result<Self, Error> {
         let header = Header {
             id: engine.counters.next_ids(1),
@@ -163,7 +164,7 @@ impl<D: Data> Gate<D> {
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode, thread::current()));
         engine.link(Arc::clone(&task), &[], retired)?;
-        if let Err(error) = engine.wait_for_gate(&task, manner) {
+        if let Err(error) = engine.wait_for_gate(&task, kind) {
             // Tasks after the gate must not wait for a caller that has given up.
             if task.ticket.leave_gate() {
                 engine.close_gate(&task);
@@ -189,9 +190,14 @@ impl<D: Data> Gate<D> {
     /// fail.
     pub(crate) fn wait_out(engine: &Arc<Engine>, handle: &Handle<D>) -> Result<(), Error> {
         let retired = Retired::Allowed;
-        let Err(error) =
-            Self::wait_for_turn(engine, handle, Mode::Write, "end of scope", retired, Manner::Firm)
-        else {
+        let Err(error) = Self::wait_for_turn(
+            engine,
+            handle,
+            Mode::Write,
+            "end of scope",
+            retired,
+            WaitKind::Uninterruptible,
+        ) else {
             return Ok(());
         };
         let base = handle.core().base();
@@ -219,8 +225,14 @@ impl<D: Data> Gate<D> {
         if engine.runs_on(core.base()) {
             return Err(Error::SelfWait { what: format!("invalidating {}", handle.name()) });
         }
-        let gate =
-            Self::wait_for_turn(engine, handle, Mode::Write, "invalidate", Retired::Refused, Manner::Usual)?;
+        let gate = Self::wait_for_turn(
+            engine,
+            handle,
+            Mode::Write,
+            "invalidate",
+            Retired::Refused,
+            WaitKind::Interruptible,
+        )?;
         core.drop_replicas();
         let view = gate.views(Mode::Write);
         // SAFETY: the gate is the one exclusive access.

@@ -72,7 +72,7 @@ impl Engine {
                 }
             }
             // SAFETY: a slot waits for one node, which calls this once.
-            Successor::Slot(slot) => unsafe { ReplaySlot::take_over(slot, ready) },
+            Successor::Slot(slot) => unsafe { ReplaySlot::acquire(slot, ready) },
         }
     }
 

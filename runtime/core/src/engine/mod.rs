@@ -43,7 +43,7 @@ pub use ready::ReadyTask;
 pub(crate) use stage::{Stage, StageCell};
 pub(crate) use submit::{Retired, check_access, check_aliases, sort_by_handle};
 pub(crate) use threads::current::{drops_guard, holds_guard, on_device};
-pub(crate) use threads::{DEFAULT_WINDOW, Manner, Target, Watchdog, Window, spawn_workers};
+pub(crate) use threads::{DEFAULT_WINDOW, Target, WaitKind, Watchdog, Window, spawn_workers};
 use threads::{Waits, current};
 use transfer::TransferDriver;
 pub(crate) use workers::WorkerSlot;

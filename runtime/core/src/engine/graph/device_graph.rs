@@ -55,7 +55,7 @@ pub enum DeviceGraphs {
 
 /// The execution method of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum LaunchMode {
     TaskByTask,
     DeviceGraph,
 }
@@ -141,7 +141,7 @@ impl DeviceGraph {
     }
 
     /// Returns the method of the next replay, if this runtime may choose one.
-    pub(super) fn way(&self, engine: &Engine) -> Option<Way> {
+    pub(super) fn way(&self, engine: &Engine) -> Option<LaunchMode> {
         if !Self::matters_to(engine) {
             return None;
         }
@@ -153,25 +153,25 @@ impl DeviceGraph {
             return None;
         }
         let way = match engine.settings.device_graphs {
-            DeviceGraphs::Always if state.task_by_task.is_empty() => Way::TaskByTask,
-            DeviceGraphs::Always => Way::DeviceGraph,
-            _ if state.task_by_task.len() < TRIED => Way::TaskByTask,
-            _ if state.device_graph.len() < TRIED => Way::DeviceGraph,
-            _ if median(&state.device_graph) < median(&state.task_by_task) => Way::DeviceGraph,
-            _ => Way::TaskByTask,
+            DeviceGraphs::Always if state.task_by_task.is_empty() => LaunchMode::TaskByTask,
+            DeviceGraphs::Always => LaunchMode::DeviceGraph,
+            _ if state.task_by_task.len() < TRIED => LaunchMode::TaskByTask,
+            _ if state.device_graph.len() < TRIED => LaunchMode::DeviceGraph,
+            _ if median(&state.device_graph) < median(&state.task_by_task) => LaunchMode::DeviceGraph,
+            _ => LaunchMode::TaskByTask,
         };
         Some(way)
     }
 
     /// Notes the time of a replay by this runtime.
-    pub(super) fn took(&self, runtime: u32, way: Way, time: Duration) {
+    pub(super) fn took(&self, runtime: u32, way: LaunchMode, time: Duration) {
         let mut state = self.state.lock();
         if state.runtime != Some(runtime) {
             return;
         }
         let times = match way {
-            Way::TaskByTask => &mut state.task_by_task,
-            Way::DeviceGraph => &mut state.device_graph,
+            LaunchMode::TaskByTask => &mut state.task_by_task,
+            LaunchMode::DeviceGraph => &mut state.device_graph,
         };
         if times.len() < TRIED {
             times.push(time);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::Graph;
-use super::device_graph::{DeviceGraph, Way, is_task_by_task};
+use super::device_graph::{DeviceGraph, LaunchMode, is_task_by_task};
 use super::slot::ReplaySlot;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::engine::ReadyTask;
@@ -138,7 +138,7 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
     let accesses: Accesses<'_> = order.iter().map(|&at| run.access(at as usize)).collect();
     // No task begins before the sources do, and these wait for the slots below: nothing becomes
     // ready here.
-    let free = |slot| Run::takes_over(Run::address(&run), slot, |_| unreachable!("the run has not begun"));
+    let free = |slot| Run::acquire_slot(Run::address(&run), slot, |_| unreachable!("the run has not begun"));
     let finished = match engine.link_slots(&run.slots, &order, &accesses, free) {
         Ok(finished) => finished,
         Err(error) => {
@@ -156,7 +156,7 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
     // The run owns itself until its last task completes.
     std::mem::forget(Arc::clone(&run));
     engine.accept_replay(&gate, &finished);
-    Run::comes_nearer(Run::address(&run), |task| engine.push_ready(task, None));
+    Run::count_acquired(Run::address(&run), |task| engine.push_ready(task, None));
     Ok(gate.ticket.clone())
 }
 
@@ -207,7 +207,7 @@ pub(super) struct Run {
     /// first task and released after its last.
     as_one: bool,
     /// Start time and execution method, if a device launch is possible.
-    began: Mutex<Option<(Instant, Way)>>,
+    began: Mutex<Option<(Instant, LaunchMode)>>,
 }
 
 /// The state of each task of a replay.
@@ -270,21 +270,21 @@ impl Run {
 
     /// Acquires a slot, when all earlier tasks have used it. The run, which waits for this, may
     /// have ended when this returns. `ready` gets tasks that become ready.
-    pub(super) fn takes_over(this: NonNull<Run>, slot: usize, ready: impl FnMut(ReadyTask)) {
+    pub(super) fn acquire_slot(this: NonNull<Run>, slot: usize, ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this.
         let (run, heads) = unsafe { (this.as_ref(), this.as_ref().graph.0.ends.heads(slot)) };
         if run.handles[slot].base().is_poisoned() {
             run.outcome.strict.store(true, Ordering::Release);
         }
         if run.as_one || heads.is_empty() {
-            return Run::comes_nearer(this, ready);
+            return Run::count_acquired(this, ready);
         }
-        Run::may_begin(this, heads, ready);
+        Run::start_tasks(this, heads, ready);
     }
 
     /// Decrements the number of events that the whole replay waits for; the replay begins at zero.
     /// The run may have ended when this returns.
-    fn comes_nearer(this: NonNull<Run>, mut ready: impl FnMut(ReadyTask)) {
+    fn count_acquired(this: NonNull<Run>, mut ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this; what is borrowed of the run is the counter alone, while it
         // changes.
         if unsafe { (*this.as_ptr()).awaited.before.fetch_sub(1, Ordering::AcqRel) } != 1 {
@@ -305,12 +305,12 @@ impl Run {
         {
             return ready(task);
         }
-        Run::may_begin(this, data.ends.sources.as_slice(), ready);
+        Run::start_tasks(this, data.ends.sources.as_slice(), ready);
     }
 
     /// Decrements, for each of these tasks, the number of events that it waits for; this event is
     /// none of its predecessors. The run may have ended when this returns.
-    fn may_begin(this: NonNull<Run>, tasks: *const [u32], mut ready: impl FnMut(ReadyTask)) {
+    fn start_tasks(this: NonNull<Run>, tasks: *const [u32], mut ready: impl FnMut(ReadyTask)) {
         for at in 0..tasks.len() {
             // SAFETY: the run goes on until the task has completed, which has not been counted
             // down.
@@ -322,7 +322,7 @@ impl Run {
     }
 
     /// Releases a slot to the tasks after the replay.
-    fn gives_back(&self, slot: usize, worker: Option<usize>, ready: &mut Ready) {
+    fn release_slot(&self, slot: usize, worker: Option<usize>, ready: &mut Ready) {
         let slot = &self.slots[slot];
         self.engine.while_nobody_searches(|| slot.leaves());
         let release = |successor| self.engine.release(successor, worker, |task| ready.push(task));
@@ -385,11 +385,11 @@ impl ReplayTask {
 
     /// Returns all tasks of the run as one, if `way` selects that and a GPU has room for their
     /// operands.
-    fn device_graph(&self, way: Way) -> Option<ReadyTask> {
+    fn device_graph(&self, way: LaunchMode) -> Option<ReadyTask> {
         let run = self.of_run();
         let task = ReadyTask::new(Work::Replay(self.another(self.index)));
-        let fits = way == Way::DeviceGraph && run.engine.has_room_on_device(&task);
-        let way = if fits { Way::DeviceGraph } else { Way::TaskByTask };
+        let fits = way == LaunchMode::DeviceGraph && run.engine.has_room_on_device(&task);
+        let way = if fits { LaunchMode::DeviceGraph } else { LaunchMode::TaskByTask };
         *run.began.lock() = Some((Instant::now(), way));
         if fits {
             return Some(task);
@@ -482,7 +482,7 @@ impl ReplayTask {
                 // SAFETY: this was the last task on the slot, which keeps the run going until it is
                 // given back here.
                 unsafe {
-                    (*run).gives_back(next as usize - nodes, worker, ready);
+                    (*run).release_slot(next as usize - nodes, worker, ready);
                     end_one(run);
                 }
             }
@@ -602,7 +602,7 @@ fn finish(run: Arc<Run>) {
     // Later tasks may add partial results here.
     let mode = engine.subnormals(None).enter();
     for slot in (0..run.slots.len()).filter(|&slot| run.as_one || run.graph.0.ends.finals(slot).is_empty()) {
-        run.gives_back(slot, None, &mut ready);
+        run.release_slot(slot, None, &mut ready);
     }
     drop(mode);
     ready.into_iter().for_each(|task| engine.push_ready(task, None));

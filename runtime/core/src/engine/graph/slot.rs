@@ -92,11 +92,11 @@ impl ReplaySlot {
     ///
     /// # Safety
     /// Only one caller may do so. The slot may be freed when this returns.
-    pub(crate) unsafe fn take_over(this: *const ReplaySlot, ready: impl FnMut(ReadyTask)) {
+    pub(crate) unsafe fn acquire(this: *const ReplaySlot, ready: impl FnMut(ReadyTask)) {
         // SAFETY: by the caller's promise the run waits for this.
         unsafe {
             let (run, at) = ((*this).run, (*this).at as usize);
-            Run::takes_over(run, at, ready);
+            Run::acquire_slot(run, at, ready);
         }
     }
 

@@ -79,13 +79,13 @@ fn is_same(a: *const Task, b: *const Task) -> bool {
     std::ptr::addr_eq(a, b)
 }
 
-/// The manner of a wait.
+/// Whether a wait can end early, by a cancellation or to resolve a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    Usual,
+pub(crate) enum WaitKind {
+    Interruptible,
     /// For borrowed memory that is given back afterwards: the wait is not cancelled, and a cycle
     /// ends another thread's wait if possible.
-    Firm,
+    Uninterruptible,
 }
 
 /// True if the task names the handle with this number.
@@ -106,7 +106,7 @@ pub(in crate::engine) fn title(task: &Task) -> String {
 /// One blocked thread.
 pub(crate) struct Blocked {
     target: Target,
-    manner: Manner,
+    kind: WaitKind,
     /// The tasks whose bodies are on the thread's stack, outermost first.
     stack: SmallVec<[Arc<Task>; 2]>,
     /// The gates of the guards that the thread holds.
@@ -124,10 +124,10 @@ pub(crate) struct Blocked {
 
 impl Blocked {
     /// Creates an entry for the calling thread.
-    fn new(engine: &Engine, target: Target, manner: Manner) -> Self {
+    fn new(engine: &Engine, target: Target, kind: WaitKind) -> Self {
         Blocked {
             target,
-            manner,
+            kind,
             stack: current::stack(engine),
             guards: current::guards(engine),
             worker: current::worker_of(engine),
@@ -152,7 +152,7 @@ impl Blocked {
     /// True if its wait is about to end before the awaited event.
     fn gives_up(&self, engine: &Engine) -> bool {
         let cancelled = || self.stack.last().is_some_and(|task| engine.counters.is_cancelled(task.header.id));
-        self.deadlock.get().is_some() || (self.manner == Manner::Usual && cancelled())
+        self.deadlock.get().is_some() || (self.kind == WaitKind::Interruptible && cancelled())
     }
 
     /// Returns its name for error messages.
@@ -199,8 +199,8 @@ impl Blocked {
     }
 
     /// True if its wait is never given up.
-    pub(super) fn is_firm(&self) -> bool {
-        self.manner == Manner::Firm
+    pub(super) fn is_uninterruptible(&self) -> bool {
+        self.kind == WaitKind::Uninterruptible
     }
 
     /// True if it acts as its worker again.
@@ -276,8 +276,8 @@ pub(super) struct Cycle {
 impl Engine {
     /// Enters the calling thread among those that are blocked. A thread that makes its condition
     /// true afterwards wakes it, so it checks once more before it parks.
-    pub(super) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
-        let blocked = Arc::new(Blocked::new(self, target, manner));
+    pub(super) fn enter_blocked(&self, target: Target, kind: WaitKind) -> Entry<'_> {
+        let blocked = Arc::new(Blocked::new(self, target, kind));
         let mut list = self.waits.blocked.list.lock();
         list.push(Arc::clone(&blocked));
         self.waits.blocked.count.set(list.len());
@@ -364,10 +364,9 @@ impl Engine {
 impl Cycle {
     /// Returns the thread whose wait is to end, if `blocked` closed the cycle.
     fn victim(&self, blocked: &Arc<Blocked>) -> Arc<Blocked> {
-        let other = self
-            .other
-            .as_ref()
-            .filter(|other| blocked.manner == Manner::Firm && other.manner == Manner::Usual);
+        let other = self.other.as_ref().filter(|other| {
+            blocked.kind == WaitKind::Uninterruptible && other.kind == WaitKind::Interruptible
+        });
         Arc::clone(other.unwrap_or(blocked))
     }
 

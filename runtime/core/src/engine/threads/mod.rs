@@ -13,7 +13,7 @@ mod window;
 mod worker;
 
 pub(super) use blocked::BlockedThreads;
-pub(crate) use blocked::{Manner, Target};
+pub(crate) use blocked::{Target, WaitKind};
 pub(super) use fork::Process;
 pub(super) use sleep::Sleep;
 pub(super) use slot::Slot;

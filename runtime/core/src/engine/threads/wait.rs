@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::blocked::{Blocked, Manner, Target};
+use super::blocked::{Blocked, Target, WaitKind};
 use super::current;
 use super::worker::STACK;
 use crate::data::HandleBase;
@@ -63,14 +63,14 @@ impl Engine {
     }
 
     /// Waits until the gate opens.
-    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &Arc<Task>, manner: Manner) -> Result<(), Error> {
-        self.wait_in_manner(&Target::Gate(Arc::clone(gate)), manner, || gate.ticket.is_gate_open())
+    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &Arc<Task>, kind: WaitKind) -> Result<(), Error> {
+        self.wait_as(&Target::Gate(Arc::clone(gate)), kind, || gate.ticket.is_gate_open())
     }
 
     /// Waits until no body has a view of a slice that has been revoked.
     pub(crate) fn wait_for_lent(self: &Arc<Self>, handle: &HandleBase) -> Result<(), Error> {
         let lent = || handle.lending().is_none_or(|lending| lending.is_over());
-        self.wait_in_manner(&Target::Lent(handle.id), Manner::Firm, lent)
+        self.wait_as(&Target::Lent(handle.id), WaitKind::Uninterruptible, lent)
     }
 
     /// Waits until no body runs any more, after a worker has died.
@@ -80,7 +80,7 @@ impl Engine {
             tracing::error!("a worker died while another held borrowed slices in a scope");
             std::process::abort();
         }
-        let entry = self.enter_blocked(Target::Other("the end of all workers"), Manner::Firm);
+        let entry = self.enter_blocked(Target::Other("the end of all workers"), WaitKind::Uninterruptible);
         while !self.workers.are_dead() {
             entry.blocked.park();
         }
@@ -142,13 +142,13 @@ impl Engine {
         target: &Target,
         done: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        self.wait_in_manner(target, Manner::Usual, done)
+        self.wait_as(target, WaitKind::Interruptible, done)
     }
 
-    fn wait_in_manner(
+    fn wait_as(
         self: &Arc<Self>,
         target: &Target,
-        manner: Manner,
+        kind: WaitKind,
         done: impl Fn() -> bool,
     ) -> Result<(), Error> {
         if done() {
@@ -162,9 +162,9 @@ impl Engine {
         match current::worker_of(self) {
             Some(worker) => {
                 let _inherited = self.inherit(target);
-                self.wait_in_body(worker, target, manner, &done)
+                self.wait_in_body(worker, target, kind, &done)
             }
-            None => self.wait_outside(target, manner, &done),
+            None => self.wait_outside(target, kind, &done),
         }
     }
 
@@ -194,9 +194,9 @@ impl Engine {
     }
 
     /// Waits on a thread that runs no tasks.
-    fn wait_outside(&self, target: &Target, manner: Manner, done: &impl Fn() -> bool) -> Result<(), Error> {
+    fn wait_outside(&self, target: &Target, kind: WaitKind, done: &impl Fn() -> bool) -> Result<(), Error> {
         self.workers.sleep.rouse_all();
-        let entry = self.enter_blocked(target.clone(), manner);
+        let entry = self.enter_blocked(target.clone(), kind);
         let blocked = &entry.blocked;
         self.announce(target);
         if done() {
@@ -234,7 +234,7 @@ impl Engine {
         self: &Arc<Self>,
         worker: usize,
         target: &Target,
-        manner: Manner,
+        kind: WaitKind,
         done: &impl Fn() -> bool,
     ) -> Result<(), Error> {
         let _paused = self.pause(worker);
@@ -242,17 +242,17 @@ impl Engine {
         if done() {
             return Ok(());
         }
-        if manner == Manner::Usual {
+        if kind == WaitKind::Interruptible {
             self.check_spares(worker)?;
         }
-        let entry = self.enter_blocked(target.clone(), manner);
+        let entry = self.enter_blocked(target.clone(), kind);
         let blocked = &entry.blocked;
         self.announce(target);
         if done() {
             return Ok(());
         }
         self.refuse_cycle(blocked)?;
-        let cancelled = || if manner == Manner::Usual { self.cancelled_body() } else { None };
+        let cancelled = || if kind == WaitKind::Interruptible { self.cancelled_body() } else { None };
         let over = || done() || blocked.check().is_err() || cancelled().is_some();
         let running = &self.workers[worker].running;
         let mine = running.id();
@@ -302,7 +302,7 @@ impl Engine {
                 }
                 Look::Found(next) => match self.hand_over(worker, blocked, next) {
                     Ok(()) => return Ok(false),
-                    Err(Next::Ready(task)) if !blocked.is_firm() => {
+                    Err(Next::Ready(task)) if !blocked.is_uninterruptible() => {
                         self.decline(worker, &task);
                         self.push_ready(task, None);
                         return Err(Error::TooDeep { waiting: self.workers.spares.load(Ordering::Relaxed) });

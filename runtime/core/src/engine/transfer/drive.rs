@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::links::{Way, mover};
+use super::links::{Route, mover};
 use super::{TransferDriver, Waiting};
 use crate::data::Carrier;
 use crate::data::{AnyHandle, CarryError, Onto};
@@ -188,7 +188,7 @@ impl Engine {
 impl TransferDriver {
     /// Returns the failed end of a transfer: the device that executes it, unless the error came
     /// from the device at the other end.
-    fn failed_end(&self, way: Way, error: DeviceError) -> (NodeId, DeviceError) {
+    fn failed_end(&self, way: Route, error: DeviceError) -> (NodeId, DeviceError) {
         let mover = mover(way);
         let lost = |node: &&NodeId| self.nodes[**node].memory.as_ref().is_some_and(|memory| memory.is_lost());
         let node = [mover, way.0, way.1].iter().find(lost).copied().unwrap_or(mover);

@@ -18,7 +18,7 @@ use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId, Transfer};
 
 /// A direction from one node to another.
-pub(super) type Way = (NodeId, NodeId);
+pub(super) type Route = (NodeId, NodeId);
 
 /// Assumed speed of a link without data, or with implausible data: slow, so that nothing is moved
 /// without need.
@@ -46,7 +46,7 @@ pub(super) struct Links {
 }
 
 struct Learnt {
-    way: Way,
+    way: Route,
     known: LinkModel,
     samples: Vec<(u64, Duration)>,
 }
@@ -54,9 +54,9 @@ struct Learnt {
 #[derive(Default)]
 struct Unknown {
     /// Links to be measured at their first use.
-    unused: Vec<Way>,
+    unused: Vec<Route>,
     /// Links being measured.
-    under_way: Vec<Way>,
+    under_way: Vec<Route>,
 }
 
 impl Links {
@@ -102,7 +102,7 @@ impl Links {
 
     /// Adds the time of a transfer. Returns the new figures of the link, if they are estimated
     /// again.
-    fn learn(&self, way: Way, bytes: u64, time: Duration) -> Option<LinkModel> {
+    fn learn(&self, way: Route, bytes: u64, time: Duration) -> Option<LinkModel> {
         let mut learnt = self.learnt.lock();
         let link = learnt.iter_mut().find(|link| link.way == way)?;
         link.samples.push((bytes, time));
@@ -116,7 +116,7 @@ impl Links {
     }
 
     /// True, once, for a link that is to be measured: the caller begins the measurement.
-    fn begins(&self, way: Way) -> bool {
+    fn begins(&self, way: Route) -> bool {
         let mut unknown = self.unknown.lock();
         let Some(at) = unknown.unused.iter().position(|unused| *unused == way) else { return false };
         unknown.unused.swap_remove(at);
@@ -124,14 +124,14 @@ impl Links {
         true
     }
 
-    fn ends(&self, way: Way) {
+    fn ends(&self, way: Route) {
         self.unknown.lock().under_way.retain(|under_way| *under_way != way);
         self.ended.notify_all();
     }
 }
 
 /// Returns the node whose device executes transfers in this direction.
-pub(super) fn mover((from, to): Way) -> NodeId {
+pub(super) fn mover((from, to): Route) -> NodeId {
     if from == HOST { to } else { from }
 }
 
@@ -148,7 +148,7 @@ fn spec(link: LinkModel) -> LinkSpec {
 /// waits for it.
 struct Measurement {
     engine: Arc<Engine>,
-    way: Way,
+    way: Route,
     ladder: Ladder,
     /// The bytes that are sent over the link; the transfer holds them while it is in progress.
     bytes: Bytes,
@@ -161,7 +161,7 @@ impl Engine {
     pub(super) fn once_known(
         self: &Arc<Self>,
         transfers: &TransferDriver,
-        way: Way,
+        way: Route,
         then: impl FnOnce() + Send + 'static,
     ) {
         if !transfers.links.begins(way) {
@@ -246,7 +246,7 @@ impl Measurement {
 impl TransferDriver {
     fn send_probe(
         &self,
-        way: Way,
+        way: Route,
         bytes: &mut Bytes,
         stream: Option<&Arc<dyn Stream>>,
     ) -> Result<(), DeviceError> {
@@ -269,7 +269,7 @@ impl TransferDriver {
         }
     }
 
-    fn link_is(&self, way: Way, link: LinkModel) {
+    fn link_is(&self, way: Route, link: LinkModel) {
         self.with_memory(|memory| memory.set_link(way.0, way.1, spec(link)));
         if let Some(known) = self.links.learnt.lock().iter_mut().find(|known| known.way == way) {
             known.known = link;
@@ -280,7 +280,7 @@ impl TransferDriver {
     }
 
     /// Reports a link to the memory manager and the models, if its figures are plausible.
-    fn note_link(&self, way: Way, judged: Result<LinkModel, LinkError>) {
+    fn note_link(&self, way: Route, judged: Result<LinkModel, LinkError>) {
         let (from, to) = (&*self.nodes[way.0].name, &*self.nodes[way.1].name);
         match judged {
             Ok(link) => self.link_is(way, link),
