@@ -544,11 +544,11 @@ impl Tried {
                 Ok(Solution { steps: self.steps, runs: self.runs, kept: self.kept, ..solution })
             }
             None => {
-                // A text that several attempts share appears once.
+                // A text that several attempts share, up to the numbers of handles in it, appears once.
                 let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
                 for attempt in &self.attempts {
                     let text = attempt.result.as_ref().err().map_or("", |error| error);
-                    match said.iter_mut().find(|(_, other)| *other == text) {
+                    match said.iter_mut().find(|(_, other)| without_digits(other).eq(without_digits(text))) {
                         Some((methods, _)) if methods.contains(&&*attempt.method) => {}
                         Some((methods, _)) => methods.push(&attempt.method),
                         None => said.push((vec![&attempt.method], text)),
@@ -565,6 +565,11 @@ impl Tried {
     }
 }
 
+/// Returns the characters of a text that are no digits.
+fn without_digits(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| !c.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -579,6 +584,25 @@ mod tests {
         assert_eq!(
             tried.stops(&[goal], Duration::ZERO, false),
             [Stop::Absolute(2.0), Stop::Steps(STEPS_OF_ONE)]
+        );
+    }
+
+    #[test]
+    fn attempts_that_fail_for_one_reason_say_it_once() {
+        let failed = |method: &str, text: &str| Attempt {
+            method: method.into(),
+            preconditioner: PreconditionerChoice::None,
+            result: Err(text.into()),
+        };
+        let attempts = vec![
+            failed("cg", "handle #17 has no value"),
+            failed("minres", "handle #33 has no value"),
+            failed("gmres(10)", "row 3 has no pivot"),
+        ];
+        let text = Tried { attempts, ..Tried::default() }.solution(|| false).unwrap_err().to_string();
+        assert!(
+            text.ends_with("cg, minres: handle #17 has no value; gmres(10): row 3 has no pivot"),
+            "{text}"
         );
     }
 }
