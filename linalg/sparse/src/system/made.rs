@@ -544,7 +544,8 @@ impl Tried {
                 Ok(Solution { steps: self.steps, runs: self.runs, kept: self.kept, ..solution })
             }
             None => {
-                // A text that several attempts share, up to the numbers of handles in it, appears once.
+                // A text that several attempts share, up to the numbers of handles in it, appears
+                // once.
                 let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
                 for attempt in &self.attempts {
                     let text = attempt.result.as_ref().err().map_or("", |error| error);
