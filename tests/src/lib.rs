@@ -64,4 +64,6 @@ mod documentation {
     struct OutOfCore;
     #[doc = include_str!("../../docs/explanation/simulation.md")]
     struct VirtualTime;
+    #[doc = include_str!("../../docs/cookbook/task-graphs.md")]
+    struct TaskGraphs;
 }
