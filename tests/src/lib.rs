@@ -66,4 +66,6 @@ mod documentation {
     struct VirtualTime;
     #[doc = include_str!("../../docs/cookbook/task-graphs.md")]
     struct TaskGraphs;
+    #[doc = include_str!("../../docs/cookbook/commute-and-reduce.md")]
+    struct CommuteAndReduce;
 }
