@@ -68,4 +68,6 @@ mod documentation {
     struct TaskGraphs;
     #[doc = include_str!("../../docs/cookbook/commute-and-reduce.md")]
     struct CommuteAndReduce;
+    #[doc = include_str!("../../docs/cookbook/partitions.md")]
+    struct Partitions;
 }
