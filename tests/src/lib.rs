@@ -70,4 +70,6 @@ mod documentation {
     struct CommuteAndReduce;
     #[doc = include_str!("../../docs/cookbook/partitions.md")]
     struct Partitions;
+    #[doc = include_str!("../../docs/cookbook/recorded-graphs.md")]
+    struct RecordedGraphs;
 }
