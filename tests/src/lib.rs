@@ -72,4 +72,6 @@ mod documentation {
     struct Partitions;
     #[doc = include_str!("../../docs/cookbook/recorded-graphs.md")]
     struct RecordedGraphs;
+    #[doc = include_str!("../../docs/cookbook/formats-and-precision.md")]
+    struct FormatsAndPrecision;
 }
