@@ -74,4 +74,6 @@ mod documentation {
     struct RecordedGraphs;
     #[doc = include_str!("../../docs/cookbook/formats-and-precision.md")]
     struct FormatsAndPrecision;
+    #[doc = include_str!("../../docs/cookbook/devices.md")]
+    struct Devices;
 }
