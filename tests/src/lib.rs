@@ -76,4 +76,6 @@ mod documentation {
     struct FormatsAndPrecision;
     #[doc = include_str!("../../docs/cookbook/devices.md")]
     struct Devices;
+    #[doc = include_str!("../../docs/cookbook/failures.md")]
+    struct Failures;
 }
