@@ -78,4 +78,6 @@ mod documentation {
     struct Devices;
     #[doc = include_str!("../../docs/cookbook/failures.md")]
     struct Failures;
+    #[doc = include_str!("../../docs/cookbook/ranks.md")]
+    struct CookbookRanks;
 }
