@@ -64,4 +64,20 @@ mod documentation {
     struct OutOfCore;
     #[doc = include_str!("../../docs/explanation/simulation.md")]
     struct VirtualTime;
+    #[doc = include_str!("../../docs/cookbook/task-graphs.md")]
+    struct TaskGraphs;
+    #[doc = include_str!("../../docs/cookbook/commute-and-reduce.md")]
+    struct CommuteAndReduce;
+    #[doc = include_str!("../../docs/cookbook/partitions.md")]
+    struct Partitions;
+    #[doc = include_str!("../../docs/cookbook/recorded-graphs.md")]
+    struct RecordedGraphs;
+    #[doc = include_str!("../../docs/cookbook/formats-and-precision.md")]
+    struct FormatsAndPrecision;
+    #[doc = include_str!("../../docs/cookbook/devices.md")]
+    struct Devices;
+    #[doc = include_str!("../../docs/cookbook/failures.md")]
+    struct Failures;
+    #[doc = include_str!("../../docs/cookbook/ranks.md")]
+    struct CookbookRanks;
 }
