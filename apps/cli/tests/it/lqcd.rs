@@ -209,5 +209,5 @@ fn published_tables_are_done_on_another_field() {
     assert!(!text.contains("published iterations"), "{text}");
     let refused = run(here, &["lqcd", "reproduce", "fig3", "a.lat"]);
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("fig1, fig2, fig4, table2 and table3"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("fig1, fig2, fig4, table2, table3"), "{}", refused.stderr);
 }

@@ -191,7 +191,7 @@ fn a_reconstructor_of_another_telescope_is_refused() {
     run(here, &["tor", "build", "small.toml", "-o", "R.fits"]).expect(0);
     let text = fs::read_to_string(here.join("small.toml")).unwrap();
     for (key, value, code, said) in [
-        ("diameter", "30.0", 2, "made for another instrument: DIAM = 8, this system has 30"),
+        ("diameter", "30.0", 2, "made for another instrument: DIAM = 8, but this system has 30"),
         ("r0", "0.2", 0, "R0 = "),
     ] {
         let line = text.lines().find(|line| line.starts_with(&format!("{key} ="))).unwrap();

@@ -64,7 +64,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     };
     refused(&["psa", "simulate", "--crystal", "none.toml", "-o", "x"], 2, "none.toml");
     refused(&["psa", "simulate", "--grid", "0", "-o", "x"], 2, "grid");
-    refused(&["psa", "events", "--basis", "one", "-o", "x"], 2, "holds no basis");
+    refused(&["psa", "events", "--basis", "one", "-o", "x"], 2, "has no basis");
     refused(&["psa", "events", "--basis", "basis", "--energy", "7:3", "-o", "x"], 2, "uniform:15:5000");
 }
 
@@ -241,7 +241,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let cut = [&stream[..], &["cut.geb", "--channels", "hit-core", "-o", "cut.hits"]].concat();
     refused(&cut, 1, "byte 1010");
     refused(&[&stream[..], &["ev.geb", "-o", "cut.hits"]].concat(), 2, "cut.hits.resume");
-    refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 2, "holds no events");
+    refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 2, "has no events");
     refused(&["psa", "run", "--basis", "basis", "--events", "ev", "--window", "61"], 2, "61");
     refused(&["psa", "frames", "ev", "-o", "x.geb"], 2, "3 hits");
     refused(&["psa", "events", "--basis", "basis", "--adc-step", "1e-320", "-o", "x"], 2, "--adc-step");

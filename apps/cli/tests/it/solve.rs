@@ -158,7 +158,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
         ),
         (&["solve", "a.mtx", "-b", "b.txt"], 2, "b.txt: columns of 2 numbers where the matrix needs 512"),
         (&["solve", "a.npz"], 2, "no npz file"),
-        (&["solve", "a.mtx", "--method", "lu"], 2, "it is a preconditioner"),
+        (&["solve", "a.mtx", "--method", "lu"], 2, "a preconditioner (--precond)"),
         (
             &["solve", "indefinite.mtx", "-b", "random:2", "--method", "cg", "--precond", "none"],
             5,
@@ -185,7 +185,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
         (&["solve", "a.mtx", "--device-memory", "1GB"], 2, "--device cuda"),
         (&["solve", "a.mtx", "--device", "cuda:99"], 4, "zellige machine show"),
         (&["solve", "a.mtx", "--x-for", "ones"], 2, "only cw-exact"),
-        (&["solve", "a.mtx", "--shifts", "1,nan"], 2, "no finite number"),
+        (&["solve", "a.mtx", "--shifts", "1,nan"], 2, "nan is not finite"),
         (&["solve", "a.mtx", "--shifts", "1", "--precond", "ilu0"], 2, "--precond none"),
         (&["solve", "a.mtx", "--shifts", "1", "--x0", "b.mtx"], 2, "--x0"),
         (&["solve", "a.mtx", "--method", "cg", "--precond", "jacobi", "--max-steps", "3"], 5, "--max-steps"),

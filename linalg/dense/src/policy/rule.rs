@@ -199,7 +199,7 @@ fn parse_condition(condition: &str, at: usize) -> Result<Test, Fault> {
     let value_at = at + key.len() + 1;
     let tau = || match value.parse::<f64>() {
         Ok(tau) if tau.is_finite() && tau >= 0.0 && !tau.is_sign_negative() => Ok(tau),
-        _ => Err((value_at, quoted(value), "a number from 0 on, e.g. 1e-2")),
+        _ => Err((value_at, quoted(value), "a number of 0 or more, e.g. 1e-2")),
     };
     match key {
         "band" => {
