@@ -195,7 +195,7 @@ impl Machine {
                 known(self.memory.available_bytes)
             ),
         );
-        say("SIMD", if self.simd.is_empty() { "none that is known".into() } else { self.simd.join(" ") });
+        say("SIMD", if self.simd.is_empty() { "none detected".into() } else { self.simd.join(" ") });
         self.gpus.lines().into_iter().for_each(|(name, text)| say(&name, text));
         lines.push(self.performance.text(out::colours(&std::io::stdout())));
         lines.concat()

@@ -87,7 +87,7 @@ fn endings_and_folders_are_checked_first() {
         "tor run small.toml --trace t.txt",
     ] {
         let words: Vec<&str> = line.split(' ').collect();
-        run(path, &words).expect(2).says("the ending of the name says the format");
+        run(path, &words).expect(2).says("the ending of the name determines the format");
     }
     run(path, &["psa", "simulate", "-o", "no/such/basis"]).expect(1).says("no/such/basis");
     assert_eq!(left(path), [Path::new("a.mtx")]);

@@ -144,7 +144,7 @@ fn a_build_judges_nothing_and_says_so() {
     let folder = folder(5);
     let ran =
         run(folder.path(), &["tor", "build", "small.toml", "-o", "R.fits", "--json", "x.json"]).expect(0);
-    assert!(ran.stdout.contains("not computed; zellige tor eval"), "{ran:#?}");
+    assert!(ran.stdout.contains("not computed; use zellige tor eval"), "{ran:#?}");
     let built = &json(&folder.path().join("x.json"))[0];
     for key in ["backward_error", "trace_cee", "strehl_moao", "strehl_exact", "marechal"] {
         assert_eq!(built.get(key), Some(&Value::Null), "{key}");

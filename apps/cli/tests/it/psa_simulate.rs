@@ -34,7 +34,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     let ok = |args: &[&str]| ok(here, args);
     edit_crystal(here);
     let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis", "--values", "i16"]);
-    assert!(said.contains("every charge is settled") && !said.contains("warning"), "{said}");
+    assert!(said.contains("all charges are settled") && !said.contains("warning"), "{said}");
     for file in
         ["basis.toml", "positions.npy", "segments.npy", "signals.npy", "potential.npy", "weighting.npy"]
     {
@@ -126,7 +126,7 @@ fn bases_and_traces_of_gretina_are_searched() {
     for part in ["Hits in the crystal", "Figures of merit", "event 3:", "segment"] {
         assert!(page.contains(part), "{part}");
     }
-    assert!(ok("psa run --basis folder --events ev").contains("nothing was written: --json FILE"));
+    assert!(ok("psa run --basis folder --events ev").contains("no file was written: use --json FILE"));
     // The signals alone give the same answers, except for the times.
     let answers = |events: &str| {
         let mut found =

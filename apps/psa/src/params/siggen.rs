@@ -341,10 +341,10 @@ e 5e7 -1.7 1.3e7 200
             (
                 "Li_thickness 1.0",
                 "pc_radius 2.5",
-                "a.config:8: pc_radius is of a detector with a point contact",
+                "a.config:8: pc_radius is a key of point-contact detectors",
             ),
             ("Li_thickness 1.0", "core_offset_x_top 0.5", "a.config:8: core_offset_x_top is not simulated"),
-            ("Li_thickness 1.0", "xtal_HV 1", "a.config:11: xtal_HV stands there twice"),
+            ("Li_thickness 1.0", "xtal_HV 1", "a.config:11: xtal_HV is given twice"),
             ("xtal_type 0", "xtal_type 2", "a.config:3: xtal_type 2"),
             ("geometry_name segments.dat", "geometry_name none.dat", "none.dat: cannot read"),
             ("6 6 #", "6 4 #", "segments.dat:2: \"6 4\""),

@@ -421,7 +421,15 @@ mod tests {
         assert!(problem("gmres:0".parse::<MethodChoice>().unwrap_err()).contains("1 to 1000"));
         assert!(problem("gmers".parse::<MethodChoice>().unwrap_err()).contains("gmres:40"));
         assert!(problem("ilu".parse::<PreconditionerChoice>().unwrap_err()).contains("ilu0"));
-        assert!(problem("ap7:xw:2^-24".parse::<Inner>().unwrap_err()).contains("neither nw nor cw"));
+        for method in ["cg", "gmres:40", "BiCGStab"] {
+            let said = problem(method.parse::<PreconditionerChoice>().unwrap_err());
+            assert!(said.contains("is a method (--method)"), "{said}");
+        }
+        for other in ["ilu0", "block:16", "lu:fp32"] {
+            let said = problem(other.parse::<MethodChoice>().unwrap_err());
+            assert!(said.contains("is a preconditioner (--precond)"), "{said}");
+        }
+        assert!(problem("ap7:xw:2^-24".parse::<Inner>().unwrap_err()).contains("not one of nw, cw"));
         assert!(problem("ap9:nw:2^-24".parse::<Inner>().unwrap_err()).contains("ap7"));
         assert!(problem("ap7".parse::<Inner>().unwrap_err()).contains("ap7:cw:2^-24"));
         assert!("ap7:nw:2".parse::<Inner>().is_err());
