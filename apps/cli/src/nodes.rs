@@ -34,7 +34,7 @@ fn table(nodes: &[NodeUse]) -> Table {
         ("hits", Side::Right),
         ("misses", Side::Right),
         ("prefetched", Side::Right),
-        ("in vain", Side::Right),
+        ("unused", Side::Right),
         ("evictions", Side::Right),
         ("written back", Side::Right),
         ("conversions", Side::Right),

@@ -112,7 +112,7 @@ fn short_selftest(has_gpus: bool) -> SelftestArgs {
     let line = ["zellige", "selftest", "--quick", "--fuzz", "50", "--device", device];
     match Cli::parse_from(line).verb {
         Verb::Selftest(args) => args,
-        _ => unreachable!("the line says selftest"),
+        _ => unreachable!("the command line has selftest"),
     }
 }
 

@@ -189,7 +189,7 @@ impl Survey<'_> {
         let (sizes, sets) = (self.layout.block_sizes(), set.as_ref().map_or(&SETS[..], std::slice::from_ref));
         match (set, sizes, self.layout) {
             (None, _, Layout::Thesis) => {
-                let problem = "auto knows what tiles cost, not the thesis' layout: name sets, or take tiled";
+                let problem = "auto has no costs of the thesis' layout: name sets, or use --layout tiled";
                 Err(parameter("sets", problem))
             }
             (Some(set), &[block_size], _) => Ok((set, block_size)),

@@ -248,7 +248,7 @@ impl Cards<'_> {
                     Some(value) => found.push(value),
                     None => {
                         let shown: String = text.chars().flat_map(char::escape_default).collect();
-                        return Err(self.refused(format!("column {column}: \"{shown}\" is no {what}")));
+                        return Err(self.refused(format!("column {column}: \"{shown}\" is not a {what}")));
                     }
                 }
             }

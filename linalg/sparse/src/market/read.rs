@@ -137,7 +137,7 @@ impl Lines<'_> {
             Format::Array => self.array(header)?,
         };
         if self.bring_content()? {
-            return Err(self.broken("the end of the file: there are more nonzeros than its sizes say"));
+            return Err(self.broken("the end of the file: it has more nonzeros than its sizes announce"));
         }
         Ok(Market { matrix, format, field, symmetry })
     }
@@ -393,7 +393,7 @@ fn whole(word: &[u8]) -> Option<usize> {
 fn wanted_value(field: Field) -> &'static str {
     match field {
         Field::Integer => "a whole number",
-        Field::Unsigned => "a whole number from 0 on",
+        Field::Unsigned => "a whole number of 0 or more",
         Field::Complex => "two finite numbers",
         Field::Real | Field::Pattern => "a finite number",
     }
