@@ -74,7 +74,7 @@ Options of every command
 const TOP_EXAMPLES: &str = "\
 Examples
   zellige tor example > system.toml             a telescope to edit
-  zellige tor run system.toml                   its reconstructor, two precisions
+  zellige tor run system.toml                   its reconstructor by two rules
   zellige solve A.mtx -b b.npy -o x.npy         a sparse linear system
   zellige psa simulate -o basis                 signals of a germanium crystal
   zellige lqcd generate --size 8 -o small.lat   a gauge field

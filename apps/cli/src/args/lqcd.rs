@@ -56,8 +56,8 @@ Formats (--precision)
                 float64 (reliable updates).
   X             Iterations in X alone. The residual is recomputed when it seems
                 small enough; half and int20 often stay above 1e-5.
-  X is single (float32), half (16-bit integers and a scale for each site), int20,
-  int30, or LINKS/QUARKS/PRODUCTS such as fp32/int20/fp32.
+  X is single (float32), half (16-bit integers and a scale for each site),
+  int20, int30, or LINKS/QUARKS/PRODUCTS such as fp32/int20/fp32.
 
 --gauge changes the format of the links alone: fp64, fp32, fixed32, fixed24, fixed16, each also \
 compressed (fixed16-13, fixed16-9).
