@@ -19,6 +19,7 @@ mod trace;
 mod vector;
 
 use std::ffi::OsString;
+use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 use zellige_dense::Submission;
@@ -62,26 +63,29 @@ Commands:
 /// The section on the options of [`Cli`] in the top-level help.
 const TOP_OPTIONS: &str = "\
 Options of every command
-  -h, --help            The most used options; all of them, with examples (--help)
-  -V, --version         Version, commit and features
-  --config FILE.toml    Read options from a file: long names as keys, a table for each command
-  --log LEVEL           off, error, warn, info, debug or trace, on standard error
-  --oversubscribe       Allow more than four workers for each core
-  --cuda-libs FOLDER    Where CUDA's libraries are, if not in a usual place (machine show)";
+  -h, --help           Print the main options; --help prints all, with examples
+  -V, --version        Print version, commit and features
+  --config FILE.toml   Read options from a file: long names as keys, a table for
+                       each command
+  --log LEVEL          off, error, warn, info, debug or trace, on standard error
+  --oversubscribe      Allow more than four workers per core
+  --cuda-libs FOLDER   Folder of CUDA's libraries, if they are not found without";
 
 const TOP_EXAMPLES: &str = "\
-Begin with
+Examples
   zellige tor example > system.toml             a telescope to edit
-  zellige tor run system.toml                   its reconstructor in two precisions
-  zellige solve A.mtx -b b.npy -o x.npy         a sparse system, by whatever method works
-  zellige psa simulate -o basis                 signals of all points of a germanium crystal
-  zellige lqcd generate --size 8 -o small.lat   a gauge field, then: zellige lqcd invert small.lat
-  zellige simulate tor --help                   what another machine would do
-  zellige trace summary run.zt                  what workers did in a run with --trace run.zt
+  zellige tor run system.toml                   its reconstructor by two rules
+  zellige solve A.mtx -b b.npy -o x.npy         a sparse linear system
+  zellige psa simulate -o basis                 signals of a germanium crystal
+  zellige lqcd generate --size 8 -o small.lat   a gauge field
+  zellige lqcd invert small.lat                 its quark propagator
+  zellige simulate tor --help                   predictions for other machines
+  zellige trace summary run.zt                  a run with --trace run.zt
 
 Exit codes
-  0 done   1 failed   2 bad parameter, option or input   3 no precision rule survived
-  4 no such device   5 a system not solved to the requested tolerance   130 Ctrl-C";
+  0 success   1 failure   2 invalid parameter, option or input
+  3 no precision rule survived   4 device missing
+  5 a system was not solved to the tolerance   130 Ctrl-C";
 
 /// Task graphs over tiles, each tile in the precision it needs.
 #[derive(Debug, Parser)]
@@ -214,12 +218,22 @@ fn fused_updates() -> clap::builder::RangedI64ValueParser<u8> {
     clap::value_parser!(u8).range(1..=Submission::MOST as i64)
 }
 
+/// Parses a word of a library. The message of a wrong one has no name of a parameter, since clap
+/// names the option.
+fn word<T>(text: &str) -> Result<T, String>
+where
+    T: FromStr,
+    T::Err: std::error::Error + 'static,
+{
+    text.parse().map_err(|error: T::Err| crate::exit::problem(&error))
+}
+
 /// Parses a device and returns whether it means all GPUs.
 fn all_gpus(text: &str) -> Result<bool, String> {
     match text.parse()? {
         Device::Cpu => Ok(false),
         Device::Cuda(CudaDevices { numbers: None, with_cpu: false }) => Ok(true),
-        Device::Cuda(_) => Err("cpu, or cuda for all GPUs; CUDA_VISIBLE_DEVICES hides some".into()),
+        Device::Cuda(_) => Err("use cpu, or cuda for all GPUs; CUDA_VISIBLE_DEVICES hides some".into()),
     }
 }
 
@@ -239,6 +253,40 @@ mod tests {
     #[test]
     fn the_command_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// clap wraps the lines of a help text by the width of the terminal and indents continuations
+    /// as the first line. Lines of tables and commands would lose their columns, so they fit 80.
+    #[test]
+    fn tables_in_the_help_fit_80_columns() {
+        fn visit(verb: &Command, seen: &mut usize) {
+            let texts = [verb.get_after_help(), verb.get_after_long_help()];
+            for text in texts.into_iter().flatten().map(ToString::to_string) {
+                for line in text.lines().filter(|line| line.starts_with(' ')) {
+                    assert!(line.chars().count() <= 80, "{}: {line}", verb.get_name());
+                    *seen += 1;
+                }
+            }
+            verb.get_subcommands().for_each(|verb| visit(verb, seen));
+        }
+        let mut seen = 0;
+        visit(&Cli::command(), &mut seen);
+        assert!(seen > 100, "{seen}");
+    }
+
+    /// A wrong value is named with its option once.
+    #[test]
+    fn wrong_words_are_named_once() {
+        for (line, words) in [
+            ("solve a.mtx --precond cg", "'--precond <M>': \"cg\" is a method (--method), not one of"),
+            ("solve a.mtx --method amg", "'--method <METHOD>': \"amg\" is a preconditioner (--precond)"),
+            ("solve a.mtx --scale all", "'--scale <HOW>': \"all\" is not one of"),
+            ("psa run --basis b --events e --lut x", "'--lut <TABLE>': 'x' is not one of"),
+        ] {
+            let words_of = std::iter::once("zellige").chain(line.split(' '));
+            let said = Cli::command().try_get_matches_from(words_of).unwrap_err().to_string();
+            assert!(said.contains(words), "{line}: {said}");
+        }
     }
 
     /// An option of a verb.

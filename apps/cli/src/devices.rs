@@ -99,7 +99,7 @@ impl Needs {
         let has = info.compute_capability;
         let old = |(major, minor): (u32, u32), who: String, remedy: &str| {
             format!(
-                "GPU {number} ({}) has compute capability {}.{}, and {who} needs {major}.{minor}: name newer ones, as in cuda:0,2{remedy}",
+                "GPU {number} ({}) has compute capability {}.{}, and {who} needs {major}.{minor}: use newer GPUs, as in cuda:0,2{remedy}",
                 info.name, has.0, has.1
             )
         };
@@ -110,7 +110,7 @@ impl Needs {
         let (rule, product) = all.max_by_key(|(_, product)| capability_for(*product))?;
         let needed = capability_for(product);
         let who = format!("rule {rule} ({product} products)");
-        (has < needed).then(|| old(needed, who, ", or take another rule, e.g. hp1:operand=1e-2"))
+        (has < needed).then(|| old(needed, who, ", or another rule, e.g. hp1:operand=1e-2"))
     }
 }
 
@@ -147,7 +147,7 @@ impl Devices {
 
     /// Returns the devices of a run on CPU workers alone.
     fn none(args: &ExecutionArgs) -> Result<Devices, CommandError> {
-        let alone = "there is no GPU without --device cuda";
+        let alone = "this option needs --device cuda";
         match (args.device_memory, args.logical_gpus) {
             (Some(_), _) => Err(CommandError::option("--device-memory", alone)),
             (_, Some(_)) => Err(CommandError::option("--logical-gpus", alone)),
@@ -237,7 +237,7 @@ impl Devices {
     fn unused(&self, rt: &Runtime) -> Option<&'static str> {
         let idle = rt.memory().iter().all(|node| node.device.is_none() || node.peak == 0);
         (idle && !self.gpus.is_empty())
-            .then_some("no task of this run could run on a GPU (for want of an implementation, or of room): CPU workers did everything")
+            .then_some("no task of this run could use a GPU, since it has no GPU implementation or does not fit: CPU workers ran all tasks")
     }
 }
 
@@ -267,7 +267,7 @@ fn closed(error: &GpuError, needed: &[Library]) -> Vec<String> {
     let all = libraries();
     let state = |library| {
         let known = all.iter().find(|(known, _)| *known == library);
-        known.map_or(LibraryState::Missing("it is not known".into()), |(_, state)| state.clone())
+        known.map_or(LibraryState::Missing("unknown library".into()), |(_, state)| state.clone())
     };
     let mut problems = vec![error.to_string()];
     // The driver may be present and still show no GPU.
@@ -350,7 +350,7 @@ fn budget((free, total): (u64, u64), asked: Option<MemorySize>, parts: u64) -> R
     };
     if bytes < parts || bytes > free {
         return Err(format!(
-            "has {} free of {}, and {} in {parts} part(s) cannot be had: ask for another amount, or end what else uses it",
+            "has {} free of {}, but {} in {parts} part(s) is requested: request less, or end other programs that use the GPU",
             text::bytes(free),
             text::bytes(total),
             text::bytes(bytes)

@@ -30,12 +30,15 @@ pub enum CommandError {
         /// The problem with the value, and the accepted values.
         problem: String,
     },
+    /// An argument without an option is wrong; the message names its value.
+    #[error("{0}")]
+    Argument(String),
     /// Every rule lost positive definiteness.
     #[error("{0}")]
     NoRuleSurvived(String),
     /// No such device.
     #[error(
-        "--device {device} is not possible:\n  {problem}\nzellige machine show says what there is; --device cpu needs no GPU"
+        "--device {device} is not available:\n  {problem}\n`zellige machine show` lists the devices; --device cpu needs no GPU"
     )]
     NoDevice {
         /// The device as it was requested.
@@ -50,7 +53,7 @@ pub enum CommandError {
     #[error("{0}")]
     Processes(String),
     /// The user pressed Ctrl-C.
-    #[error("interrupted: tasks cancelled, no file left half-written")]
+    #[error("interrupted: tasks cancelled, incomplete files removed")]
     Interrupted,
 }
 
@@ -69,7 +72,7 @@ pub fn code(error: &anyhow::Error) -> u8 {
 fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(own) = cause.downcast_ref::<CommandError>() {
         return Some(match own {
-            CommandError::Option { .. } => BAD_PARAMETER,
+            CommandError::Option { .. } | CommandError::Argument(_) => BAD_PARAMETER,
             CommandError::NoRuleSurvived(_) => NO_RULE_SURVIVED,
             CommandError::NoDevice { .. } => NO_DEVICE,
             CommandError::NotConverged(_) => NOT_CONVERGED,
@@ -135,6 +138,14 @@ pub fn message(error: &anyhow::Error, is_option: impl Fn(&str) -> bool) -> Strin
         }
     }
     text
+}
+
+/// Returns the message of a library's error without the name of the parameter, for a message that
+/// names the option already.
+pub fn problem(error: &(dyn std::error::Error + 'static)) -> String {
+    let text = error.to_string();
+    let problem = parameter(error).and_then(|name| text.strip_prefix(name)?.strip_prefix(": "));
+    problem.unwrap_or(&text).to_owned()
 }
 
 /// Returns the name of the parameter that a library rejects.

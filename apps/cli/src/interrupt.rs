@@ -51,7 +51,9 @@ fn on_signal() {
     if let Some(tasks) = &*TASKS.lock() {
         tasks.cancel_all();
     }
-    progress::aside(|| out::note("zellige: interrupted, cancelling tasks (once more to end at once)"));
+    progress::aside(|| {
+        out::note("zellige: interrupted, cancelling tasks (press Ctrl-C again to end at once)")
+    });
 }
 
 /// Ends the process. A file that is being written is removed; a complete one stays.

@@ -17,7 +17,10 @@ use crate::{out, progress};
 pub fn start(level: Option<&str>) -> Result<(), CommandError> {
     let filter = match level {
         Some(text) => text.parse::<Targets>().map_err(|e| {
-            CommandError::option("--log", format!("{text:?}: {e}; e.g. off, error, warn, info, debug, trace"))
+            CommandError::option(
+                "--log",
+                format!("{text:?}: {e}; use off, error, warn, info, debug or trace"),
+            )
         })?,
         None => {
             let wanted = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());

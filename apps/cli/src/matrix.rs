@@ -42,17 +42,17 @@ fn text(d: &Description) -> String {
     let symmetry = match d.symmetric {
         _ if d.complex && d.hermitian => "Hermitian",
         (_, true) => "symmetric",
-        (true, false) => "not symmetric, but its pattern is",
+        (true, false) => "not symmetric, with a symmetric pattern",
         (false, false) => "not symmetric",
     };
     let doubled = if d.complex { ", as the real matrix of twice the size" } else { "" };
     let text = format!(
         "size          {} x {}, {kind}{symmetry}\n\
-         nonzeros      {}, {} of them zero; {} to {} a row, {mean:.1} on average\n\
+         nonzeros      {}, {} of them zero; {} to {} per row, {mean:.1} on average\n\
          bandwidth     {}; {} zeros on the diagonal\n\
          magnitudes    {:.3e} to {:.3e}\n\
          row sums      {:.3e} to {:.3e} of magnitudes\n\
-         by rows       {} in fp64{doubled}\n",
+         CSR           {} in fp64{doubled}\n",
         d.shape.0,
         d.shape.1,
         d.nonzeros.0,
@@ -99,7 +99,7 @@ fn generate(args: &MatrixGenerate) -> anyhow::Result<()> {
 fn make(args: &MatrixGenerate) -> anyhow::Result<Csr> {
     let is_stepped = matches!(args.kind, Problem::Transport | Problem::Biot);
     if args.step.is_some() && !is_stepped {
-        return Err(CommandError::option("--step", "only transport and biot have a step of time").into());
+        return Err(CommandError::option("--step", "only transport and biot have a time step").into());
     }
     let seed = args.seed;
     let elements = |default: Elements| args.size.map_or(default, |size| Elements(size.0));

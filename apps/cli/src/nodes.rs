@@ -19,7 +19,7 @@ pub fn text(nodes: &[NodeUse], colours: bool) -> String {
 /// Returns the table and lines of `text`, or a note on host memory if there are no nodes.
 pub fn summary(nodes: &[NodeUse], colours: bool) -> String {
     if nodes.is_empty() {
-        return "everything lay in host memory, without a limit: nothing was moved, nothing evicted\n".into();
+        return "all data were in host memory, without a limit: no transfers, no evictions\n".into();
     }
     text(nodes, colours)
 }
@@ -34,7 +34,7 @@ fn table(nodes: &[NodeUse]) -> Table {
         ("hits", Side::Right),
         ("misses", Side::Right),
         ("prefetched", Side::Right),
-        ("in vain", Side::Right),
+        ("unused", Side::Right),
         ("evictions", Side::Right),
         ("written back", Side::Right),
         ("conversions", Side::Right),
@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn a_failed_device_says_so() {
-        let failure = Some("it was told to".into());
+        let failure = Some("a requested failure".into());
         let text = text(&[NodeUse { name: "emulated 0".into(), failure, ..NodeUse::default() }], false);
-        assert_eq!(text.lines().last(), Some("emulated 0 failed: it was told to"));
+        assert_eq!(text.lines().last(), Some("emulated 0 failed: a requested failure"));
     }
 }

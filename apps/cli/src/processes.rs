@@ -48,7 +48,7 @@ impl Processes {
         let several = std::env::var("OMPI_COMM_WORLD_SIZE").or_else(|_| std::env::var("PMI_SIZE"));
         match several.ok().filter(|count| launched && count != "1") {
             Some(count) => Err(CommandError::Processes(format!(
-                "{count} processes were started together, and this command was built without MPI: build it with --features mpi"
+                "{count} processes were started together, but this command was built without MPI: build it with --features mpi"
             ))),
             None => Ok(Processes {}),
         }

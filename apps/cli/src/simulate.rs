@@ -54,7 +54,7 @@ const MOST_BYTES: u64 = 1 << 26;
 
 fn norms(path: &Path) -> anyhow::Result<TileNorms> {
     let text = zellige_files::read_text(path, MOST_BYTES)
-        .with_context(|| format!("reading norms {}", path.display()))?;
+        .with_context(|| format!("cannot read norms {}", path.display()))?;
     let bad = |error| CommandError::option("--norms", format!("{}: {error}", path.display()));
     Ok(TileNorms::parse(&text).map_err(bad)?)
 }
@@ -65,7 +65,11 @@ fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
     if let Some(count) = args.devices {
         let there = platform.devices.len();
         if usize::from(count) > there {
-            return Err(CommandError::option("--devices", format!("{} has {there}", platform.name)).into());
+            return Err(CommandError::option(
+                "--devices",
+                format!("platform {} has {there} devices", platform.name),
+            )
+            .into());
         }
         platform = platform.with_devices(count.into());
     }
@@ -81,7 +85,9 @@ fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
         return host(devices::workers(workers).into());
     }
     if workers.is_some() {
-        return Err(CommandError::option("--workers", "only of --platform host; see --devices").into());
+        return Err(
+            CommandError::option("--workers", "applies to --platform host only; see --devices").into()
+        );
     }
     if !name.ends_with(".toml") {
         return Platform::shipped(name).map_err(bad);
@@ -95,10 +101,9 @@ fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
 /// Returns the platform of this machine, from its calibration.
 fn host(workers: usize) -> anyhow::Result<Platform> {
     let (models, _) = machine::cached()
-        .map_err(|unusable| anyhow!("--platform host goes by performance models; {unusable}"))?;
-    Platform::host(models, workers).with_context(|| {
-        format!("--platform host: zellige machine calibrate --workers {workers} measures what it needs")
-    })
+        .map_err(|unusable| anyhow!("--platform host needs performance models; {unusable}"))?;
+    Platform::host(models, workers)
+        .with_context(|| format!("--platform host: run zellige machine calibrate --workers {workers} first"))
 }
 
 fn bad(error: zellige_runtime::Error) -> anyhow::Error {
@@ -109,7 +114,7 @@ fn bad(error: zellige_runtime::Error) -> anyhow::Error {
 fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<()> {
     let outputs = &args.outputs;
     if outputs.trace.is_some() && args.rules.len() * args.nodes.len() > 1 {
-        let problem = "one trace shows one rule on one number of nodes: give one --precision and one --nodes";
+        let problem = "a trace has one rule and one number of nodes: give one --precision and one --nodes";
         return Err(CommandError::option("--trace", problem).into());
     }
     let platform = platform(args)?;
@@ -146,7 +151,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
         let table = table(&reports).render(out::colours(&std::io::stdout()));
         let m = m.map_or(String::new(), |m| format!(", m = {m}"));
         format!(
-            "{table}{} on {} device(s), {}, n = {n}{m}, {} tasks; nothing ran: these are predictions\n",
+            "{table}{} on {} device(s), {}, n = {n}{m}, {} tasks; predictions, no task ran\n",
             platform.name,
             platform.device_count(),
             args.sched,
@@ -163,8 +168,9 @@ fn refused(rule: &Rule, error: Error) -> anyhow::Error {
         Error::NeedsNorms(_) => CommandError::option("--precision", format!("{error} (--norms FILE)")).into(),
         Error::OwnersOnNodes => CommandError::option("--sched", error).into(),
         Error::Linalg(zellige_dense::Error::Elements { .. } | zellige_dense::Error::Precision { .. }) => {
-            let problem =
-                format!("{rule}: simulations have float32 tiles alone: take fp32, or a rule below it");
+            let problem = format!(
+                "{rule}: simulations support float32 tiles only: use fp32, or a rule of lower precision"
+            );
             CommandError::option("--precision", problem).into()
         }
         Error::Linalg(error) => anyhow::Error::from(error),

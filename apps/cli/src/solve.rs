@@ -117,7 +117,9 @@ fn only_for_real(args: &SolveArgs) -> Result<(), CommandError> {
     let given = [("--nullspace", args.nullspace.is_some()), ("--x-for", args.x_for.is_some())];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
-        Some((option, _)) => Err(CommandError::option(option, "for real systems only; this one is complex")),
+        Some((option, _)) => {
+            Err(CommandError::option(option, "applies to real systems only; this one is complex"))
+        }
     }
 }
 
@@ -142,7 +144,7 @@ fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((option, _)) => {
-            let problem = "of no meaning for least squares, which LSMR solves (--damping, or a matrix that is not square)";
+            let problem = "does not apply to least squares, which LSMR solves (--damping, or a matrix that is not square)";
             Err(CommandError::option(option, problem))
         }
     }
@@ -204,7 +206,7 @@ fn least_squares(
     match fitted.iter().find(|fitted| !fitted.solution.reason.is_converged()) {
         None => Ok(()),
         Some(failed) => Err(CommandError::NotConverged(format!(
-            "right-hand side {}: neither measure is within {:.0e} after {} steps (the smaller is {:.1e}): allow more --max-steps, or take --damping",
+            "right-hand side {}: neither measure is within {:.0e} after {} steps (the smaller is {:.1e}): use a larger --max-steps, or --damping",
             failed.rhs, args.tol, failed.solution.steps, failed.solution.iterated
         ))
         .into()),
@@ -316,12 +318,12 @@ fn text_of(answer: &Answer) -> String {
         );
     }
     if answer.removed > 0.0 {
-        text += &format!("{:.2e} was taken out of the right-hand side: its constant part\n", answer.removed);
+        text += &format!("constant part of the right-hand side, removed: {:.2e}\n", answer.removed);
     }
     let (solution, stored) = (&answer.solution, &answer.bytes);
     let ratio = solution.true_residual / if solution.rhs > 0.0 { solution.rhs } else { 1.0 };
     text += &format!(
-        "residual {ratio:.2e} of the right-hand side, backward error {:.1e}\n\
+        "relative residual {ratio:.2e}, backward error {:.1e}\n\
          {} s to set up, {} s to solve, {} s of it in products\n",
         answer.backward_error,
         digits(answer.setup.as_secs_f64()),
@@ -334,7 +336,7 @@ fn text_of(answer: &Answer) -> String {
         String::new()
     };
     text + &*format!(
-        "{} of matrix{narrow}, {} of preconditioner, {} of basis, {} in all\n",
+        "memory: {} of matrix{narrow}, {} of preconditioner, {} of basis, {} in all\n",
         bytes(stored.matrix),
         bytes(stored.preconditioner),
         bytes(stored.basis),
@@ -349,7 +351,7 @@ fn advice(args: &SolveArgs, a: &Csr, answer: &Answer, shift: Option<f64>) -> Str
     let ratio = solution.true_residual / solution.rhs;
     let remedy = remedy(args, a, answer, shift);
     format!(
-        "the residual is {ratio:.2e} of the right-hand side after {} steps, the requested tolerance is {:.0e}: {remedy}",
+        "the relative residual is {ratio:.2e} after {} steps, above the tolerance {:.0e}: {remedy}",
         solution.steps, args.tol
     )
 }
@@ -357,52 +359,46 @@ fn advice(args: &SolveArgs, a: &Csr, answer: &Answer, shift: Option<f64>) -> Str
 fn remedy(args: &SolveArgs, a: &Csr, answer: &Answer, shift: Option<f64>) -> String {
     let solution = &answer.solution;
     if solution.reason == Reason::OutOfRange {
-        return "the solution has numbers beyond those of float64, or so small that rounding them to subnormal numbers leaves \
-                more than that; scale the right-hand side, and the solution is scaled as well"
+        return "the solution overflows float64, or is so small that subnormal numbers are too coarse; scale the right-hand side, which scales the solution"
             .into();
     }
     if args.nullspace.is_none() && shift.is_none() && system::has_constant_null_space(a) {
-        return "every row of the matrix adds up to zero, so that it is singular; take --nullspace constant"
+        return "every row of the matrix adds up to zero, so that it is singular; use --nullspace constant"
             .into();
     }
     if let Some(shift) = shift.filter(|_| solution.reason == Reason::BrokenDown) {
         return format!(
-            "the matrix with the shift {shift} is not positive definite, which --shifts needs; leave this shift out, or \
-             solve for it alone with another --method"
+            "the matrix with the shift {shift} is not positive definite, which --shifts needs; omit this shift, or solve for it alone with another --method"
         );
     }
     if args.method.needs_symmetry() && !a.is_symmetric() {
-        return "the matrix is not symmetric, and this --method is for symmetric (or Hermitian) ones; take auto, bicgstab or \
-                gmres"
+        return "the matrix is not symmetric, but this --method is for symmetric (or Hermitian) ones; use auto, bicgstab or gmres"
             .into();
     }
     let is_singular =
         |attempt: &system::Attempt| attempt.result.as_ref().is_err_and(|why| why.contains("singular"));
     if answer.attempts.iter().any(is_singular) {
-        return "the matrix is singular, and the right-hand side has a part that no solution makes; least squares \
-                (--damping 0) minimise the residual"
+        return "the matrix is singular, and the right-hand side is not in its range; least squares (--damping 0) minimises the residual"
             .into();
     }
     let needs_definite = matches!(args.method, MethodChoice::Cg | MethodChoice::Fcg);
     if needs_definite && solution.reason == Reason::BrokenDown {
-        return "the matrix is not positive definite, or its preconditioner is not, which this --method needs; take auto or \
-                minres"
+        return "the matrix is not positive definite, or its preconditioner is not, which this --method needs; use auto or minres"
             .into();
     }
     let floor = answer.attainable / solution.rhs;
     if floor > args.tol {
         return format!(
-            "rounding a solution as large as this one to float64 leaves {floor:.1e}, whatever the method; take a --tol above \
-             that"
+            "rounding the solution to float64 alone leaves a residual of {floor:.1e}; use a larger --tol"
         );
     }
     match solution.reason {
         Reason::Steps => {
-            "allow more --max-steps, or take another --method, --precond or a more accurate --operator".into()
+            "use a larger --max-steps, another --method or --precond, or a more accurate --operator".into()
         }
-        Reason::Time => "allow more --max-time, or take another --method or --precond".into(),
+        Reason::Time => "use a larger --max-time, or another --method or --precond".into(),
         reason => format!(
-            "{}; more steps do not help: take another --method, --precond or a more accurate --operator",
+            "{}; more steps do not help: use another --method or --precond, or a more accurate --operator",
             reason.name()
         ),
     }

@@ -92,8 +92,7 @@ fn table(name: &str, by_rows: u64, workers: u16, rows: &[Row]) -> String {
         ]);
     }
     let heading = format!(
-        "{name}: {} by rows in fp64; B: the largest bound of a row; of B: the largest error of a row beside its bound; x fp64: time \
-         beside that of a product in fp64, both on {workers} worker(s)\n",
+        "{name}: {} as CSR in fp64; B: the largest bound of a row; of B: the largest error of a row relative to its bound; x fp64: time relative to a product in fp64, both on {workers} worker(s)\n",
         bytes(by_rows)
     );
     heading + table.render(out::colours(&std::io::stdout())).as_str()

@@ -57,7 +57,7 @@ fn convert(args: &TraceFormArgs, format: Format) -> anyhow::Result<()> {
     };
     if *output == *from {
         let problem = format!(
-            "the trace itself would be replaced; say with -o FILE.{} where to write",
+            "the trace itself would be overwritten; name another output with -o FILE.{}",
             format.ending()
         );
         return Err(CommandError::option(from.display(), problem).into());
@@ -66,7 +66,7 @@ fn convert(args: &TraceFormArgs, format: Format) -> anyhow::Result<()> {
     let to = TraceFile { output, format };
     to.write(&read(from)?, &title)?;
     if !to.output.is_stdout() {
-        out::note(&format!("wrote {}", to.output.display()));
+        out::note(&format!("written: {}", to.output.display()));
     }
     Ok(())
 }
@@ -74,7 +74,8 @@ fn convert(args: &TraceFormArgs, format: Format) -> anyhow::Result<()> {
 /// Reads a native trace.
 fn read(file: &Path) -> anyhow::Result<Trace> {
     let name = file.display();
-    let bytes = zellige_files::read_bytes(file, MOST_BYTES).with_context(|| format!("cannot read {name}"))?;
+    let bytes =
+        zellige_files::read_bytes(file, MOST_BYTES).with_context(|| format!("{name} cannot be read"))?;
     Ok(Trace::read_native(&bytes).map_err(|problem| CommandError::option(name, problem))?)
 }
 
@@ -191,7 +192,7 @@ impl FromStr for TraceFile {
             Some("html" | "htm") => Format::Html,
             _ => {
                 return Err(
-                    "the ending of the name says the format: .zt (zellige trace), .json (Perfetto, chrome://tracing), \
+                    "the ending of the name determines the format: use .zt (zellige trace), .json (Perfetto, chrome://tracing), \
                             .paje or .trace (ViTE), .html (any browser)",
                 );
             }

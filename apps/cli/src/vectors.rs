@@ -34,10 +34,10 @@ pub fn all(from: &VectorSource, elements: usize, complex: bool) -> anyhow::Resul
 pub fn one(option: &'static str, from: &VectorSource, elements: usize) -> anyhow::Result<Vec<f64>> {
     let Vectors { columns: mut all, complex } = all(from, elements, false)?;
     if complex {
-        return Err(CommandError::option(option, "complex numbers where real ones are needed").into());
+        return Err(CommandError::option(option, "the vector is complex, but real numbers are needed").into());
     }
     match all.pop() {
         Some(vector) if all.is_empty() => Ok(vector),
-        _ => Err(CommandError::option(option, "a file with one column is needed").into()),
+        _ => Err(CommandError::option(option, "the file must have one column").into()),
     }
 }

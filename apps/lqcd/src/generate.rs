@@ -37,7 +37,7 @@ impl std::str::FromStr for Start {
         match text {
             "cold" => Ok(Start::Cold),
             "hot" => Ok(Start::Hot),
-            _ => Err("cold and hot are possible".into()),
+            _ => Err("not one of cold, hot".into()),
         }
     }
 }
@@ -83,7 +83,7 @@ pub fn generate(
     observer: &dyn Observer,
 ) -> Result<Generated, Error> {
     if !(options.beta >= 0.0 && options.beta.is_finite()) {
-        return Err(Error::parameter("beta", format!("{}: a number from 0 is needed", options.beta)));
+        return Err(Error::parameter("beta", format!("{}: a number of 0 or more is needed", options.beta)));
     }
     let random = Random { seed: ChaCha8Rng::seed_from_u64(options.seed).get_seed() };
     let mut gauge = match options.start {

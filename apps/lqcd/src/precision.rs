@@ -96,14 +96,12 @@ impl FromStr for Precision {
         }
         let words: Vec<&str> = text.split('/').collect();
         let [gauge, fermion, compute] = words[..] else {
-            return Err(
-                "double, single, half, int20 and int30 are possible, and LINKS/QUARKS/PRODUCTS".into()
-            );
+            return Err("not one of double, single, half, int20, int30, LINKS/QUARKS/PRODUCTS".into());
         };
         let compute = match compute {
             "fp32" => Compute::Single,
             "fp64" => Compute::Double,
-            _ => return Err(format!("{compute}: products are made in fp32 or fp64")),
+            _ => return Err(format!("{compute}: products are computed in fp32 or fp64")),
         };
         Ok(Precision { gauge: gauge.parse()?, fermion: fermion.parse()?, compute })
     }

@@ -65,10 +65,7 @@ impl FromStr for Action {
             ("naive", None) => Ok(Action::Naive),
             ("asqtad", Some(u0)) if u0 > 0.0 => Ok(Action::Asqtad { u0 }),
             ("hisq", epsilon) => Ok(Action::Hisq { epsilon: epsilon.unwrap_or(0.0) }),
-            _ => {
-                Err("naive, asqtad:U0 (the tadpole factor, above 0), hisq or hisq:EPSILON are possible"
-                    .into())
-            }
+            _ => Err("not one of naive, asqtad:U0 (the tadpole factor, above 0), hisq, hisq:EPSILON".into()),
         }
     }
 }

@@ -132,7 +132,7 @@ impl FromStr for ChannelSet {
             .find(|set| set.to_string() == name)
             .ok_or_else(|| crate::Error::Parameter {
                 name: "channels",
-                problem: format!("'{name}': take hit-core, neighbours or all"),
+                problem: format!("'{name}' is not one of hit-core, neighbours, all"),
             })
     }
 }

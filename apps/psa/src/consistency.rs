@@ -50,7 +50,7 @@ fn check_core(all: impl Iterator<Item = Ends>, noise: f64) -> Result<(), String>
             "turn the sign of one of them: both rise for a positive energy, signals[:, 36] *= -1 if it is the core's"
         }
         () if of_first <= 0.1 * whole => {
-            "the core comes first: move it behind the segments, numpy.roll(signals, -1, axis=1); first the segments 0 to 35, then the core"
+            "the core comes first: move it after the segments, numpy.roll(signals, -1, axis=1); first the segments 0 to 35, then the core"
         }
         () => "channels are the segments 0 to 35 (6 sector + ring), then the core, in one unit",
     };
@@ -107,7 +107,7 @@ pub fn check_basis(basis: &Basis) -> Result<(), String> {
     let whole = median(all.iter().zip(&segments).map(|(ends, segment)| ends[segment.index()]));
     if begin.abs() > 0.5 && whole.abs() < 0.1 * begin.abs() {
         return Err(format!(
-            "charges of hit segments begin at {begin:.3} and end at {whole:.3}: time runs backwards, signals[:, :, ::-1]"
+            "charges of hit segments begin at {begin:.3} and end at {whole:.3}: time runs backwards, use signals[:, :, ::-1]"
         ));
     }
     check_order(&all, &segments)?;
@@ -144,13 +144,13 @@ fn check_order(all: &[Ends], segments: &[Segment]) -> Result<(), String> {
         "either signals or segments are counted as 6 ring + sector: 6 sector + ring is needed".to_owned()
     } else if let Some(by) = (1..SECTORS).find(|&by| named(&turned(by)) > 0.5) {
         format!(
-            "signals are turned against segments by {by} of 6 sectors: numpy.roll them by {} channels",
+            "signals are rotated against segments by {by} of 6 sectors: numpy.roll them by {} channels",
             6 * by
         )
     } else {
         let segment = collector(&all[0]).index();
         let wrong = segments[0].index();
-        format!("the first point is in segment {wrong}, its charge is collected by {segment}")
+        format!("the first point is in segment {wrong}, but segment {segment} collects its charge")
     };
     Err(format!("signals are not in the order of the segments that points lie in: {cause}"))
 }
@@ -259,12 +259,12 @@ pub(crate) fn check_energies(hits: impl Iterator<Item = (f64, f64)>) -> Result<(
         ratio if (0.2..=5.0).contains(&ratio) => return Ok(()),
         ratio if ratio < -0.2 => "turn the sign of the signals, they rise where charge is collected",
         ratio if (200.0..5000.0).contains(&ratio) => {
-            "energies look like MeV beside signals in keV, multiply them by 1000"
+            "energies look like MeV and signals like keV: multiply the energies them by 1000"
         }
         ratio if (2e-4..5e-3).contains(&ratio) => {
-            "signals look like MeV beside energies in keV, multiply them by 1000"
+            "signals look like MeV and energies like keV: multiply the signals them by 1000"
         }
-        ratio if ratio > 5.0 => "signals and energies have to be in keV both",
+        ratio if ratio > 5.0 => "signals and energies must both be in keV",
         // Charges that have not come to an end, or none at all.
         _ => return Ok(()),
     };
@@ -281,7 +281,7 @@ pub fn check_sampling(basis: Sampling, events: Sampling, shifts: usize) -> Resul
     if (ratio - 1.0).abs() > 1e-6 {
         let is_thousand = [ratio, 1.0 / ratio].iter().any(|ratio| (ratio / 1000.0 - 1.0).abs() < 1e-6);
         let cause = match is_thousand {
-            true => "one of them is in microseconds, ns are needed".to_owned(),
+            true => "one of them is in microseconds, but ns are needed".to_owned(),
             false => format!("a basis with this step is needed (psa simulate --sample-step {})", events.step),
         };
         return Err(format!(
@@ -381,7 +381,7 @@ impl Change {
             Change::Nothing => String::new(),
             Change::Late(by) if by > 0 => {
                 format!(
-                    "charges move {by} samples later than in the basis: cut as many from the beginning of each trace, or take --shifts {by}"
+                    "charges move {by} samples later than in the basis: remove as many from the beginning of each trace, or take --shifts {by}"
                 )
             }
             Change::Late(by) => {

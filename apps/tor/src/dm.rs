@@ -42,7 +42,7 @@ impl InfluenceFunctions {
     pub fn new(actuators: usize, across: usize, values: Vec<f64>) -> Result<Self, String> {
         if actuators == 0 || !(4..=1 << 14).contains(&across) {
             return Err(format!(
-                "{actuators} functions of {across} x {across} pixels: there are 1 or more, of 4 to 16384 pixels across"
+                "{actuators} functions of {across} x {across} pixels: use 1 or more, of 4 to 16384 pixels across"
             ));
         }
         if values.len() != actuators * across * across {
@@ -96,7 +96,9 @@ impl InfluenceFunctions {
         if rows != columns {
             return Err(Error::content(
                 path,
-                format!("functions of {rows} x {columns} pixels: they cover the pupil's square"),
+                format!(
+                    "functions of {rows} x {columns} pixels: they must be square, as the pupil's square is"
+                ),
             ));
         }
         values.iter_mut().for_each(|v| *v *= unit);

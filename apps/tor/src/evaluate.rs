@@ -28,7 +28,7 @@ fn check(cov: &Covariance, r: &Matrix, cols: &Range<usize>) -> Result<(), Error>
     if (r.rows(), r.cols()) != (m, n) {
         return Err(Error::shape(
             "reconstructor",
-            format!("it is {} x {}, the system asks for {m} x {n}", r.rows(), r.cols()),
+            format!("it is {} x {}, but the system needs {m} x {n}", r.rows(), r.cols()),
         ));
     }
     if cols.start > cols.end || cols.end > n {

@@ -66,7 +66,11 @@ pub fn table(source: &mut dyn BufRead, path: &Path) -> Result<([usize; 2], Numbe
         for (at, word) in words.iter().enumerate() {
             let Some((a, b)) = value(word) else {
                 let shown: String = word.chars().take(SHOWN).flat_map(char::escape_default).collect();
-                return Err(wrong(path, None, format!("{}: \"{shown}\" is no finite number", place(at + 1))));
+                return Err(wrong(
+                    path,
+                    None,
+                    format!("{}: \"{shown}\" is not a finite number", place(at + 1)),
+                ));
             };
             is_complex |= b.is_some();
             re.push(a);
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn what_is_no_number_is_named_with_line_and_column() {
         for (text, says) in [
-            ("1,2\n3,x\n", "b.csv: line 2, column 2: \"x\" is no finite number"),
+            ("1,2\n3,x\n", "b.csv: line 2, column 2: \"x\" is not a finite number"),
             ("a\nb\n", "line 2, column 1: \"b\""),
             ("1\nnan\n", "line 2, column 1: \"nan\""),
             ("nan\n1\n", "line 1, column 1: \"nan\""),

@@ -77,13 +77,13 @@ pub enum Error {
         want: String,
     },
     /// Edges that do not define a tiling.
-    #[error("no tiling: {0}")]
+    #[error("invalid tiling: {0}")]
     Grid(String),
     /// A generator could not fill a block.
     #[error("generating a block: {0}")]
     Generator(String),
     /// A tile is stored in another format than its user needs.
-    #[error("a tile is stored in {got}, its user needs {want}: ask for the operand `as_format`")]
+    #[error("a tile is stored in {got}, but its task needs {want}: request the operand with `as_format`")]
     Format {
         /// Format found.
         got: StorageFormat,
@@ -104,7 +104,7 @@ pub enum Error {
     },
     /// A rule names a precision that tiles of this type do not support.
     #[error(
-        "precision rule {policy} is not one of {have} tiles: use fp64 alone on fp64 tiles, anything else on fp32 tiles"
+        "precision rule {policy} is not available for {have} tiles: use fp64 alone on fp64 tiles, anything else on fp32 tiles"
     )]
     Elements {
         /// The rule.
@@ -126,7 +126,7 @@ pub enum Error {
     },
     /// A policy requires a product precision that tiles of this type do not support.
     #[error(
-        "product ({i}, {j}, {k}): precision {got} is not one of {have} tiles: use fp64 alone on fp64 tiles, \
+        "product ({i}, {j}, {k}): precision {got} is not available for {have} tiles: use fp64 alone on fp64 tiles, \
          anything else on fp32 tiles"
     )]
     Precision {

@@ -153,7 +153,7 @@ pub fn least_squares<E: Scalar>(
         ));
     }
     if !b.iter().flat_map(|b| E::words(b)).all(|x| x.is_finite()) {
-        return Err(Error::unsolvable("right-hand side", "it has an element that is no finite number"));
+        return Err(Error::unsolvable("right-hand side", "it has a non-finite entry"));
     }
     if !(damping >= 0.0 && damping.is_finite()) {
         return Err(Error::parameter("damping", format!("{damping}: 0 or more is needed")));

@@ -273,11 +273,14 @@ fn check_shifts<E: Scalar>(problem: &Solve<'_, E>, shifts: &[f64], logs: usize) 
         return Err(Error::parameter("loggers", format!("{logs} for {} shifts", shifts.len())));
     }
     if problem.preconditioner.is_some() {
-        return Err(Error::parameter("preconditioner", "several shifts share a space only without one"));
+        return Err(Error::parameter(
+            "preconditioner",
+            "several shifts share a Krylov space only without a preconditioner",
+        ));
     }
     match shifts.iter().find(|shift| !shift.is_finite()) {
-        Some(shift) => Err(Error::parameter("shifts", format!("{shift} is no finite number"))),
-        None if shifts.is_empty() => Err(Error::parameter("shifts", "none: one at least is needed")),
+        Some(shift) => Err(Error::parameter("shifts", format!("{shift} is not finite"))),
+        None if shifts.is_empty() => Err(Error::parameter("shifts", "none is given: use at least one")),
         None => Ok(()),
     }
 }

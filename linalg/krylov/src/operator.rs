@@ -153,7 +153,7 @@ pub(crate) fn check_fixed<E: Scalar>(
 ) -> Result<(), Error> {
     match m {
         Some(m) if !m.is_fixed() => {
-            let problem = format!("{method} needs a preconditioner that stays the same: take {instead}");
+            let problem = format!("{method} needs a preconditioner that does not change: use {instead}");
             Err(Error::parameter("method", problem))
         }
         _ => Ok(()),

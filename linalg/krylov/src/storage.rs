@@ -123,7 +123,7 @@ impl FromStr for Packed {
         let format = each.or_else(|| name.parse().map(Packed::Blocks).ok());
         let unknown = || {
             let problem = format!(
-                "{name:?} is none of fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8"
+                "{name:?} is not one of fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8"
             );
             Error::parameter("basis", problem)
         };
@@ -145,7 +145,7 @@ impl Packed {
             Packed::Each(format) if format.is_scaled() => Err(Error::parameter(
                 name,
                 format!(
-                    "{format} stores multiples of a scale, and vectors have none: take fp64 .. rp16, or blocks"
+                    "{format} stores multiples of a scale, and vectors have none: use fp64 to rp16, or blocks"
                 ),
             )),
             _ => Ok(()),

@@ -95,7 +95,7 @@ pub fn solve(
     }
     let residual = found.true_residual / found.rhs;
     let problem = format!(
-        "no way reached {tolerance:e}: the best relative residual is {residual:.1e} ({})",
+        "no method reached {tolerance:e}: the best relative residual is {residual:.1e} ({})",
         found.reason.name()
     );
     Err(Error::unsolvable("system", problem))

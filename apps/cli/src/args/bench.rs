@@ -11,43 +11,79 @@ use super::{CudaDevices, Device, policy_names};
 use crate::args::Output;
 
 const MEMORY_NOTES: &str = "\
-Every policy starts with the whole matrix in host memory and ends with the factor there; its bits are compared with those of a run
-without devices. Seconds are of emulated devices, which share the CPU's cores: bytes are what this measures.
-  x bound   time from the first task to the last, by the larger of area bound and critical path: tasks as long as they were, no transfers
-  x must    all bytes that moved, by those that tasks need where they ran: each tile that a device uses goes there once, each that it
-            wrote comes back once
-  x loads   bytes that devices loaded, by the least for their part of the work: flops / sqrt(2 M) numbers with memory for M of them
-            (Beaumont, Eyraud-Dubois, Verite, Langou 2022: n^3 / (3 sqrt(2 M)) for a whole factorisation)";
+With every policy, a run starts with the whole matrix in host memory and ends with the factor \
+there. The bits of the factor are compared with those of a run without devices. The seconds are \
+those of emulated devices, which share the CPU's cores; the bytes are the result of interest.
+
+Columns
+  x bound   Time from the first task to the last, relative to the larger of the
+            area bound and the critical path, for the measured task times and
+            without transfers.
+  x must    All transferred bytes, relative to the minimum for the given
+            placement of tasks: each tile that a device uses goes there once,
+            and each tile that it has written returns once.
+  x loads   Bytes loaded by devices, relative to the lower bound for their part
+            of the work: flops / sqrt(2 M) numbers with memory for M numbers
+            (Beaumont, Eyraud-Dubois, Verite, Langou 2022: n^3 / (3 sqrt(2 M))
+            for a whole factorisation).";
 
 const GPU_NOTES: &str = "\
-One GPU with random numbers; medians of runs that follow one that does not count. What does not fit its memory is left out, with a line
+All measurements are on one GPU with random numbers, and are medians of the runs after a first \
+run that is not counted. A measurement that does not fit the memory is left out, with a line \
 that says so.
-  products      C -= A B^T of tiles as tasks make it (scales, operands of x3 and fp8 put together, results of hp2 and hp3 rounded), beside the
-                library's plain product of the same operands; 2 tile^3 flop each. x3, three products in one, reaches a third at most.
-                peak: the most of that and of the library's product of large matrices (8192)
-  copies        one way at a time, from and to page-locked host memory
-  replays       a recorded graph of 256 small tasks, one behind the other: time of a task where each is launched, and where the replay is one
-                launch of a CUDA graph
-  routines      GEMM of f16 and f32, SYRK, TRSM and POTRF of f32 by the libraries alone at orders of 512 to 8192, and what the host spends on a
-                launch and on the end of an operation, sleeping and spinning
-  Cholesky      cuSOLVER on a whole matrix in the GPU's memory (f32, f64), and this program in tiles of f32 for each rule; n^3 / 3 flop
-  little memory the same in 30 % of what the matrix takes, and on 2 and 4 parts of the GPU; all must give the same bits
-  CPU and GPU   the same with CPU workers that help, beside the GPU alone
-  several GPUs  where there are: the largest factorisation on two and on all of them
-  reconstructor from the parameters of a 39 m telescope to R, for each rule; where one loses definiteness, the next safer one. The last
-                telescope under sixty layers of turbulence too
-  idle, x bound share of the time in which the GPU's worker was in no body, and time by the larger of the area and critical-path bounds of the same bodies
-  predicted     what virtual time says of a factorisation in tiles, on the platform that these measured, by what was measured
-  of limit      the least time of the same operations by that which they took: each at the peak of its precision in this run
-CUDA's events are the clock, but for factorisations in tiles, which run on many streams. Beside each rate stand the multiprocessors' median
-clock rate (MHz) and the mean power (W) while it was measured, where NVML can be loaded and the GPU tells them. A short table of what counts comes last.
+
+Parts
+  products        C -= A B^T of tiles as in a task (scales, operands of x3 and
+                  fp8 assembled, results of hp2 and hp3 rounded), compared with
+                  the plain product of the library for the same operands;
+                  2 tile^3 flops each. x3 makes three products and reaches at
+                  most a third. peak: the maximum of these and of the library's
+                  product of large matrices (8192).
+  copies          In one direction at a time, from and to page-locked host
+                  memory.
+  replays         A recorded graph of 256 small tasks in a chain: time of a task
+                  if each is launched, and if the replay is one launch of a CUDA
+                  graph.
+  routines        GEMM in f16 and f32, SYRK, TRSM and POTRF in f32 by the
+                  libraries alone, for orders from 512 to 8192; and the host
+                  time for a launch and for the end of an operation, sleeping
+                  and spinning.
+  Cholesky        cuSOLVER on a whole matrix in GPU memory (f32, f64), and this
+                  program in f32 tiles with each rule; n^3 / 3 flops.
+  little memory   The same with 30 % of the memory that the matrix needs, and on
+                  2 and 4 parts of the GPU; all must give the same bits.
+  CPU and GPU     The same with CPU workers as well, compared with the GPU
+                  alone.
+  several GPUs    The largest factorisation on two GPUs and on all, if there are
+                  several.
+  reconstructor   From the parameters of a 39 m telescope to R, with each rule,
+                  or with the next safer rule if definiteness is lost; also the
+                  last telescope with sixty layers of turbulence.
+
+Columns
+  idle            Fraction of the time in which the GPU's worker ran no body.
+  x bound         Time relative to the larger of the area bound and the critical
+                  path of the same bodies.
+  predicted       Virtual time of a tiled factorisation on the measured
+                  platform, relative to the measured time.
+  of limit        Minimum time of the same operations, each at the peak of its
+                  precision in this run, relative to their measured time.
+
+Times are from CUDA's events, except those of tiled factorisations, which run on many streams. \
+Each rate has the median clock rate of the multiprocessors (MHz) and the mean power (W) during \
+its measurement, if NVML can be loaded and the GPU reports them. A short table of the main \
+results comes last.
 
 Examples
-  All of it:    zellige bench gpu --json gpu.json
-  A first look: zellige bench gpu --quick
-  One part:     zellige bench gpu --only cholesky --n 100352 --tile 3072 --precision hp1:operand=1e-2,panel=x3 --urgent-stream
+  All parts:     zellige bench gpu --json gpu.json
+  A first look:  zellige bench gpu --quick
+  One part:
+    zellige bench gpu --only cholesky --n 100352 --tile 3072 \\
+        --precision hp1:operand=1e-2,panel=x3 --urgent-stream
 
-Exit codes: 0 measured, 1 a factor has other bits or something failed, 2 an option is wrong, 4 no GPU or not the libraries that it needs.";
+Exit codes
+  0 measured   1 a factor has other bits, or something failed
+  2 an option is wrong   4 no GPU, or a required library is missing";
 
 /// Verbs of `zellige bench`.
 #[derive(Debug, Subcommand)]
@@ -264,18 +300,18 @@ pub enum Number {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
     let share = number.filter(|p| *p > 0.0 && *p <= 1000.0).map(|p| p / 100.0);
-    share.ok_or_else(|| "a percentage above 0, e.g. 30%".into())
+    share.ok_or_else(|| "use a percentage above 0, e.g. 30%".into())
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
-    number.ok_or_else(|| "a number of GB/s above 0".into())
+    number.ok_or_else(|| "use a number of GB/s above 0".into())
 }
 
 fn part(text: &str) -> Result<Part, String> {
     let names = || Part::ALL.map(Part::name).join(", ");
     let known = Part::ALL.into_iter().find(|part| part.name() == text);
-    known.ok_or_else(|| format!("one of {}", names()))
+    known.ok_or_else(|| format!("use one of {}", names()))
 }
 
 fn one_gpu(text: &str) -> Result<u32, String> {
@@ -283,7 +319,7 @@ fn one_gpu(text: &str) -> Result<u32, String> {
         Device::Cuda(CudaDevices { numbers: Some(numbers), with_cpu: false }) if numbers.len() == 1 => {
             Ok(numbers[0])
         }
-        _ => Err("one GPU is measured, e.g. cuda:0".into()),
+        _ => Err("use one GPU, e.g. cuda:0".into()),
     }
 }
 

@@ -13,9 +13,9 @@ use super::paths::{Input, Output, OutputFile, OutputFolder};
 use crate::exit::CommandError;
 use crate::trace::TraceFile;
 
-/// A path on the command line, with its option.
+/// A path on the command line, with its option; `None` for an argument without one.
 struct Named {
-    option: String,
+    option: Option<String>,
     path: PathBuf,
     kind: Kind,
 }
@@ -40,12 +40,18 @@ pub fn check(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
     let outputs: Vec<_> = named.iter().filter(|named| named.kind != Kind::Input).collect();
     for (at, output) in outputs.iter().enumerate() {
         if let Some(input) = inputs.iter().find(|input| overwrites(output, &input.path)) {
-            let problem = format!("{} is read, as {}: it would be lost", output.path.display(), input.option);
-            return Err(CommandError::option(&output.option, problem).into());
+            let of_option = input.option.as_ref().map_or(String::new(), |option| format!(" of {option}"));
+            let problem = format!(
+                "{} is the input{of_option} and would be lost: name another output",
+                output.path.display()
+            );
+            return Err(wrong(output.option.as_deref(), problem).into());
         }
         if let Some(other) = outputs[..at].iter().find(|other| same(&other.path, &output.path)) {
-            let problem = format!("{} is written by {}, too", output.path.display(), other.option);
-            return Err(CommandError::option(&output.option, problem).into());
+            let by = other.option.as_deref().unwrap_or("another argument");
+            let problem =
+                format!("{} is written by {by} as well: name another output", output.path.display());
+            return Err(wrong(output.option.as_deref(), problem).into());
         }
     }
     Ok(())
@@ -64,18 +70,17 @@ pub fn has_option(mut command: &Command, mut matches: &ArgMatches, long: &str) -
 fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> anyhow::Result<()> {
     for argument in command.get_arguments() {
         let id = argument.get_id().as_str();
-        let option = || match argument.get_long() {
-            Some(long) => format!("--{long}"),
-            None => {
-                argument.get_value_names().map_or_else(|| id.to_owned(), |names| format!("<{}>", names[0]))
-            }
+        let option = || argument.get_long().map(|long| format!("--{long}"));
+        let cannot = |path: &Path| match option() {
+            Some(option) => format!("{option} {}", path.display()),
+            None => path.display().to_string(),
         };
         let mut add = |path: &Path, kind| named.push(Named { option: option(), path: path.to_owned(), kind });
         let vectors = values::<VectorSource>(matches, id).filter_map(VectorSource::file);
         for input in values::<Input>(matches, id).map(|input| &**input).chain(vectors) {
             if input != Path::new("-") {
                 let file = file_of(input);
-                check_readable(file).map_err(|problem| CommandError::option(option(), problem))?;
+                check_readable(file).map_err(|problem| wrong(option().as_deref(), problem))?;
                 add(file, Kind::Input);
             }
         }
@@ -84,19 +89,18 @@ fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> a
             add(output, Kind::Output);
             if !output.is_stdout() {
                 let checked = Destination::new(output).and_then(|to| to.check());
-                checked.with_context(|| format!("{} {}", option(), output.display()))?;
+                checked.with_context(|| cannot(output))?;
             }
         }
         for output in values::<OutputFile>(matches, id) {
             add(output, Kind::Output);
-            let cannot = || format!("{} {}", option(), output.display());
-            let to = Destination::new(output).with_context(cannot)?;
+            let to = Destination::new(output).with_context(|| cannot(output))?;
             if !to.is_regular() {
                 let problem =
                     format!("{}: this format needs a file, not a stream or a device", output.display());
-                return Err(CommandError::option(option(), problem).into());
+                return Err(wrong(option().as_deref(), problem).into());
             }
-            to.check().with_context(cannot)?;
+            to.check().with_context(|| cannot(output))?;
         }
         for output in values::<OutputFolder>(matches, id) {
             add(output, Kind::Folder);
@@ -128,10 +132,18 @@ fn check_workers(mut matches: &ArgMatches) -> Result<(), CommandError> {
         return Ok(());
     }
     let problem = format!(
-        "{workers} workers on {cores} core(s) would only wait for each other; --oversubscribe allows more than \
-         {MOST_WORKERS_PER_CORE} for each"
+        "{workers} workers on {cores} core(s) are more than {MOST_WORKERS_PER_CORE} per core: use fewer, or \
+         --oversubscribe"
     );
     Err(CommandError::option("--workers", problem))
+}
+
+/// Returns the error of an option, or of an argument without one.
+fn wrong(option: Option<&str>, problem: String) -> CommandError {
+    match option {
+        Some(option) => CommandError::option(option, problem),
+        None => CommandError::Argument(problem),
+    }
 }
 
 /// Returns the file that an input names: the archive of `FILE.npz/NAME`, or the path itself.

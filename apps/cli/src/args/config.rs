@@ -95,7 +95,8 @@ fn check(command: &Command, table: &Table, place: &str) -> Result<(), String> {
         let key = format!("{place}{name}");
         match value {
             Value::Table(inner) => {
-                let verb = command.find_subcommand(name).ok_or_else(|| format!("[{key}] is no verb"))?;
+                let verb =
+                    command.find_subcommand(name).ok_or_else(|| format!("[{key}] is not a command"))?;
                 check(verb, inner, &format!("{key}."))?;
             }
             _ if name == "config" => return Err("`config` cannot name another file".into()),
@@ -142,7 +143,7 @@ fn option(name: &str, value: &Value) -> Result<Vec<OsString>, String> {
             all.iter().map(|value| option(name, value)).collect::<Result<Vec<_>, _>>()?.concat()
         }
         Value::Datetime(_) | Value::Table(_) => {
-            return Err(format!("`{name}` is neither a number, a text, true, false nor a list of them"));
+            return Err(format!("`{name}` is not a number, a text, true, false or a list of them"));
         }
     })
 }
@@ -198,9 +199,9 @@ mod tests {
     fn slips_are_named() {
         for (file, said) in [
             ("[solve]\ntolerance = 1", "`solve.tolerance`: there is no option --tolerance"),
-            ("[solv]\ntol = 1", "[solv] is no verb"),
+            ("[solv]\ntol = 1", "[solv] is not a command"),
             ("tol = ", "line 1"),
-            ("tol = 2020-01-01", "`tol` is neither"),
+            ("tol = 2020-01-01", "`tol` is not a number"),
             ("config = \"x\"", "another file"),
         ] {
             let error = expanded(file, "zellige solve a.mtx --config FILE").unwrap_err();

@@ -11,18 +11,24 @@ use super::policy_names;
 /// Explanation of the device options in `--help`.
 pub(super) const DEVICES: &str = "\
 Devices (--device): where tasks run
-  cpu                CPU cores
-  cuda               every GPU that the driver shows; CUDA_VISIBLE_DEVICES hides some. GPUs run what has an implementation for
-                     them, CPU workers (--workers) the rest: what is small, and what no GPU has room for
-  cuda:0,2           these GPUs, by their numbers in `zellige machine show`
+  cpu                CPU cores.
+  cuda               All GPUs that the driver shows; CUDA_VISIBLE_DEVICES hides
+                     some. GPUs run the tasks that have a GPU implementation
+                     and fit; CPU workers (--workers) run the others.
+  cuda:0,2           These GPUs, numbered as in `zellige machine show`.
   cuda+cpu, cuda:1+cpu
-                     CPU workers help with what GPUs can run, as --sched decides. The two round differently, so that results depend
-                     on who ran what
-  --device-memory 30%      at most that much of each GPU's memory holds tiles; what does not fit waits in host memory
-  --logical-gpus 2   each GPU counts as two, with half of that memory each: to try on one what happens on several
-  --host-memory 8GB  tiles take at most that much of the host's memory; the rest waits in a file in the folder --swap, which is gone when
-                     the command is
-  A requested device or library that is missing ends the command with exit code 4 and its name.";
+                     CPU workers also run tasks that GPUs can run, as --sched
+                     decides. CPU and GPU round differently, so that results
+                     depend on where a task runs.
+  --device-memory 30%
+                     Limit the tiles in the memory of each GPU to this amount;
+                     other tiles stay in host memory.
+  --logical-gpus 2   Split each GPU into two devices with half of the memory
+                     each, to test several devices on one GPU.
+  --host-memory 8GB  Limit the tiles in host memory to this amount; other tiles
+                     go to a temporary file in the folder --swap.
+
+If a requested device or library is missing, the command names it and ends with exit code 4.";
 
 /// Workers, devices and memory of a run.
 #[derive(Debug, Args)]
@@ -101,7 +107,8 @@ impl FromStr for Device {
 }
 
 fn wanted() -> String {
-    "cpu, cuda, or numbers of GPUs as in cuda:0,2; +cpu after cuda lets CPU workers help".into()
+    "use cpu, cuda, or numbers of GPUs as in cuda:0,2; with +cpu after cuda, CPU workers also run GPU tasks"
+        .into()
 }
 
 fn numbers(list: &str) -> Result<Vec<u32>, String> {
@@ -109,7 +116,7 @@ fn numbers(list: &str) -> Result<Vec<u32>, String> {
     for word in list.split(',') {
         let number: u32 = word.trim().parse().map_err(|_| wanted())?;
         if numbers.contains(&number) {
-            return Err(format!("GPU {number} is named twice; --logical-gpus makes several of each"));
+            return Err(format!("GPU {number} is named twice; --logical-gpus splits each GPU into several"));
         }
         numbers.push(number);
     }
@@ -154,7 +161,7 @@ impl FromStr for MemorySize {
 
     fn from_str(text: &str) -> Result<MemorySize, String> {
         let wanted =
-            || "bytes as in 20GB, 512MiB or 3e9, or a percentage above 0 and at most 100%".to_string();
+            || "use bytes as in 20GB, 512MiB or 3e9, or a percentage above 0 and at most 100%".to_string();
         let text = text.trim();
         // The unit follows the last digit: the e of 3e9 is part of the number.
         let unit = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |at| at + 1);

@@ -14,27 +14,34 @@ use super::paths::{Input, Output, OutputFile};
 use super::{ExecutionArgs, RunOutputs};
 
 const GENERATE_EXAMPLES: &str = "\
-Links are updated by heatbath and over-relaxation in the Wilson action without quarks. The field follows from --seed alone: it is the same for any number of workers.
-From a cold start some 50 trajectories bring small lattices to equilibrium; --report shows the plaquette after each.
+Links are updated by heatbath and over-relaxation with the Wilson action, without quarks. The \
+field depends on --seed alone, not on the number of workers. From a cold start, about 50 \
+trajectories bring small lattices to equilibrium; --report shows the plaquette after each.
 
 Examples
   zellige lqcd generate --size 8x8x8x16 --beta 5.7 -o small.lat
-  zellige lqcd generate --size 16x16x16x16 --beta 6.0 --trajectories 100 --report plaquettes.html -o field.lat";
+  zellige lqcd generate --size 16x16x16x16 --beta 6.0 --trajectories 100 \\
+      --report plaquettes.html -o field.lat";
 
 const INFO_EXAMPLES: &str = "\
-Reads MILC (version 5, both byte orders), NERSC archives, SciDAC and ILDG files, openQCD's exported configurations, and npy arrays of
-shape (4, T, Z, Y, X, 3, 3) or (T, Z, Y, X, 4, 3, 3), known by their first bytes. Checksums are checked, and that every link is in SU(3).
+The formats are MILC (version 5, both byte orders), NERSC archives, SciDAC and ILDG files, \
+exported configurations of openQCD, and npy arrays of shape (4, T, Z, Y, X, 3, 3) or (T, Z, Y, \
+X, 4, 3, 3). They are detected from the first bytes. Checksums are verified, and every link must \
+be in SU(3).
 
 Example
   zellige lqcd info small.lat --json -";
 
 const SMEAR_EXAMPLES: &str = "\
 Actions (--action)
-  naive            links as they are
-  asqtad:U0        paths of up to seven links and three-link terms, with the tadpole factor U0
-  hisq             smeared, projected to U(3), smeared again, with three-link terms; hisq:EPSILON for heavy quarks
+  naive            Unchanged links.
+  asqtad:U0        Paths of up to seven links and three-link terms, with the
+                   tadpole factor U0.
+  hisq             Smeared, projected to U(3), smeared again, with three-link
+                   terms; hisq:EPSILON for heavy quarks.
 
-Its figures are computed; smeared links are not written, since invert and multishift smear by themselves.
+Traces and plaquettes are computed; smeared links are not written, since invert and multishift \
+smear links themselves.
 
 Example
   zellige lqcd smear small.lat --action hisq";
@@ -44,75 +51,92 @@ macro_rules! formats {
     () => {
         "\
 Formats (--precision)
-  double           float64
-  double-X         steps in X; residuals are replaced on the way by computed ones in float64 (reliable updates)
-  X                steps in X alone: its residual is computed where it seems to be small enough; half and int20 often stay above 1e-5
-  X is single (float32), half (16-bit integers and a scale for each site), int20, int30, or LINKS/QUARKS/PRODUCTS such as
-  fp32/int20/fp32; --gauge changes the links alone: fp64, fp32, fixed32, fixed24, fixed16, each also compressed (fixed16-13,
-  fixed16-9)
+  double        float64.
+  double-X      Iterations in X, with residuals replaced by ones recomputed in
+                float64 (reliable updates).
+  X             Iterations in X alone. The residual is recomputed when it seems
+                small enough; half and int20 often stay above 1e-5.
+  X is single (float32), half (16-bit integers and a scale for each site),
+  int20, int30, or LINKS/QUARKS/PRODUCTS such as fp32/int20/fp32.
+
+--gauge changes the format of the links alone: fp64, fp32, fixed32, fixed24, fixed16, each also \
+compressed (fixed16-13, fixed16-9).
 "
     };
 }
 
 const INVERT_EXAMPLES: &str = concat!(
     "\
-The propagator (2 m + D)^-1 from a point is computed for each colour on the sites of one parity, by a system with 4 m^2 - D D. A residual
-that the method reports is recomputed in float64 before anything is called converged. The correlator, that of the Goldstone pion, is the sum of the
-squares of the propagator's elements in each time slice. Propagators are not written.
+The propagator (2 m + D)^-1 from a point is computed for each colour on the sites of one parity, by a \
+system with 4 m^2 - D D. The residual is recomputed in float64 before a solution counts as converged. \
+The correlator, that of the Goldstone pion, is the sum of the squares of the propagator's elements in \
+each time slice. Propagators are not written.
 
 ",
     formats!(),
     "
-With --device cuda conjugate gradients in double stay on a GPU from the first step to the last, with the bits of
-the CPU; vectors in other formats are for CPU workers. Exit code 5: a residual is above --tol, or above
---heavy-quark-tol.
+With --device cuda, conjugate gradients in double run entirely on a GPU, with the bits of the CPU. \
+Other formats of vectors are for CPU workers.
+
+If a residual is above --tol or --heavy-quark-tol, the exit code is 5.
 
 Examples
   zellige lqcd invert small.lat --mass 0.05
   zellige lqcd invert small.lat --mass 0.05 --device cuda
-  zellige lqcd invert small.lat --mass 0.01 --precision double-int20 --gauge fp32 --report residuals.html
-  zellige lqcd invert small.lat --action naive --mass 0.1 --tol 1e-12 --json result.json
+  zellige lqcd invert small.lat --mass 0.01 --precision double-int20 \\
+      --gauge fp32 --report residuals.html
+  zellige lqcd invert small.lat --action naive --mass 0.1 --tol 1e-12 \\
+      --json result.json
   zellige lqcd invert small.lat --source point:0,0,0,4:1 --bc periodic"
 );
 
 const MULTISHIFT_EXAMPLES: &str = concat!(
     "\
-4 m^2 - D D + sigma is solved for all shifts sigma in one Krylov space, by conjugate gradients in --precision, then for each shift by itself
-from where that has brought it, in --refine. The source has one colour, the first where --source says none.
+4 m^2 - D D + sigma is solved for all shifts sigma in one Krylov space, by conjugate gradients in \
+--precision. Each shift is then refined separately in --refine. The source has one colour, the first \
+unless --source gives another.
 
 ",
     formats!(),
     "
-Exit code 5: a residual is above its tolerance.
+If a residual is above its tolerance, the exit code is 5.
 
 Examples
   zellige lqcd multishift small.lat --shifts 0,1e-3,0.1,1
-  zellige lqcd multishift small.lat --shifts 0,0.01,1 --tols 1e-10,1e-8,1e-6 --precision double-int30 --refine double-int20"
+  zellige lqcd multishift small.lat --shifts 0,0.01,1 --tols 1e-10,1e-8,1e-6 \\
+      --precision double-int30 --refine double-int20"
 );
 
 const REPRODUCE_EXAMPLES: &str = "\
-What Clark et al. 2022 (Maximizing the Bang Per Bit) show, done on this gauge field and set beside what they publish of theirs, which is larger
-  fig1    conjugate gradients in double, and in double-half with and without what keeps them stable (on small fields with --action naive)
-  fig2    deviations of the operator in its formats
-  fig4    BiCGStab(4) in five precisions: residuals (--report)
-  table2  iterations and times of the same
-  table3  several shifts, in double-single then double-half, and in double-int30 then double-int20
+The computations of Clark et al. 2022 (Maximizing the Bang Per Bit) are repeated on this gauge \
+field, and compared with the published results, which are of larger fields.
+
+Figures and tables
+  fig1    Conjugate gradients in double, and in double-half with and without
+          the stabilising refinements (on small fields with --action naive).
+  fig2    Deviations of the operator in its formats.
+  fig4    BiCGStab(4) in five precisions: residuals (--report).
+  table2  Iterations and times of fig4.
+  table3  Several shifts, in double-single then double-half, and in double-int30
+          then double-int20.
 
 Examples
   zellige lqcd generate --size 12 --beta 5.7 -o field.lat
-  zellige lqcd reproduce fig1 field.lat --mass 0.001 --tol 1e-8 --max-steps 12000 --report fig1.html
+  zellige lqcd reproduce fig1 field.lat --mass 0.001 --tol 1e-8 \\
+      --max-steps 12000 --report fig1.html
   zellige lqcd reproduce table3 field.lat --json table3.json";
 
 const DSLASH_EXAMPLES: &str = "\
-The operator between the two parities of random links is applied to random fields, and its bytes (each number once) are compared with the rate
-at which this machine reads memory, or a GPU copies within its own (bytes read and written). GPUs have
-kernels for links with all their numbers, and what they make has the bits of the CPU. Links and fields stay
-there.
+The operator between the two parities of random links is applied to random fields. Its bytes \
+(each number once) are compared with the memory bandwidth of this machine, or with that of \
+copies within the memory of a GPU (bytes read and written). GPUs have kernels for uncompressed \
+links, with the bits of the CPU; links and fields stay in GPU memory.
 
 Examples
   zellige lqcd dslash --size 16 --workers 2
   zellige lqcd dslash --size 32x32x32x64 --device cuda
-  zellige lqcd dslash --size 32x32x32x64 --precision half,int20 --columns 8 --json -";
+  zellige lqcd dslash --size 32x32x32x64 --precision half,int20 --columns 8 \\
+      --json -";
 
 /// Verbs of `zellige lqcd`.
 #[derive(Debug, Subcommand)]
@@ -153,7 +177,7 @@ impl FromStr for Extents {
         match parts.as_deref() {
             Ok(&[x, y, z, t]) => Ok(Extents([x, y, z, t])),
             Ok(&[n]) => Ok(Extents([n; 4])),
-            _ => Err("four numbers like 8x8x8x16, or one for all directions".into()),
+            _ => Err("use four numbers like 8x8x8x16, or one for all directions".into()),
         }
     }
 }

@@ -6,11 +6,19 @@ use clap::{ArgAction, Args, Subcommand};
 use super::all_gpus;
 
 const CALIBRATE_NOTES: &str = "\
-It factors matrices of 8 x 8 to 16 x 16 tiles in fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32 and fp8; run it on a machine that does nothing else.
-With --device cuda, GPUs factor the same in each precision that they have; GPUs of one name share their times, links are each GPU's own. Exit code 4: there is none.
-With --platform FILE.toml this machine is written down for `zellige simulate --platform FILE.toml`, GPUs first: --devices N simulates the first N alone.
-The result replaces what is in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), models-HOST.json, but for GPUs that are not measured
-this time. A file of another processor or another version is never used.";
+The command factors matrices of 8 x 8 to 16 x 16 tiles in fp64, fp32, hp1, hp2, hp3, bf1, x3, \
+tf32 and fp8. Run it on an idle machine.
+
+With --device cuda, GPUs factor the same matrices in each precision that they support. GPUs of \
+the same name share their times; each GPU has its own links. If there is no GPU, the exit code \
+is 4.
+
+With --platform FILE.toml, the machine is written as a platform for `zellige simulate --platform \
+FILE.toml`, with the GPUs first: --devices N simulates the first N only.
+
+The result replaces models-HOST.json in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), except \
+the entries of GPUs that are not measured in this run. A file of another processor or another \
+version is never used.";
 
 /// Verbs of `zellige machine`.
 #[derive(Debug, Subcommand)]

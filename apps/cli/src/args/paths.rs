@@ -99,6 +99,6 @@ impl OutputFile {
 pub fn with_ending(endings: &'static [&'static str]) -> impl Fn(&str) -> Result<OutputFile, String> + Clone {
     move |name| match endings.iter().any(|ending| name.to_ascii_lowercase().ends_with(ending)) {
         true => Ok(OutputFile(name.into())),
-        false => Err(format!("the ending of the name says the format: {}", endings.join(", "))),
+        false => Err(format!("the ending of the name determines the format: use {}", endings.join(", "))),
     }
 }

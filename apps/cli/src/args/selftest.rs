@@ -6,28 +6,42 @@ use clap::{ArgAction, Args};
 use super::all_gpus;
 
 pub(super) const NOTES: &str = "\
-First every kernel of factorisations and solves runs in every precision on CPU workers, on random tiles; errors are compared with bounds that
-follow from the precisions, against float64. Then come the graphs.
+First, every kernel of factorisations and solves runs in every precision on CPU workers, on \
+random tiles. Errors relative to float64 are compared with bounds that follow from the \
+precisions. The graphs follow.
 
-Each graph is made from its seed alone: 20 to 200 tasks on 2 to 24 handles at a time in several number formats, with reads, writes,
-updates, commuting and reducing tasks, failures on purpose, replays, and values read and written in place, on 0 to 2 CPU workers and 1 to 6
-devices with little memory, emulated or GPUs of a driver that needs none and checks the order of its streams. Every value must be what the same tasks give one after the other, bit by bit.
-Graph i has seed S + i: a failure is repeated by --fuzz 1 --seed with the seed that is printed.
+Each graph depends on its seed alone. It has 20 to 200 tasks on 2 to 24 handles at a time in \
+several number formats, with reads, writes, updates, commuting and reducing tasks, deliberate \
+failures, replays, and values read and written in place. It runs on 0 to 2 CPU workers and 1 to \
+6 devices with little memory: emulated devices, or GPUs of a mock driver that checks the order \
+of its streams. Every value must have the bits of a sequential run. Graph i has seed S + i: a \
+failure is reproduced by --fuzz 1 --seed with the printed seed.
+
+With --device cuda, each NVIDIA GPU is checked before the graphs run on the GPUs:
+  - every kernel in every precision, compared with float64 and with the CPU;
+  - products of sparse solvers, searches and covariances, which must have the
+    bits of the CPU;
+  - precision rules that keep MOAO's check system positive definite;
+  - a factorisation in a third of the memory that it needs, and on several
+    parts of one GPU;
+  - lack of memory, and a faulting kernel (in a separate process).
+A precision that the GPU does not support is skipped, with a row that says so. Several GPUs also \
+run a factorisation together. The graphs then run on whole GPUs and on parts of GPUs.
 
 Examples
-  A short check:                    zellige selftest
-  A long one, figures for a script: zellige selftest --fuzz 100000 --seed 1000000 --jobs 2 --json selftest.json
-  One graph again:                  zellige selftest --fuzz 1 --seed 1605
-  One graph again, on the GPUs:     zellige selftest --device cuda --only-graphs --fuzz 1 --seed 1605
-  Every GPU as well, in minutes:    zellige selftest --device cuda --json selftest.json
+  A short check:
+    zellige selftest
+  A long check, with results for a script:
+    zellige selftest --fuzz 100000 --seed 1000000 --jobs 2 --json selftest.json
+  One graph again, on emulated devices or on GPUs:
+    zellige selftest --fuzz 1 --seed 1605
+    zellige selftest --device cuda --only-graphs --fuzz 1 --seed 1605
+  All GPUs as well, in minutes:
+    zellige selftest --device cuda --json selftest.json
 
-With --device cuda each NVIDIA GPU is checked next: every kernel in every precision against float64 and against the CPU, products of sparse solvers, searches
-and covariances against the CPU's bits, which precision rules keep
-MOAO's check system positive definite, a factorisation in a third of the memory it needs and on several parts of one GPU, and what
-happens when memory is short or a kernel faults (in a process of its own). A precision that the GPU is too old for is skipped, with a row that says so. Where
-there are several GPUs a factorisation runs on all together. Then the graphs run on these GPUs, whole and in parts.
-
-Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong value, an error, a panic or a hang), 4 --device cuda and no GPU.";
+Exit codes
+  0 all checks passed   4 no GPU for --device cuda
+  1 a graph or a check failed: a wrong value, an error, a panic or a hang";
 
 /// Options of `selftest`.
 #[derive(Debug, Args)]

@@ -10,25 +10,33 @@ use super::{MemorySize, possible};
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples
-  Doucet et al. (2019): 100k measurements on four V100, in single and mixed precision:
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --precision fp32 --precision hp1:band=2 --platform v100x4
-  Each tile on a fixed device, and a rule on norms that a smaller run has measured:
-    zellige tor run apps/tor/systems/demo.toml --tile 102 --precision fp32 --norms-out norms.json
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --precision hp1:operand=1e-2 --norms norms.json --sched owners
-  Less memory on each device, or one of them:
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --device-memory 4GB
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1
+  Doucet et al. (2019): 100k measurements on four V100, in two precisions:
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --precision fp32 \\
+        --precision hp1:band=2 --platform v100x4
+  Each tile on a fixed device, and a rule on norms measured by a smaller run:
+    zellige tor run apps/tor/systems/demo.toml --tile 102 --precision fp32 \\
+        --norms-out norms.json
+    zellige simulate tor --n 100368 --m 11152 --tile 950 \\
+        --precision hp1:operand=1e-2 --norms norms.json --sched owners
+  Less memory on each device, or a single device:
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 \\
+        --device-memory 4GB
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 \\
+        --devices 1
   Strong scaling over machines:
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform h200x8 --nodes 1,2,4,8,16";
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform h200x8 \\
+        --nodes 1,2,4,8,16";
 
 const SIMULATE_CHOLESKY_EXAMPLES: &str = "\
 Examples
-  This machine with two workers, by what was measured with two:
+  This machine with two workers, as measured with two:
     zellige machine calibrate --tile 256 --workers 2
-    zellige simulate cholesky --n 8192 --tile 256 --platform host --workers 2 --sched lws
+    zellige simulate cholesky --n 8192 --tile 256 --platform host \\
+        --workers 2 --sched lws
   Four GPUs:
-    zellige simulate cholesky --n 65536 --tile 1024 --precision hp1:band=2 --platform v100x4
-  A machine of your own, from a shipped one:
+    zellige simulate cholesky --n 65536 --tile 1024 --precision hp1:band=2 \\
+        --platform v100x4
+  An own machine, from a shipped one:
     zellige simulate platforms v100x4 > mine.toml
     zellige simulate cholesky --n 65536 --tile 1024 --platform mine.toml";
 
@@ -143,6 +151,6 @@ fn simulated_policy_names() -> clap::builder::PossibleValuesParser {
 fn gigabytes(text: &str) -> Result<f64, String> {
     match text.parse()? {
         MemorySize::Bytes(bytes) => Ok(bytes as f64 / 1e9),
-        MemorySize::Share(_) => Err("bytes are needed, e.g. 4GB".into()),
+        MemorySize::Share(_) => Err("use bytes, e.g. 4GB".into()),
     }
 }

@@ -8,47 +8,74 @@ use super::execution::{DEVICES, ExecutionArgs};
 use super::outputs::RunOutputs;
 use super::paths::{Input, Output, OutputFile, with_ending};
 use super::vector::VectorSource;
+use super::word;
 
 const EXAMPLES: &str = "\
 Methods (--method)
-  cg, fcg            conjugate gradients, for symmetric positive definite matrices; flexible
-  minres             minimal residuals, for symmetric ones
-  gmres:40, fgmres:40  for any matrix, restarted after so many steps; flexible
-  bicgstab, bicgstabl:4  for any matrix, without a basis to keep
-Preconditioners (--precond)
-  none, jacobi, block:16 (diagonal blocks of at most so many rows), ilu0 (of a symmetric matrix ic0), chebyshev:4, amg, lu and lu:fp32 (complete factors)
-With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
-A matrix that is not square, or --damping, is a least-squares problem: LSMR (Fong and Saunders 2011), without preconditioner or copies. It ends where the
-residual is --tol of |b| + |A| |x|, or where A^T r is --tol of |A| |r|.
-A complex matrix is solved as the real one of twice the size, with 2 x 2 blocks for its elements; b and x are complex then. So is a real
-matrix with a complex right-hand side or initial guess.
+  cg, fcg            Conjugate gradients, for symmetric positive definite
+                     matrices; flexible conjugate gradients.
+  minres             Minimal residuals, for symmetric matrices.
+  gmres:40, fgmres:40
+                     For any matrix, restarted after this number of steps;
+                     flexible GMRES.
+  bicgstab, bicgstabl:4
+                     For any matrix, without a stored basis.
 
-The method may multiply with a copy (--operator) whose nonzeros are stored as accurately as their magnitude requires: a set of formats, what magnitudes are
-compared with (nw: the matrix, cw: their row, cw-exact: their row times the vector --x-for) and the accuracy of products. Residuals are always those of the matrix in the file.
+Preconditioners (--precond)
+  none, jacobi, ilu0 (of a symmetric matrix ic0), chebyshev:4, amg
+  block:16           Inverses of diagonal blocks with up to this number of rows.
+  lu, lu:fp32        Complete factors in float64 or float32.
+
+With auto, the matrix determines the methods and preconditioners that are tried. If one fails, \
+the next starts from its best answer.
+
+A matrix that is not square, or --damping, is a least-squares problem. It is solved by LSMR \
+(Fong and Saunders 2011), without preconditioner and low-precision copies. The run ends when the \
+residual is within --tol of |b| + |A| |x|, or A^T r is within --tol of |A| |r|.
+
+A complex matrix is solved as the equivalent real one of twice the size, with a 2 x 2 block for \
+each entry; b and x are complex. The same holds for a real matrix with a complex right-hand side \
+or initial guess.
+
+The method can multiply with a low-precision copy of the matrix (--operator), whose nonzeros are \
+stored as accurately as their magnitude requires. Its parts are a set of formats, the reference \
+for magnitudes (nw: the norm of the matrix, cw: the norm of the row, cw-exact: the row times the \
+vector --x-for) and the accuracy of products. Residuals are always recomputed with the matrix of \
+the file.
 
 Low-precision copies
-  --operator COPY          all products; a run ends where the copy can give no more, and the next one begins with the true residual
-  --reliable            cg and fcg with a low-precision --operator: reliable updates of the residual instead, directions are kept
-  --relax COPY,COPY     gmres and fgmres: the first products with --operator, later ones with the least accurate of these that still
-                        serves; an error in a late step counts as little as the residual has become
+  --operator COPY    Use the copy for all products. A run ends when the copy
+                     allows no further progress; the next run starts from the
+                     recomputed residual.
+  --reliable         cg and fcg with a low-precision --operator: replace the
+                     residual by the recomputed one (reliable updates) and keep
+                     the directions.
+  --relax COPY,COPY  gmres and fgmres: use --operator for the first products,
+                     and for later ones the least accurate copy that suffices.
+                     Errors of later steps matter less, as the residual falls.
 
-With --device cuda GPUs multiply with the matrix and its copies and work on vectors in float64, which stay there with any method but gmres, without a
-preconditioner or with jacobi or chebyshev; everything else is done by CPU workers. Answers are the same bits wherever they are computed, with any
-number of right-hand sides solved at once.
+With --device cuda, GPUs multiply with the matrix and its copies, and work on vectors in \
+float64. The vectors stay on the GPU with all methods except gmres, without a preconditioner or \
+with jacobi or chebyshev. CPU workers do everything else. Answers have the same bits on any \
+device, and for any number of right-hand sides that are solved together.
 
 Exit codes
-  0  the true residual is within the requested tolerance
-  5  it is not; the best answer is written all the same
-  2  an option, a matrix or a vector that cannot be used
-  4  a device that is not there
+  0  The recomputed residual is within the tolerance.
+  5  It is not; the best answer is written nevertheless.
+  2  An option, a matrix or a vector cannot be used.
+  4  A device is missing.
 
 Examples
   zellige solve A.mtx.gz -b b.mtx -o x.npy
-  zellige solve A.mtx --method gmres:40 --operator ap7:cw:2^-24 --precond ilu0 --tol 1e-12 --json - --report solve.html
+  zellige solve A.mtx --method gmres:40 --operator ap7:cw:2^-24 \\
+      --precond ilu0 --tol 1e-12 --json - --report solve.html
   zellige solve A.mtx --method cg --operator ap7:cw:2^-20 --reliable
-  zellige solve A.mtx --method gmres:60 --relax ap7:cw:2^-37,ap7:cw:2^-24,ap7:cw:2^-16
-  zellige solve tall.mtx -b b.npy --tol 1e-8 -o x.npy       least squares
-  zellige solve A.mtx --shifts 0,0.1,1 -o x.npy      A + sigma I for three sigma, at the price of one; three columns";
+  zellige solve A.mtx --method gmres:60 \\
+      --relax ap7:cw:2^-37,ap7:cw:2^-24,ap7:cw:2^-16
+  Least squares:
+    zellige solve tall.mtx -b b.npy --tol 1e-8 -o x.npy
+  A + sigma I for three shifts sigma, at the cost of one; three columns:
+    zellige solve A.mtx --shifts 0,0.1,1 -o x.npy";
 
 /// Options of `zellige solve`.
 #[derive(Debug, Args)]
@@ -72,14 +99,14 @@ pub struct SolveArgs {
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub x0: Option<Input>,
     /// Method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
-    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = word::<MethodChoice>)]
     pub method: MethodChoice,
     /// Operator of the inner iteration: fp64, fp32, auto, or SET:nw|cw|cw-exact:EPS.
     ///
     /// SET:...:EPS is a compressed copy of the matrix, e.g. ap7:cw:2^-24. A suffix :tiled, :bsr2,
     /// :bsr3 or :bsr4 selects the layout. auto, or e.g. auto:nw:2^-37, selects the set and layout
     /// that is fastest on this machine, or fp64 if none is faster.
-    #[arg(long, value_name = "COPY", default_value = "fp64")]
+    #[arg(long, value_name = "COPY", default_value = "fp64", value_parser = word::<Inner>)]
     pub operator: Inner,
     /// Vector for which cw-exact chooses formats: a file, ones, or random:SEED.
     ///
@@ -89,18 +116,18 @@ pub struct SolveArgs {
     /// Storage format of the GMRES basis.
     ///
     /// fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8.
-    #[arg(long, value_name = "FORMAT", default_value = "fp64", hide_short_help = true)]
+    #[arg(long, value_name = "FORMAT", default_value = "fp64", hide_short_help = true, value_parser = word::<Packed>)]
     pub basis_format: Packed,
     /// Orthogonalisation in GMRES: cgs2 or mgs.
     ///
     /// cgs2: classical Gram-Schmidt twice, three passes over the basis. mgs: modified Gram-Schmidt.
-    #[arg(long, value_name = "HOW", default_value = "cgs2", hide_short_help = true)]
+    #[arg(long, value_name = "HOW", default_value = "cgs2", hide_short_help = true, value_parser = word::<Orthogonalisation>)]
     pub orthogonalise: Orthogonalisation,
     /// Operators for relaxed products in GMRES, the most accurate first.
     ///
     /// GMRES switches to the next copy of the matrix as its residual decreases. Copies are written
     /// as for --operator.
-    #[arg(long, value_name = "COPY,..", value_delimiter = ',', hide_short_help = true)]
+    #[arg(long, value_name = "COPY,..", value_delimiter = ',', hide_short_help = true, value_parser = word::<Inner>)]
     pub relax: Vec<Inner>,
     /// Reliable updates: recompute the residual each time it has fallen by the factor DELTA.
     ///
@@ -122,12 +149,12 @@ pub struct SolveArgs {
     /// lu:fp32.
     ///
     /// lu:fp32 is LU in float32, which needs half the memory and is refined by gmres.
-    #[arg(long, value_name = "M", default_value = "auto")]
+    #[arg(long, value_name = "M", default_value = "auto", value_parser = word::<PreconditionerChoice>)]
     pub precond: PreconditionerChoice,
     /// Scaling of rows and columns: auto, none, rows, both, matching.
     ///
     /// auto scales both for a low-precision operator and for rows of very different norms.
-    #[arg(long, value_name = "HOW", default_value = "auto", hide_short_help = true)]
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_short_help = true, value_parser = word::<ScalingChoice>)]
     pub scale: ScalingChoice,
     /// Tolerance: norm of the recomputed residual relative to that of b.
     #[arg(long, value_name = "RATIO", default_value = "1e-10", value_parser = positive)]
@@ -146,7 +173,7 @@ pub struct SolveArgs {
     /// Maximum time in seconds.
     #[arg(long, value_name = "SECONDS", value_parser = positive, hide_short_help = true)]
     pub max_time: Option<f64>,
-    /// Null space of the matrix: constant.
+    /// Null space of the matrix.
     ///
     /// It is removed from the right-hand side and the solution.
     #[arg(long, value_name = "VECTOR", value_parser = ["constant"], hide_short_help = true)]
@@ -169,13 +196,13 @@ pub struct SolveArgs {
 fn not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err("a number from 0 on is needed".into()),
+        _ => Err("use a number of 0 or more".into()),
     }
 }
 
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err("a number above 0 is needed".into()),
+        _ => Err("use a number above 0".into()),
     }
 }

@@ -8,32 +8,43 @@ use zellige_sparse::adaptive::{Accuracy, FormatSet, UnknownSet};
 
 use super::paths::{Input, Output, OutputFile, with_ending};
 use super::vector::VectorSource;
+use super::word;
 
 /// Name endings of Matrix Market files.
 const MATRIX_MARKET: &[&str] = &[".mtx", ".mtx.gz"];
 
 const GENERATE_EXAMPLES: &str = "\
 Kinds
-  flow        flow through rock, one unknown a cell; symmetric positive definite, about 14 decades
-  transport   the same with a stream through it; not symmetric
-  elasticity  layered rock clamped at the bottom, three unknowns a node; symmetric positive definite
-  biot        consolidation: displacements, then pressures; symmetric indefinite, about 29 decades
-  stokes      slow flow of varying viscosity, four unknowns a node; symmetric indefinite
+  flow        Flow through rock, one unknown per cell: symmetric positive
+              definite, about 14 decades.
+  transport   The same with a tracer in the flow: not symmetric.
+  elasticity  Layered rock clamped at the bottom, three unknowns per node:
+              symmetric positive definite.
+  biot        Consolidation, displacements and then pressures: symmetric
+              indefinite, about 29 decades.
+  stokes      Slow flow with variable viscosity, four unknowns per node:
+              symmetric indefinite.
 
 Examples
   zellige matrix generate flow --size 170x170x110 -o flow.mtx.gz
   zellige matrix generate elasticity --size 47x47x47 --seed 2 -o elas.mtx";
 
 const SPMV_EXAMPLES: &str = "\
-Every set at every accuracy under every criterion is a row: bytes beside rows in f64 (CSR), backward errors of the product with --x-for against
-one in doubled precision, the bound B = max_i B_i that rows' errors cannot pass, and medians of times, the adaptive product and the one in f64 in turns.
+The table has a row for each set, accuracy and criterion: bytes relative to CSR rows in float64; \
+backward errors of the product with --x-for, compared with a product in doubled precision; the \
+bound B = max_i B_i on the errors of rows; and median times of the adaptive product and of the \
+float64 product, measured alternately.
 
 Examples
   zellige spmv A.mtx.gz
-  zellige spmv A.mtx --sets ap2,ap7,ap7re --eps 2^-53,2^-37,2^-24 --criterion nw,cw --json rows.json
-  zellige spmv A.mtx --sets auto --criterion nw --workers 2   the fastest way for each accuracy
-  zellige spmv A.mtx --sets ap7 --criterion cw,cw-exact --x-for x.npy       elements that count for this vector
-  zellige spmv A.mtx --sets ap7 --eps 2^-24 --round chop        as the thesis does, errors about twice as large";
+  zellige spmv A.mtx --sets ap2,ap7,ap7re --eps 2^-53,2^-37,2^-24 \\
+      --criterion nw,cw --json rows.json
+  The fastest copy for each accuracy:
+    zellige spmv A.mtx --sets auto --criterion nw --workers 2
+  Formats chosen for a given vector:
+    zellige spmv A.mtx --sets ap7 --criterion cw,cw-exact --x-for x.npy
+  Truncation as in the thesis, with errors about twice as large:
+    zellige spmv A.mtx --sets ap7 --eps 2^-24 --round chop";
 
 /// Verbs of `zellige matrix`.
 #[derive(Debug, Subcommand)]
@@ -126,14 +137,18 @@ impl std::str::FromStr for Size {
         match parts[..] {
             [x, y, z] if x.min(y).min(z) > 0 => Ok(Size([x, y, z])),
             [n] if n > 0 => Ok(Size([n; 3])),
-            _ => Err("three numbers like 48x48x48, or one for all axes".into()),
+            _ => Err("use three numbers like 48x48x48, or one for all axes".into()),
         }
     }
 }
 
 fn decades(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "a number of decades is needed".to_string())?;
-    if (0.0..=20.0).contains(&number) { Ok(number) } else { Err("0 to 20 decades".into()) }
+    let number: f64 = text.parse().map_err(|_| "use a number of decades from 0 to 20".to_string())?;
+    if (0.0..=20.0).contains(&number) {
+        Ok(number)
+    } else {
+        Err("use a number of decades from 0 to 20".into())
+    }
 }
 
 /// Options of `zellige spmv`.
@@ -150,9 +165,9 @@ pub struct SpmvArgs {
     #[arg(long, value_name = "SET,..", value_delimiter = ',', default_value = "ap2,ap4,ap7,ap7re,ap7reu")]
     pub sets: Vec<SetOrAuto>,
     /// Accuracies in [2^-53, 1).
-    #[arg(long, value_name = "EPS,..", value_delimiter = ',', default_value = "2^-53,2^-37,2^-24")]
+    #[arg(long, value_name = "EPS,..", value_delimiter = ',', default_value = "2^-53,2^-37,2^-24", value_parser = word::<Accuracy>)]
     pub eps: Vec<Accuracy>,
-    /// Criterion for the format of an entry: nw, cw, cw-exact.
+    /// Criteria for the format of an entry: a list.
     ///
     /// The magnitude of an entry is compared with the norm of the matrix (nw), with that of its row
     /// (cw), or with that of the row times --x-for (cw-exact).
@@ -162,9 +177,9 @@ pub struct SpmvArgs {
     ///
     /// thesis: a CSR matrix for each format. tiled: eight rows interleaved. bsr: as tiled, with
     /// blocks of 2, 3 or 4. auto: the layout that the cost model predicts to be fastest.
-    #[arg(long, value_name = "L", default_value = "auto")]
+    #[arg(long, value_name = "L", default_value = "auto", value_parser = word::<Layout>)]
     pub layout: Layout,
-    /// Rounding to the storage format: nearest, or chop (truncation, as in the thesis).
+    /// Rounding to the storage format; chop is truncation, as in the thesis.
     #[arg(long, value_name = "R", default_value = "nearest")]
     pub round: Round,
     /// Vector to multiply: a file, ones, or random:SEED.

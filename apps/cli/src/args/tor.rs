@@ -2,7 +2,6 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_dense::Rule;
-use zellige_runtime::sched::POLICIES;
 
 use super::ExecutionArgs;
 use super::execution::DEVICES;
@@ -13,31 +12,49 @@ use super::paths::{Input, Output, OutputFile, with_ending};
 const MATRICES: &[&str] = &[".fits", ".fit", ".npy"];
 
 const RULES: &str = "\
-Precision rules (--precision, --solve-precision): which tile products run in which precision
+Precision rules (--precision, --solve-precision): precision of each tile product
   fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8
-                                        the same for every product; fp64 stores float64 tiles, all others float32
-  hp1:band=2                            hp1 on tiles at least 2 tiles off the diagonal, fp32 elsewhere
-  hp1:tile=1e-2                         hp1 where |A_ij| <= 1e-2 |A|
-  hp1:operand=1e-2                      hp1 where |L_ik| |L_jk| <= 1e-2 |A|: the norms of the very operands
-  hp1:operand=1e-2,else=x3              and x3 elsewhere
-  hp1:band=2,panel=x3                    diagonal updates and triangular solves by way of x3 products (or tf32) instead of fp32
-  script:FILE                           fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) in FILE (Rhai; needs a build with the feature script)
-  hp1, hp2, hp3: f16 operands, sums in f32, f16 with f32 products, f16; bf1: bf16 operands; x3: f32 split in three f16 products;
-  tf32: f32 operands rounded to 11 bits; fp8: e4m3 operands, 4 bits. Sums are f32 but for hp3.
-  A rule may lose positive definiteness: it is reported with tile and pivot, and the others go on.";
+                        The same for all products. fp64 stores float64 tiles,
+                        all others float32 tiles.
+  hp1:band=2            hp1 on tiles at least 2 tiles off the diagonal, fp32
+                        elsewhere.
+  hp1:tile=1e-2         hp1 if |A_ij| <= 1e-2 |A|.
+  hp1:operand=1e-2      hp1 if |L_ik| |L_jk| <= 1e-2 |A|: the norms of the
+                        operands.
+  hp1:operand=1e-2,else=x3
+                        The same, and x3 elsewhere.
+  hp1:band=2,panel=x3   Diagonal updates and triangular solves by x3 products
+                        (or tf32) instead of fp32.
+  script:FILE           fn precision(i, j, k, nt, norm_a_ij, norm_l_ik,
+                        norm_l_jk, norm_a) in FILE (Rhai), in a build with
+                        the feature script.
+
+Precisions
+  hp1, hp2, hp3         f16 operands; sums in f32, f32, f16; results in f32,
+                        f16, f16.
+  bf1                   bf16 operands.
+  x3                    f32 split into three f16 products.
+  tf32                  f32 operands rounded to 11 bits.
+  fp8                   e4m3 operands, 4 bits.
+
+fp64 has sums in f64, hp3 in f16, all others in f32. If a rule loses positive definiteness, the \
+tile and pivot are reported, and the other rules continue.";
 
 const RUN_EXAMPLES: &str = "\
 Examples
-  Compare four rules, and look at the result in a browser:
-    zellige tor run demo.toml --precision fp32 --precision hp1:band=2 --precision hp1:operand=1e-2 --precision x3 \\
+  Compare four rules, and view the result in a browser:
+    zellige tor run demo.toml --precision fp32 --precision hp1:band=2 \\
+        --precision hp1:operand=1e-2 --precision x3 \\
         --report report.html --trace trace.json
-  MOAO's own files, a reconstructor for two targets, figures for a script:
-    zellige tor run sys-params.txt --atm atm-params.txt --target 0,0 --target 10,-5 -o R.fits --json result.json
-  Repair a rule that fails, one rule of more precision after the other:
+  MOAO's own files, a reconstructor for two targets, results for a script:
+    zellige tor run sys-params.txt --atm atm-params.txt --target 0,0 \\
+        --target 10,-5 -o R.fits --json result.json
+  Repair a failing rule by rules of increasing precision:
     zellige tor run demo.toml --precision hp2 --on-not-spd retry
-  On GPUs: all of them; a third of one GPU's memory, as if it were two:
+  All GPUs; a third of the memory of one GPU, split into two devices:
     zellige tor run demo.toml --device cuda
-    zellige tor run demo.toml --device cuda:0 --device-memory 30% --logical-gpus 2";
+    zellige tor run demo.toml --device cuda:0 --device-memory 30% \\
+        --logical-gpus 2";
 
 /// Verbs of `zellige tor`.
 #[derive(Debug, Subcommand)]
@@ -73,16 +90,7 @@ pub enum Tor {
 }
 
 fn run_help() -> String {
-    format!("{RULES}\n\n{DEVICES}\n\n{}\n\n{RUN_EXAMPLES}", policies())
-}
-
-/// Returns the scheduling policies, one line for each.
-fn policies() -> String {
-    let lines = POLICIES.iter().map(|(name, what)| format!("  {name:<10} {what}"));
-    format!(
-        "Scheduling policies (--sched): which worker gets a ready task\n{}",
-        lines.collect::<Vec<_>>().join("\n")
-    )
+    format!("{RULES}\n\n{DEVICES}\n\n{RUN_EXAMPLES}")
 }
 
 /// System files: telescope and turbulence, with replacements for some of their parts.
@@ -314,7 +322,7 @@ pub struct RunArgs {
 fn target(text: &str) -> Result<[f64; 2], String> {
     let number = |t: &str| t.trim().parse::<f64>().ok().filter(|x| x.is_finite());
     let parsed = text.split_once(',').and_then(|(x, y)| Some([number(x)?, number(y)?]));
-    parsed.ok_or_else(|| "two numbers in arcsec with a comma between them, e.g. 10,-5".into())
+    parsed.ok_or_else(|| "use two numbers in arcsec separated by a comma, e.g. 10,-5".into())
 }
 
 pub(super) fn tile(text: &str) -> Result<Tile, String> {
@@ -322,7 +330,7 @@ pub(super) fn tile(text: &str) -> Result<Tile, String> {
         "auto" => Ok(Tile::Auto),
         _ => match text.parse() {
             Ok(edge) if edge > 0 => Ok(Tile::Edge(edge)),
-            _ => Err("auto, or a number of rows from 1 on".into()),
+            _ => Err("use auto, or a number of rows of 1 or more".into()),
         },
     }
 }

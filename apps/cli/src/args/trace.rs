@@ -7,10 +7,14 @@ use super::paths::{Input, Output};
 pub(super) const EXAMPLES: &str = "\
 Examples
   zellige tor run system.toml --precision fp32 --trace run.zt
-  zellige trace summary run.zt                   who was busy with what, the critical path, bounds
-  zellige trace html run.zt                      run.html: every task on its worker, in a browser
-  zellige trace perfetto run.zt -o tasks.json    the same for https://ui.perfetto.dev
-  zellige trace compare before.zt after.zt       which codelets took more or less time, and why the whole did";
+  Codelets, workers, the critical path and bounds:
+    zellige trace summary run.zt
+  run.html, with every task on its worker, for a browser:
+    zellige trace html run.zt
+  The same for https://ui.perfetto.dev:
+    zellige trace perfetto run.zt -o tasks.json
+  Codelets that took more or less time, and the cause of the difference:
+    zellige trace compare before.zt after.zt";
 
 /// Verbs of `zellige trace`, which read a native trace.
 #[derive(Debug, Subcommand)]

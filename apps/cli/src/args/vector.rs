@@ -30,8 +30,7 @@ impl FromStr for VectorSource {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("random:") {
             Some(seed) => {
-                let seed =
-                    seed.parse().map_err(|_| format!("{seed:?} is no seed: a whole number is needed"))?;
+                let seed = seed.parse().map_err(|_| format!("{seed:?} is not a seed: use a whole number"))?;
                 Ok(VectorSource::Random(seed))
             }
             None if text == "ones" => Ok(VectorSource::Ones),

@@ -19,7 +19,7 @@ use crate::results::{is_stdout, write_json};
 /// Converts the options to the sizes of the measurements.
 fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
     if !args.tile.is_multiple_of(16) {
-        let problem = format!("{} is no multiple of 16, as tensor cores want it", args.tile);
+        let problem = format!("{} is not a multiple of 16, which tensor cores need", args.tile);
         return Err(CommandError::option("--tile", problem));
     }
     let usual = Sizes::usual(args.quick);
@@ -65,7 +65,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let save = |figures: &Figures| {
         // A failed write is only a warning here: the final write reports the error.
         if let Some(Err(error)) = figures_file.map(|target| write_json(Some(target), &[figures])) {
-            tracing::warn!("figures are not written yet: {error:#}");
+            tracing::warn!("results are not written yet: {error:#}");
         }
     };
     let progress = Progress::new();
@@ -79,7 +79,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
             file.write(|out| out.write_all(text.as_bytes()))?;
         }
         if measured.is_err() {
-            out::note(&format!("zellige: {} has what was measured until then", target.display()));
+            out::note(&format!("zellige: {} has the measurements made before the error", target.display()));
         }
     }
     measured?;
@@ -92,7 +92,11 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
 /// Returns the path of the measured platform: the figures' name with another ending.
 fn beside(figures: &Output) -> anyhow::Result<Output> {
     let name = figures.with_extension("toml");
-    anyhow::ensure!(name != **figures, "--json {}: the platform has that name", name.display());
+    anyhow::ensure!(
+        name != **figures,
+        "--json {}: the platform file has the same name; use another",
+        name.display()
+    );
     Ok(Output::from(name.into_os_string()))
 }
 
@@ -106,6 +110,6 @@ fn open(number: u32) -> Result<Arc<dyn Driver>, CommandError> {
 /// Returns an error if measurements failed.
 fn verdict(figures: &Figures) -> anyhow::Result<()> {
     let failed = figures.failed.len();
-    anyhow::ensure!(failed == 0, "{failed} measurements failed: the lines that say so");
+    anyhow::ensure!(failed == 0, "{failed} measurements failed; see their lines above");
     Ok(())
 }

@@ -50,13 +50,13 @@ fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[Memor
     if let Some(share) = args.host_memory {
         let (holds, tiles) = (bytes(figures.host_capacity.unwrap_or(0)), digits(100.0 * share));
         out::print(&format!(
-            "the host holds {holds}: {tiles} % of the lower triangle, and a swap file the rest\n"
+            "host memory for tiles: {holds}, {tiles} % of the lower triangle; the rest is in a swap file\n"
         ))?;
     }
     let devices = match args.devices {
         0 => String::new(),
         count => format!(
-            ", {count} device(s) of {}: together {} % of the lower triangle",
+            ", {count} device(s) of {}: {} % of the lower triangle in all",
             bytes(figures.capacity),
             digits(100.0 * args.memory_share)
         ),

@@ -53,7 +53,7 @@ fn of_tasks(args: &BenchTasks) -> anyhow::Result<()> {
     }
     out::print(&table.render(out::colours(&std::io::stdout())))?;
     out::print(&format!(
-        "process CPU time, all threads; {} worker(s), {}, median of {}; the submitting thread is no worker\n",
+        "process CPU time, all threads; {} worker(s), {}, median of {}; the submitting thread is not a worker\n",
         bench.workers, bench.policy, bench.repeats
     ))
 }

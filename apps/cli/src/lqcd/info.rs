@@ -33,7 +33,7 @@ pub fn run(args: &LqcdInfo) -> anyhow::Result<()> {
         result.field.polyakov_loop[1]
     );
     if !result.description.is_empty() {
-        text += &format!("the file says: {}\n", result.description);
+        text += &format!("comment of the file: {}\n", result.description);
     }
     out::print(&text)
 }

@@ -25,7 +25,7 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
         ..options(&args.system)
     };
     if args.execution.device != Device::Cpu && options.solver.formats() != Mixed::Double {
-        let problem = "GPUs compute with vectors in float64 only: take double";
+        let problem = "GPUs compute with vectors in float64 only: use double";
         return Err(CommandError::option("--precision", problem).into());
     }
     let devices = Devices::open(&args.execution, &Needs::default())?;
@@ -49,13 +49,15 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let most_made = result.iterations.iter().max().copied().unwrap_or(0);
     // More iterations help only if the limit was reached.
     let more = |option: &str| match (most_made >= args.system.max_steps, args.method) {
-        (true, _) => format!("allow more --max-steps, or take a larger {option}"),
-        (false, Method::Cg) => format!("it becomes no smaller: take a larger {option}"),
-        (false, Method::BiCgStab) => format!("it becomes no smaller: take --method cg, or a larger {option}"),
+        (true, _) => format!("use a larger --max-steps or a larger {option}"),
+        (false, Method::Cg) => format!("it does not decrease further: use a larger {option}"),
+        (false, Method::BiCgStab) => {
+            format!("it does not decrease further: use --method cg or a larger {option}")
+        }
     };
     if let Some(goal) = result.heavy_quark_tolerance.filter(|_| worst <= result.tolerance) {
         return Err(CommandError::NotConverged(format!(
-            "the heavy-quark residual is {:.2e} after {most_made} iterations, {goal:.0e} was requested: {}",
+            "the heavy-quark residual is {:.2e} after {most_made} iterations, above the tolerance {goal:.0e}: {}",
             worst_of(&result.heavy_quark_residual),
             more("--heavy-quark-tol"),
         ))
@@ -64,11 +66,11 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     // These formats have no steps in higher precision that continue at their resolution limit.
     let is_narrow = ["half", "int20"].contains(&&*result.precision);
     let remedy = match is_narrow {
-        true => format!("take --precision double-{}", result.precision),
+        true => format!("use --precision double-{}", result.precision),
         false => more("--tol"),
     };
     Err(CommandError::NotConverged(format!(
-        "the residual is {worst:.2e} of the source after {most_made} iterations, the requested tolerance is {:.0e}: {remedy}",
+        "the relative residual is {worst:.2e} after {most_made} iterations, above the tolerance {:.0e}: {remedy}",
         result.tolerance
     ))
     .into())

@@ -36,11 +36,11 @@ pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
         None => Ok(()),
         Some(shift) => {
             let remedy = match result.iterations + shift.iterations >= args.system.max_steps {
-                true => "allow more --max-steps, or take a larger tolerance",
-                false => "it becomes no smaller: take a larger tolerance",
+                true => "use a larger --max-steps or a larger tolerance",
+                false => "it does not decrease further: use a larger tolerance",
             };
             Err(CommandError::NotConverged(format!(
-                "shift {}: the residual is {:.2e} of the source after {} shared iterations and {} of its own, the requested tolerance is {:.0e}: {remedy}",
+                "shift {}: the relative residual is {:.2e} after {} shared iterations and {} separate ones, above the tolerance {:.0e}: {remedy}",
                 shift.shift, shift.true_residual, result.iterations, shift.iterations, shift.tolerance
             ))
             .into())
@@ -53,7 +53,8 @@ fn shifts(args: &LqcdMultishift) -> Result<Vec<Shift>, CommandError> {
         0 => vec![args.system.tol; args.shifts.len()],
         count if count == args.shifts.len() => args.tols.clone(),
         count => {
-            let problem = format!("{count} tolerances for {} shifts", args.shifts.len());
+            let problem =
+                format!("{count} tolerances for {} shifts: give one for each shift", args.shifts.len());
             return Err(CommandError::option("--tols", problem));
         }
     };

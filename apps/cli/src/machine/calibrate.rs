@@ -88,7 +88,7 @@ fn check_writable(path: &std::path::Path) -> anyhow::Result<()> {
     }
     zellige_files::Destination::new(path)
         .and_then(|models| models.check())
-        .with_context(|| format!("the file of models {}", path.display()))
+        .with_context(|| format!("the file of performance models {}", path.display()))
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Gpus {
     pub fn lines(&self) -> Vec<(String, String)> {
         let mut lines = Vec::new();
         if self.gpus.is_empty() {
-            let why = self.gpus_unused.as_deref().unwrap_or("there is none");
+            let why = self.gpus_unused.as_deref().unwrap_or("no GPU found");
             lines.push(("GPU".into(), format!("none is used: {why}")));
         }
         for gpu in &self.gpus {
@@ -97,7 +97,7 @@ impl Gpus {
             };
             lines.push((library.name.to_string(), state));
         }
-        lines.extend(self.gpu_libraries_skipped.iter().map(|file| ("not taken".into(), file.clone())));
+        lines.extend(self.gpu_libraries_skipped.iter().map(|file| ("not loaded".into(), file.clone())));
         lines
     }
 }

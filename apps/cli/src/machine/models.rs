@@ -102,7 +102,7 @@ pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
         Ok((models, _)) => Some(models),
         Err(unusable) => {
             out::note(&format!(
-                "warning: {policy} starts without knowing how long tasks take; performance models: {unusable}"
+                "warning: {policy} starts without estimates of task times; performance models: {unusable}"
             ));
             None
         }
@@ -117,7 +117,7 @@ pub fn keep(models: &Models) {
         Err(_) => return,
     };
     if let Err(error) = models.save(&path, &identity()) {
-        out::note(&format!("warning: what this run has measured is not kept: {error}"));
+        out::note(&format!("warning: the measurements of this run are not saved: {error}"));
     }
 }
 
@@ -295,7 +295,7 @@ fn remove(path: &Path) -> anyhow::Result<String> {
     match fs::remove_file(path) {
         Ok(()) => Ok(format!("removed {}\n", path.display())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            Ok(format!("there is nothing to forget: no {}\n", path.display()))
+            Ok(format!("nothing to remove: {} does not exist\n", path.display()))
         }
         Err(e) => Err(e).with_context(|| format!("{}: cannot be removed", path.display())),
     }

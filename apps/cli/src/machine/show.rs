@@ -112,7 +112,7 @@ fn short_selftest(has_gpus: bool) -> SelftestArgs {
     let line = ["zellige", "selftest", "--quick", "--fuzz", "50", "--device", device];
     match Cli::parse_from(line).verb {
         Verb::Selftest(args) => args,
-        _ => unreachable!("the line says selftest"),
+        _ => unreachable!("the command line has selftest"),
     }
 }
 
@@ -195,7 +195,7 @@ impl Machine {
                 known(self.memory.available_bytes)
             ),
         );
-        say("SIMD", if self.simd.is_empty() { "none that is known".into() } else { self.simd.join(" ") });
+        say("SIMD", if self.simd.is_empty() { "none detected".into() } else { self.simd.join(" ") });
         self.gpus.lines().into_iter().for_each(|(name, text)| say(&name, text));
         lines.push(self.performance.text(out::colours(&std::io::stdout())));
         lines.concat()

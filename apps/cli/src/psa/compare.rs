@@ -42,7 +42,7 @@ fn truth(path: &Path) -> anyhow::Result<Truth> {
     }
     let places = arrays::read(path, 2, Quantity::Length)?;
     if places.shape[1] != 3 {
-        return Err(CommandError::option("--truth", "an array of events x 3 is needed").into());
+        return Err(CommandError::option("--truth", "the array must have the shape events x 3").into());
     }
     let place = |at: &[f64; 3]| at.map(|x| x as f32);
     Ok(Truth::of_places(&places.numbers.as_chunks().0.iter().map(place).collect::<Vec<_>>()))
@@ -51,7 +51,7 @@ fn truth(path: &Path) -> anyhow::Result<Truth> {
 fn unmatched(all: &Agreement) -> String {
     match all.only_in_first {
         0 => String::new(),
-        count => format!("{count} hits of the first run are not in the second\n"),
+        count => format!("{count} hits of the first run are missing in the second\n"),
     }
 }
 

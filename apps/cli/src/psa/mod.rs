@@ -49,7 +49,7 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
 /// Devices that are missing or have no kernels for the plan.
 fn devices(args: &ExecutionArgs, plan: &Plan) -> Result<Devices, CommandError> {
     if args.device != Device::Cpu && !plan.runs_on_gpus() {
-        let problem = "GPUs have no kernels for this search: take --method fgs or screen, --precision fp32, int16 or bf16, --lut none, no --certify";
+        let problem = "GPUs have no kernels for this search: use --method fgs or screen, --precision fp32, int16 or bf16, --lut none, no --certify";
         return Err(CommandError::option("--device", problem));
     }
     Devices::open(args, &Needs::default())

@@ -62,8 +62,7 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
         None => page_of(&title, &results),
     };
     let kept = args.outputs.json.is_some() || args.outputs.has_report();
-    let hint =
-        if kept { "" } else { "nothing was written: --json FILE and --report FILE.html keep the answers\n" };
+    let hint = if kept { "" } else { "no file was written: use --json FILE or --report FILE.html\n" };
     args.outputs.write(&title, search.trace.as_ref(), &results, page, || text(&search) + hint)
 }
 
@@ -96,7 +95,7 @@ fn are_of_arrays(args: &PsaRunArgs) -> Result<(), CommandError> {
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
-            let problem = "of meaning for folders alone: these are arrays (--positions, --energies)";
+            let problem = "applies to folders only: the inputs are arrays (--positions, --energies)";
             Err(CommandError::option(option, problem))
         }
         None => Ok(()),
@@ -121,7 +120,7 @@ fn arrays(
     let is_clipped = |number: usize| input.saturated.binary_search(&number).is_ok();
     if let (Saturated::Refuse, Some(first)) = (args.rules.saturated, input.saturated.first()) {
         let (count, of) = (input.saturated.len(), args.events.display());
-        let problem = format!("{count} events of {of} have clipped samples, event {first} is the first");
+        let problem = format!("{count} events of {of} have clipped samples; the first is event {first}");
         return Err(CommandError::option("--saturated refuse", problem).into());
     }
     let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
@@ -162,9 +161,9 @@ const ALIGNED: usize = 3;
 /// energies are given.
 fn saturated(clipped: usize, events: usize, what: Saturated, is_known: bool) -> Option<String> {
     let of_them = match what {
-        Saturated::Fit if is_known => "these are compared as they are, with the energies that are given",
-        Saturated::Fit => "energies and positions of these are fits of the other samples",
-        Saturated::Skip => "these have no hits",
+        Saturated::Fit if is_known => "they are compared as they are, with the given energies",
+        Saturated::Fit => "their energies and positions are fits to the other samples",
+        Saturated::Skip => "they have no hits",
         Saturated::Refuse => return None,
     };
     let flag = "samples that are clipped at the end of their range (flag `saturated`, --saturated)";
@@ -266,7 +265,7 @@ impl Source {
         if is_array || args.events.is_dir() {
             if args.channel_map.is_some() {
                 return refuse(
-                    "of meaning for frames of digitisers: --events is a folder or an array".into(),
+                    "applies to frames of digitisers only: --events is a folder or an array".into(),
                 );
             }
             let events = match is_array {
@@ -280,12 +279,16 @@ impl Source {
         let map = args.channel_map.as_deref().map(ChannelMap::read).transpose()?;
         match (&map, needs) {
             (None, Needs::Map) => refuse(format!(
-                "{} holds traces of digitisers (mode 3): say which channel is which segment; the help has the keys",
+                "{} has traces of digitisers (mode 3), which need a map from channels to segments; --help has its keys",
                 args.events.display()
             )),
-            (Some(map), Needs::Map) if (map.step() - sampling.step).abs() > 1e-6 * sampling.step => refuse(
-                format!("samples every {} ns, those of the basis every {} ns", map.step(), sampling.step),
-            ),
+            (Some(map), Needs::Map) if (map.step() - sampling.step).abs() > 1e-6 * sampling.step => {
+                refuse(format!(
+                    "the map has samples every {} ns, but the basis every {} ns",
+                    map.step(),
+                    sampling.step
+                ))
+            }
             _ => Ok(Source::File(Box::new(EventFile::open(&args.events)?), map)),
         }
     }
@@ -312,8 +315,7 @@ impl Source {
                 Ok(part)
             }
             Source::File(..) if processes.count() > 1 => {
-                let problem =
-                    "a file of frames is read by one process: give a folder of events, or start one";
+                let problem = "a file of frames is read by a single process: give a folder of events, or start one process";
                 Err(CommandError::option("--events", problem))
             }
             Source::File(..) => Ok(0..usize::MAX),
@@ -415,7 +417,7 @@ fn text(search: &Search) -> String {
     let Search { results, events, seconds, .. } = search;
     let count = results.events.len();
     let mut text = format!(
-        "{events} events, {count} hits in {} s, {} events a second\n",
+        "{events} events, {count} hits in {} s, {} events per second\n",
         digits(*seconds),
         digits(*events as f64 / seconds.max(f64::MIN_POSITIVE))
     );
@@ -432,7 +434,7 @@ fn text(search: &Search) -> String {
     spreads.sort_unstable_by(f64::total_cmp);
     if let Some(median) = spreads.get(count / 2) {
         text += &format!(
-            "points within 2 % of the best figure of merit lie {} mm around it (median)\n",
+            "points within 2 % of the best figure of merit are within {} mm of it (median)\n",
             digits(*median)
         );
     }

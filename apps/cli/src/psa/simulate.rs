@@ -127,7 +127,7 @@ fn text(crystal: &Crystal, fields: &Fields, basis: &Basis, times: [Duration; 2],
     let lines = [
         format!("{}: {points} points, {least} to {most} in a segment", crystal.name),
         format!(
-            "fields: {} nodes, weighting potentials add up to 1 within {:.0e}, {} s",
+            "fields: {} nodes, sum of weighting potentials 1 within {:.0e}, {} s",
             fields.grid().len(),
             fields.worst_sum(crystal),
             digits(times[0].as_secs_f64())
@@ -145,7 +145,7 @@ fn settled(basis: &Basis) -> String {
     const NAMED: usize = 5;
     let points = unsettled(basis, SETTLED);
     if points.is_empty() {
-        return format!("every charge is settled within {} % at the last sample", 100.0 * SETTLED);
+        return format!("all charges are settled within {} % at the last sample", 100.0 * SETTLED);
     }
     let place = |&point: &usize| format!("{:?}", basis.positions()[point]);
     let named: Vec<String> = points.iter().take(NAMED).map(place).collect();
@@ -164,7 +164,7 @@ fn depleted(crystal: &Crystal, fields: &Fields) -> String {
     match detector::is_depleted(crystal, fields) {
         true => String::new(),
         false => format!(
-            "warning: {} V do not deplete the crystal: fields are wrong where it is not (--bias)",
+            "warning: {} V do not deplete the crystal: the fields of its undepleted part are wrong (use a larger --bias)",
             crystal.bias
         ),
     }

@@ -35,7 +35,7 @@ use crate::results::page_of;
 pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
     let events = files::events::read(&args.events)?;
     if events.hits > 1 && args.channels != ChannelSet::All {
-        let problem = format!("these events have {} hits each: take all", events.hits);
+        let problem = format!("these events have {} hits each: use all", events.hits);
         return Err(CommandError::option("--channels", problem).into());
     }
     let samples = events.sampling.samples;
@@ -106,8 +106,7 @@ impl Clipped {
         let needed = (needed / digit).ceil() * digit;
         if *samples > 0 {
             observer.warn(&format!(
-                "{samples} samples of {events} events do not fit 16 bits at --unit {unit} ({most:.1} keV at most, the largest has {largest:.1}): they are \
-                 clipped; take --unit {needed:.2e} or more"
+                "{samples} samples of {events} events do not fit 16 bits at --unit {unit} ({most:.1} keV at most, the largest has {largest:.1}): they are clipped; use --unit {needed:.2e} or more"
             ));
         }
     }
@@ -163,10 +162,7 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         (false, _) => Output::file(&args.output, &input, step)?,
     };
     if from.frames > 0 {
-        out::note(&format!(
-            "zellige: going on after {} frames that an earlier run has answered",
-            from.frames
-        ));
+        out::note(&format!("zellige: continuing after {} frames of an earlier run", from.frames));
     }
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
@@ -190,20 +186,19 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
             let frames = journal.frames;
             progress::aside(|| {
                 out::note(&format!(
-                    "zellige: {frames} frames are answered: the same command goes on behind them"
+                    "zellige: {frames} frames are complete: the same command continues after them"
                 ));
             });
         }
         failed(error)
     })?;
     if summary.events == 0 && summary.foreign > 0 {
-        let problem =
-            format!("none of its {} frames holds traces as zellige psa frames writes them", summary.foreign);
+        let problem = format!("none of its {} frames has traces of zellige psa frames", summary.foreign);
         return Err(CommandError::option(input.as_str(), problem).into());
     }
     if summary.events > 0 && summary.broken == summary.events {
         let problem = format!(
-            "none of its {} events can be searched; --channels and --window have to be those of zellige psa frames",
+            "none of its {} events can be searched; use the --channels and --window of zellige psa frames",
             summary.events
         );
         return Err(CommandError::option(input.as_str(), problem).into());
@@ -221,14 +216,14 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
 fn text(summary: &Summary, args: &PsaStream) -> String {
     let rate = summary.events as f64 / summary.seconds.max(f64::MIN_POSITIVE);
     let mut text = format!(
-        "{} events, {} hits in {} s, {} events a second\n",
+        "{} events, {} hits in {} s, {} events per second\n",
         summary.events,
         summary.hits,
         digits(summary.seconds),
         digits(rate)
     );
     text += &format!(
-        "from a frame to its hits: {} ms (median), {} ms (99 %), {} ms at most; {} took longer than {} ms\n",
+        "latency: {} ms (median), {} ms (99 %), {} ms at most; {} took longer than {} ms\n",
         digits(summary.latency_p50_ms),
         digits(summary.latency_p99_ms),
         digits(summary.latency_most_ms),
@@ -236,9 +231,9 @@ fn text(summary: &Summary, args: &PsaStream) -> String {
         args.latency
     );
     let odd = [
-        (summary.shed, "left out"),
-        (summary.broken, "broken"),
-        (summary.foreign, "frames of other kinds"),
+        (summary.shed, "dropped events (shed)"),
+        (summary.broken, "invalid events"),
+        (summary.foreign, "frames of other types"),
         (summary.saturated, "events with clipped samples (saturated)"),
     ];
     for (count, what) in odd.into_iter().filter(|(count, _)| *count > 0) {
@@ -258,5 +253,5 @@ pub fn send(args: &PsaSend) -> anyhow::Result<()> {
     let patience = Duration::from_secs(args.patience.into());
     let frames = socket::send(&args.input, &args.to, args.rate, patience, &progress)?;
     drop(progress);
-    out::print(&format!("{frames} frames are safe\n"))
+    out::print(&format!("{frames} frames are acknowledged\n"))
 }

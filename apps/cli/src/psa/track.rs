@@ -67,7 +67,7 @@ fn settings(args: &PsaTrackArgs, inner_radius: f64) -> Settings {
 /// Returns the summary of a tracked run as text.
 fn text(result: &TrackResult, folder: &Path) -> String {
     format!(
-        "{} hits in {} events: {} points after packing, {} of no use, {} s\n{} gamma rays: {} scattered, {} pairs, {} single points\nwritten: {}\n",
+        "{} hits in {} events: {} points after packing, {} unused, {} s\n{} gamma rays: {} scattered, {} pairs, {} single points\nwritten: {}\n",
         result.hits,
         result.events,
         result.points,

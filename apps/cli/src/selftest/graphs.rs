@@ -18,7 +18,7 @@ pub fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
     let threads = if args.single_threaded { " --single-threaded" } else { "" };
     let cuda = if args.cuda { " --device cuda --only-graphs" } else { "" };
     anyhow::bail!(
-        "{} of {} graphs did not come to what they should; the first again: zellige selftest --fuzz 1 --seed {}{deaths}{threads}{cuda}",
+        "{} of {} graphs failed; to repeat the first: zellige selftest --fuzz 1 --seed {}{deaths}{threads}{cuda}",
         report.failures.len(),
         report.counts.graphs,
         first.seed,

@@ -75,7 +75,7 @@ fn open() -> Result<Arc<dyn Driver>, CommandError> {
 
 /// Runs a faulting kernel in a separate process, because a process cannot use a GPU after a fault.
 fn fault_in_child(number: u32) -> anyhow::Result<String> {
-    let program = std::env::current_exe().context("finding this program")?;
+    let program = std::env::current_exe().context("cannot find this program")?;
     let mut child = Command::new(program)
         .args(["selftest", "--faulty-kernel", &number.to_string()])
         .args(folder().iter().flat_map(|folder| ["--cuda-libs".as_ref(), folder.as_os_str()]))
@@ -83,17 +83,17 @@ fn fault_in_child(number: u32) -> anyhow::Result<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("running this program again")?;
+        .context("cannot run this program again")?;
     let start = Instant::now();
-    while child.try_wait().context("waiting for the process")?.is_none() {
+    while child.try_wait().context("cannot wait for the process")?.is_none() {
         if start.elapsed() > PATIENCE {
             let _ = child.kill(); // it may have ended just now
             let _ = child.wait();
-            anyhow::bail!("the process had not ended after {} s: no device was retired", PATIENCE.as_secs());
+            anyhow::bail!("the process did not end within {} s: no device was retired", PATIENCE.as_secs());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let output = child.wait_with_output().context("reading what the process said")?;
+    let output = child.wait_with_output().context("cannot read the output of the process")?;
     anyhow::ensure!(
         output.status.success(),
         "the process ended with {}: {}",
@@ -129,10 +129,10 @@ pub fn verdict(args: &SelftestArgs, report: &Report) -> anyhow::Result<()> {
     let failed = report.kernels.iter().filter(|row| !row.passed).count();
     anyhow::ensure!(
         failed == 0,
-        "{failed} checks of kernels on CPU workers failed: the rows that say FAILED"
+        "{failed} checks of kernels on CPU workers failed; see the rows with FAILED"
     );
     let multi_gpu = report.multi_gpu.iter().filter(|row| !row.passed).count();
     let failed = multi_gpu + report.gpus.iter().map(GpuReport::failures).sum::<usize>();
-    anyhow::ensure!(failed == 0, "{failed} checks of GPUs failed: the rows that say FAILED");
+    anyhow::ensure!(failed == 0, "{failed} checks of GPUs failed; see the rows with FAILED");
     graphs::verdict(args, &report.graphs)
 }

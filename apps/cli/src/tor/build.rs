@@ -14,7 +14,7 @@ use crate::processes::Processes;
 use crate::progress::Progress;
 
 /// Note on the figures that the table of a build omits.
-const NOT_JUDGED: &str = "backward error and Strehl ratios: not computed; zellige tor eval judges the file\n";
+const NOT_JUDGED: &str = "backward error and Strehl ratios: not computed; use zellige tor eval\n";
 
 /// Computes a reconstructor for every target and writes it to a file. The reconstructor is not
 /// judged, because that takes much longer than its computation.

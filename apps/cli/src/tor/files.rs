@@ -11,7 +11,7 @@ use crate::out;
 /// Standard output fails.
 pub fn print_written(quiet: bool, written: &[std::path::PathBuf]) -> anyhow::Result<()> {
     for path in written.iter().filter(|_| !quiet) {
-        out::print(&format!("wrote {}\n", path.display()))?;
+        out::print(&format!("written: {}\n", path.display()))?;
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     let run = plan.map_or(String::new(), |plan| {
         let (memory, trace) = (&plan.memory, Bytes(plan.trace_bytes));
         format!(
-            "run              {memory} with {}; records of a trace (--trace, --report) take {trace} more\n",
+            "run              {memory} with {}; a trace (--trace, --report) needs {trace} more\n",
             figures.run.rules.join(", ")
         )
     });
@@ -66,10 +66,10 @@ fn rule_advice(input: &Input, options: &Options, measurements: usize) -> anyhow:
     let rt = devices::builder().build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let found = pipeline::recommend(&rt, input, options, &Silent).map_err(super::pipeline_error)?;
-    let refused: Vec<String> = found.refused.iter().map(|rule| format!("{rule} would not")).collect();
+    let refused: Vec<String> = found.refused.iter().map(|rule| format!("{rule} does not")).collect();
     let whole = if found.rows == measurements { "all" } else { "a sample" };
     Ok(format!(
-        "; {} keeps it positive definite, by {whole} of its tiles ({} measurements){}",
+        "; {} keeps the matrix positive definite, from {whole} of its tiles ({} measurements){}",
         found.rule,
         found.rows,
         refused.iter().map(|text| format!(", {text}")).collect::<String>()

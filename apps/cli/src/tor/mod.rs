@@ -132,7 +132,9 @@ fn announce_judgement(input: &Input, rules: usize, rt: &Runtime, instead: &str) 
         } else {
             format!("{:.0} minutes", seconds / 60.0)
         };
-        out::note(&format!("judging in float64 will take about {time} on {workers} CPU worker(s){instead}"));
+        out::note(&format!(
+            "the evaluation in float64 will take about {time} on {workers} CPU worker(s){instead}"
+        ));
     }
     Ok(())
 }

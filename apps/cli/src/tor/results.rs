@@ -41,7 +41,7 @@ fn row(result: &RuleResult) -> [String; 9] {
     // Without this note, a rule that has lowered no product would seem to cost nothing.
     if m.gemm_share.low() == 0.0 && !["fp32", "fp64"].iter().any(|full| result.rule.starts_with(full)) {
         let text =
-            "no product is in low precision: its condition held for none, or tiles are too few (--tile N)";
+            "no product is in low precision: its condition is never true, or tiles are too few (--tile N)";
         note = if note.is_empty() { text.into() } else { format!("{note}; {text}") };
     }
     let s = &m.seconds;

@@ -44,7 +44,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let session =
         super::planned_session(&input, &options, &args.execution, &devices, &args.outputs, &processes)?;
     let rt = session.runtime();
-    super::announce_judgement(&input, options.rules.len(), rt, "; zellige tor build leaves it out")?;
+    super::announce_judgement(&input, options.rules.len(), rt, "; zellige tor build omits this")?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::of(rt);
     let outcome = super::reconstruct(&session, &input, &options, &progress)?;
@@ -97,7 +97,7 @@ fn text(outcome: &Outcome) -> String {
     );
     let note = match info.targets {
         0 | 1 => "",
-        _ => "Strehl ratios of the first target; --json FILE holds them all\n",
+        _ => "Strehl ratios of the first target; --json FILE has those of all targets\n",
     };
     [head, results::table(outcome).render(out::colours(&std::io::stdout())), note.into()].concat()
 }

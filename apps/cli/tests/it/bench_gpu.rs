@@ -18,7 +18,7 @@ fn without_a_gpu_it_ends_with_4_and_names_it() {
     for (arguments, device) in [(&["--json", "gpu.json"][..], "cuda:0"), (&["--device", "cuda:3"], "cuda:3")]
     {
         let ran = without_gpus(arguments).expect(4);
-        assert!(ran.stderr.contains(&format!("--device {device} is not possible")), "{ran:#?}");
+        assert!(ran.stderr.contains(&format!("--device {device} is not available")), "{ran:#?}");
         assert!(ran.stderr.contains("zellige machine show") && ran.stdout.is_empty(), "{ran:#?}");
     }
 }
@@ -26,7 +26,7 @@ fn without_a_gpu_it_ends_with_4_and_names_it() {
 #[test]
 fn wrong_options_are_found_first() {
     for (arguments, said) in [
-        (&["--tile", "1000"][..], "--tile: 1000 is no multiple of 16"),
+        (&["--tile", "1000"][..], "--tile: 1000 is not a multiple of 16"),
         (&["--n", "0"], "--n"),
         (&["--precision", "fp99"], "fp99"),
     ] {

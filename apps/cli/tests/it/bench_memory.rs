@@ -60,7 +60,7 @@ fn a_disk_may_take_what_the_host_cannot_hold() {
         "{policy}"
     );
     let ran = run(folder.path(), &[&SMALL[..], &more].concat()).expect(0);
-    for part in ["from disk", "lws", "the host holds", "every factor has the same bits"] {
+    for part in ["from disk", "lws", "host memory for tiles", "every factor has the same bits"] {
         assert!(ran.stdout.contains(part), "no {part:?} in {}", ran.stdout);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");

@@ -190,8 +190,9 @@ fn an_interrupted_benchmark_keeps_its_figures() {
     assert_eq!(figures().unwrap()["complete"], false);
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let ran =
-        collect(child, Duration::from_secs(30)).expect(130).says("gpu.json has what was measured until then");
+    let ran = collect(child, Duration::from_secs(30))
+        .expect(130)
+        .says("gpu.json has the measurements made before the error");
     let figures = figures().unwrap();
     assert_eq!((&figures["complete"], ran.stdout.as_str()), (&false.into(), ""));
     assert!((1..300).contains(&sizes_in(&figures)), "{figures}");
@@ -267,7 +268,7 @@ fn tiles_that_the_host_may_not_hold_wait_in_a_file() {
     };
     let strehl = |ran: &Ran| -> Value { results(&ran.stdout)[0]["strehl_moao"].clone() };
     let unlimited = run(&["--stats"]);
-    assert!(unlimited.stderr.contains("everything lay in host memory"), "{}", unlimited.stderr);
+    assert!(unlimited.stderr.contains("all data were in host memory"), "{}", unlimited.stderr);
     let limited = run(&["--host-memory", "96KiB", "--swap", ".", "--stats"]);
     let row = |name: &str| -> Vec<String> {
         let line = limited.stderr.lines().find(|line| line.trim_start().starts_with(name));

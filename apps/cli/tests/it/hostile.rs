@@ -87,7 +87,7 @@ fn endings_and_folders_are_checked_first() {
         "tor run small.toml --trace t.txt",
     ] {
         let words: Vec<&str> = line.split(' ').collect();
-        run(path, &words).expect(2).says("the ending of the name says the format");
+        run(path, &words).expect(2).says("the ending of the name determines the format");
     }
     run(path, &["psa", "simulate", "-o", "no/such/basis"]).expect(1).says("no/such/basis");
     assert_eq!(left(path), [Path::new("a.mtx")]);
@@ -179,7 +179,7 @@ fn the_reconstructor_of_another_telescope_is_refused() {
     ok(path, &["tor", "eval", "--rec", "r.fits", "small.toml"]);
     let system = fs::read_to_string(path.join("small.toml")).unwrap();
     for (from, to, says, code) in [
-        ("diameter = 8.0", "diameter = 30.0", "DIAM = 8, this system has 30", 2),
+        ("diameter = 8.0", "diameter = 30.0", "DIAM = 8, but this system has 30", 2),
         ("r0 = 0.13", "r0 = 0.15", "R0", 0),
     ] {
         assert!(system.contains(from), "{from} is in the demonstration");

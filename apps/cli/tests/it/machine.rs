@@ -47,7 +47,7 @@ fn what_is_calibrated_is_shown_and_forgotten() {
 
     assert!(machine(folder.path(), &["forget"]).expect(0).stdout.contains("removed"));
     assert!(!file(&shown).exists());
-    assert!(machine(folder.path(), &["forget"]).expect(0).stdout.contains("nothing to forget"));
+    assert!(machine(folder.path(), &["forget"]).expect(0).stdout.contains("nothing to remove"));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn what_runs_teach_is_kept() {
     // A policy without measurements leaves no file.
     assert!(!cov("lws").contains("warning"));
     assert_eq!(models(folder.path())["state"], "absent");
-    assert_eq!(cov("dmda").matches("starts without knowing").count(), 1);
+    assert_eq!(cov("dmda").matches("starts without estimates").count(), 1);
     let samples = || -> u64 {
         let known = models(folder.path());
         assert_eq!(known["state"], "fresh", "{known}");
@@ -147,6 +147,6 @@ fn what_runs_teach_is_kept() {
     let path = file(&models(folder.path()));
     let other = r#"{"format":1,"build":"of somebody else","devices":{},"models":[],"links":[]}"#;
     fs::write(&path, other).unwrap();
-    assert!(cov("dmda").contains("starts without knowing"));
+    assert!(cov("dmda").contains("starts without estimates"));
     assert_eq!(fs::read_to_string(&path).unwrap(), other);
 }

@@ -144,7 +144,7 @@ fn a_build_judges_nothing_and_says_so() {
     let folder = folder(5);
     let ran =
         run(folder.path(), &["tor", "build", "small.toml", "-o", "R.fits", "--json", "x.json"]).expect(0);
-    assert!(ran.stdout.contains("not computed; zellige tor eval"), "{ran:#?}");
+    assert!(ran.stdout.contains("not computed; use zellige tor eval"), "{ran:#?}");
     let built = &json(&folder.path().join("x.json"))[0];
     for key in ["backward_error", "trace_cee", "strehl_moao", "strehl_exact", "marechal"] {
         assert_eq!(built.get(key), Some(&Value::Null), "{key}");
@@ -191,7 +191,7 @@ fn a_reconstructor_of_another_telescope_is_refused() {
     run(here, &["tor", "build", "small.toml", "-o", "R.fits"]).expect(0);
     let text = fs::read_to_string(here.join("small.toml")).unwrap();
     for (key, value, code, said) in [
-        ("diameter", "30.0", 2, "made for another instrument: DIAM = 8, this system has 30"),
+        ("diameter", "30.0", 2, "made for another instrument: DIAM = 8, but this system has 30"),
         ("r0", "0.2", 0, "R0 = "),
     ] {
         let line = text.lines().find(|line| line.starts_with(&format!("{key} ="))).unwrap();

@@ -132,7 +132,7 @@ fn frames_of_other_channels_are_no_answer() {
     stream("hit-core").expect(0);
 }
 
-/// Clipped events, and events in other units, of the other polarity or late, are reported with a
+/// Clipped events, and events in other units, of the opposite polarity or late, are reported with a
 /// remedy.
 #[test]
 fn events_that_are_not_what_they_seem_are_said() {
@@ -193,7 +193,7 @@ fn events_that_are_not_what_they_seem_are_said() {
     for (events, words) in [
         ("mev.npy", "none of 40 events has a hit"),
         ("mev.npy", "multiplied by 1000"),
-        ("turned.npy", "the other polarity"),
+        ("turned.npy", "the opposite polarity"),
         ("top.npy", "events have samples that are clipped"),
         ("codes.npy", "events have samples that are clipped"),
     ] {

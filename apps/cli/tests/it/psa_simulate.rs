@@ -34,7 +34,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     let ok = |args: &[&str]| ok(here, args);
     edit_crystal(here);
     let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis", "--values", "i16"]);
-    assert!(said.contains("every charge is settled") && !said.contains("warning"), "{said}");
+    assert!(said.contains("all charges are settled") && !said.contains("warning"), "{said}");
     for file in
         ["basis.toml", "positions.npy", "segments.npy", "signals.npy", "potential.npy", "weighting.npy"]
     {
@@ -64,7 +64,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     };
     refused(&["psa", "simulate", "--crystal", "none.toml", "-o", "x"], 2, "none.toml");
     refused(&["psa", "simulate", "--grid", "0", "-o", "x"], 2, "grid");
-    refused(&["psa", "events", "--basis", "one", "-o", "x"], 2, "holds no basis");
+    refused(&["psa", "events", "--basis", "one", "-o", "x"], 2, "has no basis");
     refused(&["psa", "events", "--basis", "basis", "--energy", "7:3", "-o", "x"], 2, "uniform:15:5000");
 }
 
@@ -126,7 +126,7 @@ fn bases_and_traces_of_gretina_are_searched() {
     for part in ["Hits in the crystal", "Figures of merit", "event 3:", "segment"] {
         assert!(page.contains(part), "{part}");
     }
-    assert!(ok("psa run --basis folder --events ev").contains("nothing was written: --json FILE"));
+    assert!(ok("psa run --basis folder --events ev").contains("no file was written: use --json FILE"));
     // The signals alone give the same answers, except for the times.
     let answers = |events: &str| {
         let mut found =
@@ -241,7 +241,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let cut = [&stream[..], &["cut.geb", "--channels", "hit-core", "-o", "cut.hits"]].concat();
     refused(&cut, 1, "byte 1010");
     refused(&[&stream[..], &["ev.geb", "-o", "cut.hits"]].concat(), 2, "cut.hits.resume");
-    refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 2, "holds no events");
+    refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 2, "has no events");
     refused(&["psa", "run", "--basis", "basis", "--events", "ev", "--window", "61"], 2, "61");
     refused(&["psa", "frames", "ev", "-o", "x.geb"], 2, "3 hits");
     refused(&["psa", "events", "--basis", "basis", "--adc-step", "1e-320", "-o", "x"], 2, "--adc-step");

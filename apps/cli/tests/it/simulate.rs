@@ -199,7 +199,7 @@ fn what_is_wrong_is_said() {
         (["--device-memory", "-1"], 2, "bytes as in 20GB"),
         (["--workers", "2"], 2, "--platform host"),
         (["--precision", "hp1:operand=1e-2"], 2, "norms"),
-        (["--precision", "fp64"], 2, "float32 tiles alone: take fp32"),
+        (["--precision", "fp64"], 2, "float32 tiles only: use fp32"),
         (["--precision", "x3"], 1, "no kind has a rate"),
         (["--precision", "tf32"], 1, "no device can run it in \"tf32\": no kind has a rate"),
         (["--precision", "fp8:band=2"], 1, "no device can run it in \"fp8\": no kind has a rate"),

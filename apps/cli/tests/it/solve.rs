@@ -150,7 +150,10 @@ fn what_is_wrong_has_a_code_and_a_name() {
     std::fs::write(here.join("b.txt"), "1.0\n2.0\n").unwrap();
     std::fs::write(here.join("a.npz"), b"PK\x03\x04\x14\0\0\0").unwrap();
     zellige_files::array::write(&here.join("short.npy"), &[3], [1.0, 2.0, 3.0]).unwrap();
-    let cases: [(&[&str], i32, &str); 26] = [
+    let cases: [(&[&str], i32, &str); 29] = [
+        (&["solve", "none.mtx"], 2, "error: none.mtx cannot be read: "),
+        (&["matrix", "convert", "none.mtx", "c.mtx"], 2, "error: none.mtx cannot be read: "),
+        (&["solve", "a.mtx", "-b", "none.npy"], 2, "error: --rhs: none.npy cannot be read: "),
         (
             &["solve", "a.mtx", "-b", "short.npy"],
             2,
@@ -158,7 +161,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
         ),
         (&["solve", "a.mtx", "-b", "b.txt"], 2, "b.txt: columns of 2 numbers where the matrix needs 512"),
         (&["solve", "a.npz"], 2, "no npz file"),
-        (&["solve", "a.mtx", "--method", "lu"], 2, "it is a preconditioner"),
+        (&["solve", "a.mtx", "--method", "lu"], 2, "a preconditioner (--precond)"),
         (
             &["solve", "indefinite.mtx", "-b", "random:2", "--method", "cg", "--precond", "none"],
             5,
@@ -185,7 +188,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
         (&["solve", "a.mtx", "--device-memory", "1GB"], 2, "--device cuda"),
         (&["solve", "a.mtx", "--device", "cuda:99"], 4, "zellige machine show"),
         (&["solve", "a.mtx", "--x-for", "ones"], 2, "only cw-exact"),
-        (&["solve", "a.mtx", "--shifts", "1,nan"], 2, "no finite number"),
+        (&["solve", "a.mtx", "--shifts", "1,nan"], 2, "nan is not finite"),
         (&["solve", "a.mtx", "--shifts", "1", "--precond", "ilu0"], 2, "--precond none"),
         (&["solve", "a.mtx", "--shifts", "1", "--x0", "b.mtx"], 2, "--x0"),
         (&["solve", "a.mtx", "--method", "cg", "--precond", "jacobi", "--max-steps", "3"], 5, "--max-steps"),
@@ -243,7 +246,7 @@ fn matrices_that_are_not_square_are_least_squares() {
     };
     refused(&["solve", "a.mtx", "--method", "cg"], 2, "least squares");
     refused(&["solve", "i.mtx", "--damping", "1", "--precond", "jacobi"], 2, "least squares");
-    refused(&["solve", "i.mtx", "--damping=-1"], 2, "from 0 on");
+    refused(&["solve", "i.mtx", "--damping=-1"], 2, "0 or more");
     refused(
         &["solve", "a.mtx", "-b", "random:1", "--max-steps", "1", "--tol", "1e-15"],
         5,
@@ -367,7 +370,7 @@ fn a_complex_right_hand_side_of_a_real_matrix_has_a_complex_answer() {
     ok(here, &["solve", "a.mtx", "-b", "c.csv", "--x0", "x.mtx", "-o", "y.npy"]);
     assert!(std::fs::read(here.join("y.npy")).unwrap().windows(3).any(|part| part == b"c16"));
     let ran = run(here, &["spmv", "a.mtx", "--x-for", "b.txt"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("real ones are needed"), "{ran:#?}");
+    assert!(ran.code == Some(2) && ran.stderr.contains("real numbers are needed"), "{ran:#?}");
     // The same matrix as a dense array: its zero is not stored as a nonzero.
     zellige_files::array::write(&here.join("a.bin"), &[2, 2], [2.0f32, 1.0, 0.0, 4.0]).unwrap();
     let described = crate::common::result(&ok(here, &["matrix", "info", "a.bin", "--json", "-"]));

@@ -207,8 +207,8 @@ fn an_interrupt_finds_a_clean_line() {
     };
     assert_eq!(status.code(), Some(130), "{:?}", screen.raw);
     let expected = [
-        "zellige: interrupted, cancelling tasks (once more to end at once)",
-        "error: interrupted: tasks cancelled, no file left half-written",
+        "zellige: interrupted, cancelling tasks (press Ctrl-C again to end at once)",
+        "error: interrupted: tasks cancelled, incomplete files removed",
     ];
     assert_eq!(screen.seen(), expected, "{:?}", screen.raw);
     assert!(stdout.is_empty() && left(folder.path()).is_empty());

@@ -58,7 +58,7 @@ impl FromStr for Boundary {
         match text {
             "periodic" => Ok(Boundary::Periodic),
             "antiperiodic" => Ok(Boundary::Antiperiodic),
-            _ => Err("periodic and antiperiodic are possible".into()),
+            _ => Err("not one of periodic, antiperiodic".into()),
         }
     }
 }

@@ -146,7 +146,7 @@ fn field(
             link.iter_mut().flatten().zip(stored).for_each(|(element, stored)| *element = *stored);
             if let Some(problem) = links::problem(&link, (at, direction)) {
                 let offset = begin + (LINK * place) as u64 * u64::from(precision) / 4;
-                let problem = format!("{problem}: the file is damaged, or no gauge field of SU(3)");
+                let problem = format!("{problem}: the file is damaged, or not a gauge field of SU(3)");
                 return Err(Error::format(&source.path, Some(offset), problem));
             }
             *gauge.link_mut(geometry.site(at), direction) = link;

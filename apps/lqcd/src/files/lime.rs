@@ -42,7 +42,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
     let mut magic = MAGIC;
     loop {
         if magic != MAGIC {
-            return Err(source.wrong(format!("{magic:08x} where a record has to begin with {MAGIC:08x}")));
+            return Err(source.wrong(format!("{magic:08x} is not the beginning of a record, {MAGIC:08x}")));
         }
         let header: [u8; 140] = source.array("the header of a record")?;
         let length = u64::from_be_bytes(header[4..12].try_into().expect("eight bytes"));
@@ -83,7 +83,9 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         magic = u32::from_be_bytes(source.array("a record")?);
     }
     let Some((gauge, layout, sums, format)) = data else {
-        return Err(source.wrong_all("no record ildg-binary-data or scidac-binary-data: there are no links"));
+        return Err(source.wrong_all(
+            "the file has no record ildg-binary-data or scidac-binary-data, so that it has no links",
+        ));
     };
     let text = |[a, b]: [u32; 2]| format!("{a:x} {b:x}");
     if let Some(named) = said.checksums.filter(|named| *named != sums) {
@@ -231,9 +233,9 @@ impl Said {
     fn learn(&mut self, source: &Source, record: &str, text: &str) -> Result<(), Error> {
         let number = |tag: &str| -> Result<Option<u64>, Error> {
             let parse = |value: &str| {
-                value
-                    .parse()
-                    .map_err(|_| source.wrong(format!("{record}: <{tag}> is {value:?}, a number is needed")))
+                value.parse().map_err(|_| {
+                    source.wrong(format!("{record}: <{tag}> is {value:?}, but a number is needed"))
+                })
             };
             element(text, tag).map(parse).transpose()
         };
@@ -244,11 +246,11 @@ impl Said {
                     self.extents = Some([x, y, z, t]);
                 }
                 if let Some(field) = element(text, "field").filter(|field| *field != "su3gauge") {
-                    return Err(source.wrong(format!("the field is {field:?}: su3gauge is read")));
+                    return Err(source.wrong(format!("the field is {field:?}: su3gauge is supported")));
                 }
                 match number("precision")? {
                     Some(bits @ (32 | 64)) => self.precision = Some(bits as u32),
-                    Some(bits) => return Err(source.wrong(format!("{bits} bits: 32 and 64 are read"))),
+                    Some(bits) => return Err(source.wrong(format!("{bits} bits: 32 and 64 are supported"))),
                     None => {}
                 }
             }
@@ -268,7 +270,9 @@ impl Said {
                 match element(text, "precision") {
                     Some("F") => self.precision = Some(32),
                     Some("D") => self.precision = Some(64),
-                    Some(other) => return Err(source.wrong(format!("precision {other:?}: F and D are read"))),
+                    Some(other) => {
+                        return Err(source.wrong(format!("precision {other:?}: F and D are supported")));
+                    }
                     None => {}
                 }
             }

@@ -68,7 +68,7 @@ pub(super) fn read(
 ) -> Result<Gauge, Error> {
     if source.left() < layout.bytes(geometry) {
         let problem = format!(
-            "{} bytes of links, where there are to be {}: the file is truncated",
+            "{} bytes of links instead of {}: the file is truncated",
             source.left(),
             layout.bytes(geometry)
         );
@@ -102,8 +102,8 @@ pub(super) fn link(
     if let Some(problem) = problem(&link, place) {
         let swapped = deviation(&Layout { order: layout.order.other(), ..layout }.decode(stored));
         let why = match swapped <= TOLERANCE {
-            true => "in the other byte order it is: the data are swapped, the header is not",
-            false => "the file is damaged, or no gauge field of SU(3)",
+            true => "in the other byte order it is unitary: the data are swapped, the header is not",
+            false => "the file is damaged, or not a gauge field of SU(3)",
         };
         return Err(Error::format(&source.path, Some(offset), format!("{problem}: {why}")));
     }

@@ -55,7 +55,9 @@ pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Erro
     let word = |at: usize| order.u32(header[at - 4..at].try_into().expect("four bytes"));
     let geometry = links::geometry(&source, [4, 8, 12, 16].map(|at| u64::from(word(at))))?;
     if word(84) != 0 {
-        return Err(source.wrong(format!("sites in order {}: only the natural order, 0, is read", word(84))));
+        return Err(
+            source.wrong(format!("sites in order {}: only the natural order, 0, is supported", word(84)))
+        );
     }
     let layout = Layout { order, precision: 32, rows: 3 };
     source.expect_left(layout.bytes(geometry), "this lattice")?;
@@ -67,7 +69,7 @@ pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Erro
     let named = Sums { sum29: word(88), sum31: word(92), ..sums };
     if named != sums {
         let problem = format!(
-            "the checksums of the data are {}, the header has {}: the file is damaged",
+            "the checksums of the data are {}, but the header has {}: the file is damaged",
             sums.text(),
             named.text()
         );

@@ -141,7 +141,11 @@ impl Source {
         };
         let (file, about) = open().map_err(|error| Error::file(path, "cannot be read", error))?;
         if !about.is_file() {
-            return Err(Error::format(path, None, "not a file: gauge fields are read from regular files"));
+            return Err(Error::format(
+                path,
+                None,
+                "not a regular file: gauge fields are read from regular files",
+            ));
         }
         let stream = BufReader::with_capacity(1 << 18, file);
         Ok(Source { path: path.to_owned(), stream, length: about.len(), offset: 0 })
@@ -168,7 +172,7 @@ impl Source {
             return Err(Error::format(
                 &self.path,
                 Some(self.length),
-                format!("the file ends within {wanted}: it is truncated, or something else"),
+                format!("the file ends within {wanted}: it is truncated, or has another format"),
             ));
         }
         let read = self.stream.read_exact(bytes);
@@ -187,7 +191,7 @@ impl Source {
     fn bytes(&mut self, count: usize, wanted: &str) -> Result<Vec<u8>, Error> {
         if self.left() < count as u64 {
             return Err(
-                self.wrong(format!("the file ends within {wanted}: it is truncated, or something else"))
+                self.wrong(format!("the file ends within {wanted}: it is truncated, or has another format"))
             );
         }
         let mut bytes = vec![0; count];
@@ -225,12 +229,12 @@ impl Source {
     fn expect_left(&self, wanted: u64, of: &str) -> Result<(), Error> {
         let left = self.left();
         if left < wanted {
-            let problem = format!("{left} bytes of links, where {of} has {wanted}: the file is truncated");
+            let problem = format!("{left} bytes of links, but {of} has {wanted}: the file is truncated");
             return Err(self.wrong(problem));
         }
         if left > wanted {
             return Err(self.wrong(format!(
-                "{left} bytes of links, where {of} has {wanted}: not this format, or another lattice"
+                "{left} bytes of links, but {of} has {wanted}: it has another format, or another lattice"
             )));
         }
         Ok(())

@@ -34,7 +34,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         "4D_SU3_GAUGE" => 2,
         "4D_SU3_GAUGE_3x3" | "4D_SU3_GAUGE_3X3" => 3,
         other => {
-            let problem = format!("DATATYPE = {other}: 4D_SU3_GAUGE and 4D_SU3_GAUGE_3x3 are read");
+            let problem = format!("DATATYPE = {other}: 4D_SU3_GAUGE and 4D_SU3_GAUGE_3x3 are supported");
             return Err(source.wrong(problem));
         }
     };
@@ -46,7 +46,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         "IEEE64BIG" => (64, Some(ByteOrder::Big)),
         "IEEE64LITTLE" => (64, Some(ByteOrder::Little)),
         other => {
-            let problem = format!("FLOATING_POINT = {other}: IEEE32 or IEEE64, BIG or LITTLE, are read");
+            let problem = format!("FLOATING_POINT = {other}: IEEE32 or IEEE64, BIG or LITTLE, are supported");
             return Err(source.wrong(problem));
         }
     };
@@ -67,7 +67,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
     })?;
     if sum != named {
         let problem =
-            format!("the checksum of the data is {sum:x}, the header has {named:x}: the file is damaged");
+            format!("the checksum of the data is {sum:x}, but the header has {named:x}: the file is damaged");
         return Err(source.wrong_all(problem));
     }
     let measured = [("PLAQUETTE", plaquettes(&gauge).mean()), ("LINK_TRACE", link_trace(&gauge))];
@@ -76,7 +76,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         let near = value.parse::<f64>().is_ok_and(|said| (said - own).abs() <= MEASURED);
         if !near {
             let problem =
-                format!("{key} is {own:.8}, the header has {value}: links or sites are in another order");
+                format!("{key} is {own:.8}, but the header has {value}: links or sites are in another order");
             return Err(source.wrong_all(problem));
         }
     }
@@ -117,7 +117,7 @@ fn order_by_checksum(source: &mut Source, bytes: u64, named: u32) -> Result<Byte
     match orders.into_iter().zip(sums).find(|(_, sum)| *sum == named) {
         Some((order, _)) => Ok(order),
         None => Err(source.wrong_all(format!(
-            "FLOATING_POINT says no order of bytes, and the checksum of the data is {:x} (big-endian) or {:x} (little-endian), the header has {named:x}: \
+            "FLOATING_POINT does not give the byte order, and the checksum of the data is {:x} (big-endian) or {:x} (little-endian), the header has {named:x}: \
              the file is damaged",
             sums[0], sums[1]
         ))),

@@ -76,8 +76,7 @@ pub(super) fn read(mut source: Source, header: Header) -> Result<Lattice, Error>
         }
         if x == z || (plaquettes(&gauge).mean() - header.plaquette).abs() > MEASURED {
             return Err(source.wrong_all(format!(
-                "the plaquette of the links is {own:.12}{others}, the header has {:.12}: the file is damaged, or its field has other boundaries \
-                 than periodic ones, which are not read",
+                "the plaquette of the links is {own:.12}{others}, the header has {:.12}: the file is damaged, or its field has other than periodic boundaries, which are not supported",
                 header.plaquette
             )));
         }
@@ -109,7 +108,7 @@ fn field(source: &mut Source, geometry: Geometry) -> Result<Gauge, Error> {
             let from = if k % 2 == 0 { site } else { geometry.neighbour(site, direction, -1) };
             let offset = begin + (k * LAYOUT.bytes_of_link()) as u64;
             if direction == T && stored.iter().all(|byte| *byte == 0) {
-                let problem = "a link in time that is zero: open boundary conditions, and only periodic fields are read";
+                let problem = "a link in time is zero, as with open boundary conditions: only periodic fields are supported";
                 return Err(Error::format(&source.path, Some(offset), problem));
             }
             let place = (geometry.coordinates(from), direction);

@@ -4,7 +4,8 @@ use super::Source;
 use crate::error::Error;
 
 /// Message for unknown files.
-const UNKNOWN: &str = "no gauge field that is known: MILC version 5, NERSC, SciDAC and ILDG, openQCD and npy files begin otherwise";
+const UNKNOWN: &str =
+    "not a known format of gauge fields, which are MILC version 5, NERSC, SciDAC and ILDG, openQCD and npy";
 
 /// Number of bytes to inspect.
 const LOOK: usize = 512;
@@ -73,13 +74,13 @@ fn bare(first: &[u8], length: u64) -> Option<String> {
         || are_links(Box::new(four().map(|bytes| f32::from_le_bytes(bytes).into())));
     if !is_single && are_links(Box::new(eight().map(f64::from_be_bytes))) {
         return Some(
-            "no header, and big-endian numbers in float64: PyQUDA's KYU files are so. They do not say their extents; convert it in Python: \
+            "no header, and big-endian numbers in float64, as in PyQUDA's KYU files. They do not contain the extents; convert the file in Python: \
              pyquda_io.writeNPYGauge(\"lattice.npy\", [X, Y, Z, T], pyquda_io.readKYUGauge(FILE, [X, Y, Z, T]))"
                 .into(),
         );
     }
     (is_single || are_links(Box::new(eight().map(f64::from_le_bytes)))).then(|| {
-        "numbers of links without a header that says their extents: load them with numpy.fromfile and save the array of shape \
+        "numbers of links without a header with the extents: load them with numpy.fromfile and save the array of shape \
          (4, T, Z, Y, X, 3, 3) with numpy.save"
             .into()
     })

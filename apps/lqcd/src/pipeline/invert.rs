@@ -51,8 +51,7 @@ impl FromStr for Source {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Source, String> {
-        let refused =
-            || "point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR with a colour from 0 to 2, is possible".to_owned();
+        let refused = || "not point:X,Y,Z,T or point:X,Y,Z,T:COLOUR with a colour from 0 to 2".to_owned();
         let mut words = text.split(':');
         let (kind, place, colour) = (words.next(), words.next(), words.next());
         let at = place.map(|place| place.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>());

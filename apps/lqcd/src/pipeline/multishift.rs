@@ -49,7 +49,9 @@ pub fn multishift(
     if let Some(Shift { shift, tolerance }) =
         shifts.iter().find(|one| !(one.shift >= 0.0 && one.tolerance > 0.0 && one.tolerance.is_finite()))
     {
-        let problem = format!("{shift} to {tolerance}: a shift from 0 on and a tolerance above 0 are needed");
+        let problem = format!(
+            "shift {shift}, tolerance {tolerance}: a shift of 0 or more and a tolerance above 0 are needed"
+        );
         return Err(Error::parameter("shifts", problem));
     }
     for one in shifts {

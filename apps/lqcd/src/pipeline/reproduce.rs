@@ -67,7 +67,7 @@ impl FromStr for Published {
 
     fn from_str(text: &str) -> Result<Published, String> {
         let found = Published::ALL.into_iter().find(|one| one.name() == text);
-        found.ok_or_else(|| "fig1, fig2, fig4, table2 and table3 are possible".to_owned())
+        found.ok_or_else(|| "not one of fig1, fig2, fig4, table2, table3".to_owned())
     }
 }
 

@@ -45,7 +45,7 @@ impl FromStr for Method {
         match text {
             "cg" => Ok(Method::Cg),
             "bicgstab" => Ok(Method::BiCgStab),
-            _ => Err("cg and bicgstab are possible".into()),
+            _ => Err("not one of cg, bicgstab".into()),
         }
     }
 }
@@ -167,7 +167,7 @@ impl Solver {
             Mixed::Double => (f64::MAX.sqrt(), "norms in float64"),
             _ => (
                 f64::from(f32::MAX) / 4.0,
-                "float32, which these formats are scaled by: --precision double has a larger one",
+                "float32, the type of the scales of these formats: --precision double has a larger range",
             ),
         };
         if term <= most {

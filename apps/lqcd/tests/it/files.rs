@@ -165,7 +165,7 @@ fn openqcd_files() -> Result<(), Error> {
         assert_eq!(back.description.contains("t, z, y, x"), is_pyqudas);
         let mut small = bytes.clone();
         small[16 + 5] ^= 1;
-        refused(&small, "the file is damaged, or its field has other boundaries");
+        refused(&small, "the file is damaged, or its field has other than periodic boundaries");
         let mut large = bytes.clone();
         large[24 + 7] ^= 0x40;
         refused(&large, "is not unitary");
@@ -313,7 +313,7 @@ fn nersc_files() -> Result<(), Error> {
         assert_eq!((back.byte_order, back.precision), (order, bits));
         assert!(apart(&back.gauge, &u) < 2e-7);
         *bytes.last_mut().expect("bytes") ^= 1;
-        refused(&bytes, "FLOATING_POINT says no order of bytes");
+        refused(&bytes, "FLOATING_POINT does not give the byte order");
     }
     refused(&text("4D_SU3_GAUGE", "4D_SU2_GAUGE"), "are read");
     refused(&text("CHECKSUM", "checksum"), "has no CHECKSUM");
@@ -343,14 +343,14 @@ fn scidac_and_ildg_files() -> Result<(), Error> {
         refused(&bytes[..begin + 1000], "truncated");
         let mut magic = bytes.clone();
         magic[begin - 144 + 1] ^= 1;
-        refused(&magic, "where a record has to begin");
+        refused(&magic, "is not the beginning of a record");
     }
     assert_eq!(read(&scidac(&u))?.description, "<info>a test</info>");
     refused(
         &record("ildg-format", b"<ildgFormat><precision>16</precision></ildgFormat>"),
-        "32 and 64 are read",
+        "32 and 64 are supported",
     );
     refused(&record("ildg-binary-data", b"12345678"), "before a record ildg-format");
-    refused(&record("xlf-info", b"text"), "there are no links");
+    refused(&record("xlf-info", b"text"), "it has no links");
     Ok(())
 }

@@ -144,7 +144,7 @@ impl Run<'_> {
         };
         if let Some(line) = line {
             let seconds = self.sizes.budget.as_secs();
-            self.figures.left_out.push(format!("{line}: the time is spent (--budget {seconds})"));
+            self.figures.left_out.push(format!("{line}: the time budget is used up (--budget {seconds})"));
         }
         repeats.and_then(|repeats| u16::try_from(repeats).ok())
     }

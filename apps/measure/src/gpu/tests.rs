@@ -259,7 +259,8 @@ fn several_gpus_are_measured_together_as_long_as_there_is_time() {
     assert!(figures.cholesky.iter().all(|size| size.tiled.is_empty() && size.cusolver_f32.is_none()));
     assert!(figures.products.is_empty() && figures.tor.is_empty() && figures.several.is_empty());
     let text = figures.text(false);
-    let spent = |what: &str| text.contains(&format!("left out: {what}: the time is spent (--budget 0)"));
+    let spent =
+        |what: &str| text.contains(&format!("left out: {what}: the time budget is used up (--budget 0)"));
     let whats = [
         "tiled n = 96, fp32",
         "cuSOLVER n = 96, fp64",

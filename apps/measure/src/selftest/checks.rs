@@ -65,7 +65,7 @@ impl Checks {
         let graphs = self.fuzz.run(|done, failure| {
             // Reported immediately: a long run may not come to its end.
             if let Some(failure) = failure {
-                observer.warn(&format!("a graph did not come to what it should: {failure}"));
+                observer.warn(&format!("a graph failed: {failure}"));
             }
             observer.advance(done);
             !observer.cancelled()

@@ -110,7 +110,7 @@ pub fn check(
     let kernels = kernels(&gpu, capability, extents, progress)?;
     let rules = rules(&gpu, capability, extents, progress)?;
     let factors = factors(&gpu, extents, progress)?;
-    progress.stage("what goes wrong on purpose", 2);
+    progress.stage("deliberate faults", 2);
     let faults = vec![memory(&gpu), faulted(number, fault)];
     let seconds = start.elapsed().as_secs_f64();
     Ok(GpuReport { number, name, kernels, rules, factors, faults, seconds })

@@ -64,7 +64,7 @@ impl FromStr for Layout {
 
     fn from_str(s: &str) -> Result<Self, Error> {
         let found = Self::ALL.into_iter().find(|layout| layout.name().eq_ignore_ascii_case(s));
-        found.ok_or_else(|| parameter("layout", format!("{s:?} is none of thesis, tiled, bsr, auto")))
+        found.ok_or_else(|| parameter("layout", format!("{s:?} is not one of thesis, tiled, bsr, auto")))
     }
 }
 
@@ -134,7 +134,7 @@ pub struct Survey<'a> {
 /// The criterion of a name, for products with this vector.
 fn criterion<'x>(name: &str, x: &'x [f64]) -> Result<Criterion<'x>, Error> {
     let all = [Criterion::Normwise, Criterion::Componentwise, Criterion::ComponentwiseFor(x)];
-    let wrong = || parameter("criterion", format!("{name:?} is none of nw, cw, cw-exact"));
+    let wrong = || parameter("criterion", format!("{name:?} is not one of nw, cw, cw-exact"));
     all.into_iter().find(|criterion| criterion.name().eq_ignore_ascii_case(name)).ok_or_else(wrong)
 }
 
@@ -189,7 +189,7 @@ impl Survey<'_> {
         let (sizes, sets) = (self.layout.block_sizes(), set.as_ref().map_or(&SETS[..], std::slice::from_ref));
         match (set, sizes, self.layout) {
             (None, _, Layout::Thesis) => {
-                let problem = "auto knows what tiles cost, not the thesis' layout: name sets, or take tiled";
+                let problem = "auto has no costs of the thesis' layout: name sets, or use --layout tiled";
                 Err(parameter("sets", problem))
             }
             (Some(set), &[block_size], _) => Ok((set, block_size)),

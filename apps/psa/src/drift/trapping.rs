@@ -52,7 +52,7 @@ impl Trapping {
 
 fn wrong(text: &str) -> Error {
     let problem = format!(
-        "{text:?}: give the mean way of holes, and perhaps that of electrons, until they are trapped (mm, {SHORTEST} or more), as 3000 or 3000,20000"
+        "{text:?}: give the mean path of holes, and optionally that of electrons, before trapping (mm, {SHORTEST} or more), as 3000 or 3000,20000"
     );
     Error::Parameter { name: "trapping", problem }
 }

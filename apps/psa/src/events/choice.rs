@@ -52,8 +52,7 @@ impl Energies {
 }
 
 fn wrong_energy(text: &str) -> Error {
-    let problem =
-        format!("{text:?}: give keV as 15:5000 (as many in every octave), uniform:15:5000, or 1332 (a line)");
+    let problem = format!("{text:?}: give keV as 15:5000 (log-uniform), uniform:15:5000, or 1332 (a line)");
     Error::Parameter { name: "energy", problem }
 }
 
@@ -115,7 +114,7 @@ impl FromStr for Within {
             .ok_or_else(|| Error::Parameter {
                 name: "within",
                 problem: format!(
-                    "'{name}': take crystal, segment (all hits in one) or segments (each in its own)"
+                    "'{name}' is not one of crystal, segment (all hits in one), segments (each in its own)"
                 ),
             })
     }

@@ -102,8 +102,9 @@ fn place(
             return Ok((place, pulse, segment));
         }
     }
-    let problem =
-        format!("none of {TRIES} positions has a charge that reaches a contact: is the crystal depleted?");
+    let problem = format!(
+        "none of {TRIES} positions has a charge that reaches a contact: check that the crystal is depleted"
+    );
     Err(Error::Parameter { name: "crystal", problem })
 }
 

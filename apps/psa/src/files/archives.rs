@@ -82,7 +82,7 @@ pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     let positions = arrays::sized(&path.join("positions"), &[points, 3])?;
     let positions = arrays::reals(positions, Quantity::Length)?;
     if !positions.iter().all(|x| x.is_finite() && x.abs() < 1e7) {
-        return Err(wrong("positions hold what is no place in mm".into()));
+        return Err(wrong("positions have entries that are not positions in mm".into()));
     }
     let positions = positions.as_chunks().0.iter().map(|p: &[f64; 3]| p.map(|x| x as f32)).collect();
     let segments = segments(arrays::sized(&path.join("segments"), &[points])?)?;
@@ -107,7 +107,7 @@ fn sampling(path: &Path) -> Result<(f64, f64), Error> {
             Some(&first) if times.iter().all(|&time| time == first) => Ok(first),
             _ => {
                 let problem =
-                    "all points of a basis are sampled alike: one time for all is needed".to_owned();
+                    "all points of a basis have the same sampling: give one time for all".to_owned();
                 Err(Error::Format { path, offset: None, problem })
             }
         }

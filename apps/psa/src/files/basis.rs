@@ -149,11 +149,11 @@ pub fn origin(folder: &Path) -> Result<(Sampling, Origin), Error> {
 
 fn parameters(folder: &Path) -> Result<(File, Origin), Error> {
     let path = folder.join("basis.toml");
-    let missing = "no such file: the folder holds no basis, or one that was not written to its end";
+    let missing = "no such file: the folder has no basis, or an incomplete one";
     let file: File = read_toml(&path, missing)?;
     let wrong = |problem: String| Error::Text { path: path.clone(), line: None, problem };
     if file.format != FORMAT {
-        return Err(wrong(format!("format {:?} where {FORMAT:?} is known", file.format)));
+        return Err(wrong(format!("format {:?} is not supported; {FORMAT:?} is", file.format)));
     }
     if !(file.step > 0.0 && file.step.is_finite() && file.whole > 0.0 && file.grid > 0.0) {
         return Err(wrong("step, whole and grid have to be above 0".into()));

@@ -138,11 +138,13 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
 /// match, or if [`check_events`] fails.
 pub fn read(folder: &Path) -> Result<Events, Error> {
     let path = folder.join("events.toml");
-    let missing = "no such file: the folder holds no events, or ones that were not written to their end";
+    let missing = "no such file: the folder has no events, or incomplete ones";
     let file: File = read_toml(&path, missing)?;
     if file.format != FORMAT || !(file.step > 0.0 && file.step.is_finite()) {
-        let problem =
-            format!("format {:?}, step {}: {FORMAT:?} and a step above 0 are known", file.format, file.step);
+        let problem = format!(
+            "format {:?}, step {}: {FORMAT:?} and a step above 0 are supported",
+            file.format, file.step
+        );
         return Err(Error::Text { path, line: None, problem });
     }
     let (events, hits) = (file.events, file.hits);
@@ -175,7 +177,7 @@ fn times(array: Array) -> Result<Vec<u64>, Error> {
     match times.iter().position(|time| !(*time >= 0.0 && time.is_finite())) {
         None => Ok(times.into_iter().map(|time| time as u64).collect()),
         Some(at) => {
-            let problem = format!("time {at} is {} ns: times count from 0 on", times[at]);
+            let problem = format!("time {at} is {} ns: times must be 0 or more", times[at]);
             Err(Error::Format { path, offset: None, problem })
         }
     }

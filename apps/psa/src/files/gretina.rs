@@ -63,7 +63,7 @@ pub fn write(path: &Path, basis: &Basis, places: &[Place]) -> Result<(), Error> 
     }
     if places.len() != basis.positions().len() {
         let problem = format!("{} for {} points", places.len(), basis.positions().len());
-        return Err(Error::shape("places of the points", problem));
+        return Err(Error::shape("positions of the points", problem));
     }
     let table = Table::new(basis.segments(), places)?;
     let [along_r, along_phi, along_z] = table.sides;
@@ -107,7 +107,7 @@ struct Table {
 
 impl Table {
     fn new(segments: &[Segment], places: &[Place]) -> Result<Table, Error> {
-        let wrong = |problem| Error::Parameter { name: "places of the points", problem };
+        let wrong = |problem| Error::Parameter { name: "positions of the points", problem };
         let side = |axis: usize| 1 + places.iter().map(|place| usize::from(place[axis])).max().unwrap_or(0);
         let sides = [side(0), side(1), side(2)];
         let mut records = vec![-1; SEGMENTS * sides.iter().product::<usize>()];
@@ -145,7 +145,7 @@ pub fn read(path: &Path) -> Result<(Basis, Vec<Place>), Error> {
         points.checked_mul(RECORD as u64).zip(places.checked_mul(4)).and_then(|(a, b)| a.checked_add(b));
     if end.and_then(|end| end.checked_add(HEADER as u64)) != Some(size) {
         let problem =
-            format!("the file ends here, but its header promises {points} points and {places} places");
+            format!("the file ends here, but its header announces {points} points and {places} positions");
         return Err(wrong(size, problem));
     }
     let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
@@ -158,7 +158,7 @@ pub fn read(path: &Path) -> Result<(Basis, Vec<Place>), Error> {
         let float = |at: usize| {
             let value = f32::from_le_bytes(word(&record, at));
             let number = value.is_finite().then_some(value);
-            number.ok_or_else(|| wrong(begin + at as u64, format!("{value} where a number is needed")))
+            number.ok_or_else(|| wrong(begin + at as u64, format!("{value} is not a finite number")))
         };
         let segment = segment(record[0].into());
         segments
@@ -196,26 +196,26 @@ pub(crate) fn number(segment: Segment) -> usize {
 /// Parses the number of points and the extents of the table for one segment.
 fn counts(header: &[u8]) -> Result<(u64, [u64; 3]), String> {
     let text = header.split(|&byte| byte == 0).next().unwrap_or_default();
-    let wanted = || format!("no header of a GRETINA basis, which begins {:?}", WORDS[0]);
+    let wanted = || format!("not the header of a GRETINA basis, which begins with {:?}", WORDS[0]);
     let mut rest =
         std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix(WORDS[0])).ok_or_else(wanted)?;
     let mut numbers = [0u64; 6];
     for (number, behind) in numbers.iter_mut().zip(&WORDS[1..]) {
         let (digits, further) =
             rest.split_once(behind).ok_or_else(|| format!("{behind:?} is missing in the header"))?;
-        *number = digits.trim().parse().map_err(|_| format!("{digits:?} is no number"))?;
+        *number = digits.trim().parse().map_err(|_| format!("{digits:?} is not a number"))?;
         rest = further;
     }
     let [points, segments, samples, sides @ ..] = numbers;
     if segments != SEGMENTS as u64 || samples != SAMPLING.samples as u64 {
         return Err(format!(
-            "{segments} segments and {samples} samples: {SEGMENTS} and {} are read",
+            "{segments} segments and {samples} samples: {SEGMENTS} and {} are supported",
             SAMPLING.samples
         ));
     }
     // An index is a byte.
     if let Some(side) = sides.iter().find(|&&side| side == 0 || side > 256) {
-        return Err(format!("{side} places along an axis of the table: there are 1 to 256"));
+        return Err(format!("{side} positions along an axis of the table: there are 1 to 256"));
     }
     Ok((points, sides))
 }

@@ -70,7 +70,7 @@ fn read_any(path: &Path) -> Result<Basis, Error> {
     if size > 0 && size.is_multiple_of(record::RECORD as u64) {
         return record::read(path);
     }
-    let problem = "no basis that is known: a folder of `psa simulate`, an archive (.npz) or HDF5 file with signals, positions, segments and sampling, \
+    let problem = "not a known format of a basis: use a folder of `psa simulate`, an archive (.npz) or HDF5 file with signals, positions, segments and sampling, \
                    a basis of GRETINA, or zellige records";
     Err(Error::Format { path: path.to_owned(), offset: Some(0), problem: problem.into() })
 }
@@ -93,7 +93,7 @@ pub fn refuse_foreign(path: &Path) -> Result<(), Error> {
         return Ok(());
     };
     let problem = format!(
-        "{what}, which is not read: export its traces (in keV, events x 37 x samples, 36 segments and the core) with numpy.save or numpy.savez; \
+        "{what}, which is not supported: export its traces (in keV, events x 37 x samples, 36 segments and the core) with numpy.save or numpy.savez; \
          docs/how-to/agata-bases.md has a program that does so for ROOT trees"
     );
     Err(Error::Format { path: path.to_owned(), offset: None, problem })
@@ -159,7 +159,7 @@ pub(crate) fn segments(array: Array) -> Result<Vec<Segment>, Error> {
 /// # Errors
 /// [`Error::File`] if this fails.
 pub fn make_folder(path: &Path) -> Result<(), Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot make the folder", source };
+    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot create the folder", source };
     zellige_files::make_folder(path).map_err(cannot)
 }
 

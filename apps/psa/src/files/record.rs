@@ -67,7 +67,7 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
             0 => break,
             RECORD => {}
             part => {
-                let problem = format!("a record of {part} bytes where one has {RECORD}: it is cut off");
+                let problem = format!("a record of {part} bytes instead of {RECORD}: the file is truncated");
                 return Err(wrong(begin + part as u64, problem));
             }
         }
@@ -75,7 +75,7 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
             let value = f32::from_le_bytes(word(&record, at));
             match value.is_finite() {
                 true => Ok(value),
-                false => Err(wrong(begin + at as u64, format!("{value} where a number is needed"))),
+                false => Err(wrong(begin + at as u64, format!("{value} is not a finite number"))),
             }
         };
         positions.push([float(0)?, float(4)?, float(8)?]);

@@ -26,7 +26,7 @@ pub(crate) fn parse(name: &Path, text: &str) -> Result<Array, Error> {
     let table = lines.first().is_some_and(|line| line.numbers.len() == 5);
     let places = if table { look_up(&lines) } else { euler(&lines) }.map_err(wrong)?;
     if places.is_empty() {
-        return Err(wrong((None, "no line that places a crystal".into())));
+        return Err(wrong((None, "no line gives the position of a crystal".into())));
     }
     Ok(Array { places })
 }
@@ -86,7 +86,9 @@ fn insert(
 ) -> Result<(), Wrong> {
     match places.insert(number, placement) {
         None => Ok(()),
-        Some(_) => Err(line.wrong(format!("number {number} has a place already: each needs its own"))),
+        Some(_) => {
+            Err(line.wrong(format!("crystal {number} has a position already: each needs its own number")))
+        }
     }
 }
 
@@ -143,7 +145,8 @@ fn check(rows: &[Vec3; 3]) -> Result<(), String> {
     match worst <= ROUNDED && dot(cross, *c) > 0.0 {
         true => Ok(()),
         false => {
-            Err("the rows below are no rotation: each of length 1, at right angles, without a mirror".into())
+            Err("the rows below are not a rotation: they need length 1, right angles, and no reflection"
+                .into())
         }
     }
 }

@@ -138,7 +138,7 @@ pub(crate) fn check(crystal: &Crystal) -> Result<(), Error> {
     }
     range("bias", crystal.bias, -20_000.0, 20_000.0, "V")?;
     if crystal.bias == 0.0 {
-        return Err(wrong("bias", "0 V: no charge would drift; give a voltage, of n-type crystals above 0"));
+        return Err(wrong("bias", "0 V: no charge would drift; give a voltage, above 0 for n-type crystals"));
     }
     for end in crystal.impurity {
         range("impurity", end, -10.0, 10.0, "1e10 per cm3")?;
@@ -165,7 +165,7 @@ fn check_corners(crystal: &Crystal) -> Result<(), Error> {
     for (share, name) in [(0.0, "corners_front"), (1.0, "corners_back")] {
         let outline = Outline::between(front, back, share);
         if !outline.is_sound() {
-            return Err(wrong(name, "no convex hexagon around the axis: list six corners anticlockwise"));
+            return Err(wrong(name, "not a convex hexagon around the axis: list six corners anticlockwise"));
         }
         let depth = outline.depth([0.0, 0.0]);
         if share * crystal.length >= crystal.bore_start && depth <= crystal.bore_radius {

@@ -110,11 +110,11 @@ impl<'t> Config<'t> {
                 return Err(wrong(path, line, format!("{:?} has no value", words[0])));
             };
             if POINT_CONTACT.contains(&keyword) {
-                let problem = "is of a detector with a point contact: it has no segments, and only hexagonal crystals are simulated";
+                let problem = "is a key of point-contact detectors: they have no segments, and only hexagonal crystals are simulated";
                 return Err(wrong(path, line, format!("{keyword} {problem}")));
             }
             if values.insert(keyword, (line, value)).is_some() {
-                return Err(wrong(path, line, format!("{keyword} stands there twice")));
+                return Err(wrong(path, line, format!("{keyword} is given twice")));
             }
         }
         Ok(Config { path, values })
@@ -150,7 +150,7 @@ impl<'t> Config<'t> {
             "0" => 0,
             "1" => 1,
             other => {
-                let problem = format!("xtal_type {other}: there are 0 for type A and 1 for type B");
+                let problem = format!("xtal_type {other}: use 0 for type A, 1 for type B");
                 return Err(wrong(self.path, self.values["xtal_type"].0, problem));
             }
         };
@@ -192,7 +192,7 @@ impl Geometry {
     fn parse(path: &Path, text: &str) -> Result<Self, Error> {
         let mut lines = lines(text);
         let mut next = |what: &str| {
-            lines.next().ok_or_else(|| wrong(path, None, format!("the file ends where {what} should stand")))
+            lines.next().ok_or_else(|| wrong(path, None, format!("the file ends before {what}")))
         };
         let what = "the numbers of rings and of sectors, 6 6";
         let (line, words) = next(what)?;
@@ -341,10 +341,10 @@ e 5e7 -1.7 1.3e7 200
             (
                 "Li_thickness 1.0",
                 "pc_radius 2.5",
-                "a.config:8: pc_radius is of a detector with a point contact",
+                "a.config:8: pc_radius is a key of point-contact detectors",
             ),
             ("Li_thickness 1.0", "core_offset_x_top 0.5", "a.config:8: core_offset_x_top is not simulated"),
-            ("Li_thickness 1.0", "xtal_HV 1", "a.config:11: xtal_HV stands there twice"),
+            ("Li_thickness 1.0", "xtal_HV 1", "a.config:11: xtal_HV is given twice"),
             ("xtal_type 0", "xtal_type 2", "a.config:3: xtal_type 2"),
             ("geometry_name segments.dat", "geometry_name none.dat", "none.dat: cannot read"),
             ("6 6 #", "6 4 #", "segments.dat:2: \"6 4\""),

@@ -147,7 +147,7 @@ pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Compar
     });
     if 2 * same < common {
         let problem = format!(
-            "{} of the {common} hits that have the event and the segment of one of the first run have another energy: these are other events",
+            "{} of the {common} hits that have the event and the segment of one of the first run have a different energy: these are different events",
             common - same
         );
         return Err(Error::shape("answers of the second run", problem));

@@ -259,7 +259,7 @@ impl Results {
         let file = File::open(path).map_err(cannot)?;
         let reader = BufReader::with_capacity(BUFFER, file.take(MOST_BYTES));
         let wrong = |problem: String| {
-            let problem = format!("no results of `zellige psa run --json`: {problem}");
+            let problem = format!("not results of `zellige psa run --json`: {problem}");
             Error::Format { path: path.to_owned(), offset: None, problem }
         };
         let file: json::Results<Results> =

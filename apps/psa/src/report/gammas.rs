@@ -14,7 +14,7 @@ const POINTS: usize = 270;
 /// Returns the page of tracked hits.
 pub fn of_hits(name: &str, result: &TrackResult) -> Page {
     let mut page = Page::new(&format!("{name}: gamma rays"));
-    page.section(name, "Hits of germanium crystals, put together to gamma rays.", "");
+    page.section(name, "Hits of germanium crystals, combined into gamma rays.", "");
     page.facts(&[
         ("events", result.events.to_string()),
         ("hits", result.hits.to_string()),
@@ -38,8 +38,7 @@ pub fn of_hits(name: &str, result: &TrackResult) -> Page {
 pub fn of_simulation(title: &str, tallies: &[TallyResult]) -> Page {
     let mut page = Page::new("Tracking of simulated gamma rays");
     page.section("Tracking of simulated gamma rays", title, "");
-    let words = "Efficiency: gamma rays in the peak in parts of those that were sent out; no tracking gets more than what stayed whole in the germanium. \
-                 Peak to total: gamma rays in the peak in parts of all that were put together.";
+    let words = "Efficiency: gamma rays in the peak as a fraction of those emitted; it is limited by the fraction that is absorbed completely in the germanium. Peak to total: gamma rays in the peak as a fraction of all reconstructed ones.";
     page.section("By multiplicity", words, &shares(tallies));
     for TallyResult { tally, .. } in tallies {
         let lines = [
@@ -48,7 +47,7 @@ pub fn of_simulation(title: &str, tallies: &[TallyResult]) -> Page {
             ("sums of events", &tally.calorimetric),
         ];
         let words = format!(
-            "{} of {} gamma rays in the peak, {} were put together.",
+            "{} of {} gamma rays in the peak, {} were reconstructed.",
             tally.peak, tally.emitted, tally.tracked
         );
         page.section(&format!("Multiplicity {}", tally.multiplicity), &words, &spectrum(&lines));

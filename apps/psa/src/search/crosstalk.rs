@@ -37,8 +37,9 @@ impl CrossTalk {
         for (i, row) in coefficients.chunks_exact(SEGMENTS).enumerate() {
             let sum: f64 = row.iter().enumerate().map(|(j, c)| (c - f64::from(u8::from(i == j))).abs()).sum();
             if sum.is_nan() || sum > 0.25 {
-                let problem =
-                    format!("segment {i}: {sum} of the charge of others; cross-talk is a few percent");
+                let problem = format!(
+                    "segment {i}: {sum} of the charge of others is not plausible; cross-talk is a few percent"
+                );
                 return Err(Error::Parameter { name: "cross-talk", problem });
             }
         }
@@ -66,7 +67,7 @@ impl CrossTalk {
                 Some(Some((place, coefficient))) => coefficients[place] = coefficient,
                 Some(None) => {}
                 None => {
-                    let problem = "a line is to hold two segments (0 to 35) and a coefficient".to_owned();
+                    let problem = "a line must have two segments (0 to 35) and a coefficient".to_owned();
                     return Err(Error::Format { path: path.to_owned(), offset: Some(offset), problem });
                 }
             }

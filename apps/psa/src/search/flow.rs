@@ -310,7 +310,7 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         };
         if few && -least > 2.0 * most && -least >= threshold {
             return Some(format!(
-                "{counted}: charges go down to {least:.6} keV and up to {most:.6} keV. This is the other polarity: multiply signals by -1"
+                "{counted}: charges range from {least:.6} keV to {most:.6} keV, the opposite polarity: multiply signals by -1"
             ));
         }
         if events > 0 && with_hits == 0 {
@@ -336,11 +336,11 @@ impl<'rt, 'b> Flow<'rt, 'b> {
     fn known(&self, (segment, energy): Charge, signals: Vec<f32>) -> Result<Prepared, Error> {
         let wrong = |problem| Err(Error::Parameter { name: "event", problem });
         let Some(channels) = self.parts.channels(segment) else {
-            return wrong(format!("a hit in segment {}, of which the basis has no point", segment.index()));
+            return wrong(format!("a hit in segment {}: the basis has no point there", segment.index()));
         };
         check(&signals, channels.len(), self.parts.rules().window)?;
         if !(energy.is_finite() && energy > 0.0) {
-            return wrong(format!("an energy of {energy} keV: one above 0 is needed"));
+            return wrong(format!("an energy of {energy} keV: it must be above 0"));
         }
         let (channels, hits) = (channels.to_vec(), vec![(segment, energy)]);
         Ok(Prepared { signals: signals.into(), channels, hits, saturated: Vec::new() })

@@ -54,10 +54,10 @@ impl PairPlan {
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = |name, problem: &str| Err(Error::Parameter { name, problem: problem.into() });
         if self.keep == 0 {
-            return wrong("pairs kept", "one pair at least has to be kept");
+            return wrong("pairs kept", "at least one pair must be kept");
         }
         if !(0.0..=0.5).contains(&self.least_share) {
-            return wrong("least share", "give a part of the energy from 0 to 0.5");
+            return wrong("least share", "give a fraction of the energy from 0 to 0.5");
         }
         if !(self.apart >= 0.0 && self.apart.is_finite()) {
             return wrong("distance of pairs", "give mm, 0 or more");

@@ -96,7 +96,7 @@ impl Rules {
         if let Some(trapping) = &self.trapping {
             trapping.check()?;
             let Some(points) = basis.sensitivities() else {
-                let problem = "this basis does not say where charge is lost: simulate it again";
+                let problem = "this basis has no trapping sensitivities: simulate it again";
                 return wrong("trapping", problem.into());
             };
             if let Some(point) = points.iter().position(|&point| trapping.lost(point).abs() > MOST_LOST) {
@@ -226,7 +226,7 @@ impl<'b> Parts<'b> {
     pub fn hits(&self, charges: impl Iterator<Item = Charge>) -> Result<Vec<Charge>, Error> {
         let mut hits: Vec<Charge> = charges.filter(|&(_, energy)| energy >= self.rules.threshold).collect();
         if let Some((segment, _)) = hits.iter().find(|(segment, _)| !self.segments.contains_key(segment)) {
-            let problem = format!("a hit in segment {}, of which the basis has no point", segment.index());
+            let problem = format!("a hit in segment {}: the basis has no point there", segment.index());
             return Err(Error::Parameter { name: "event", problem });
         }
         hits.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -147,17 +147,17 @@ impl Plan {
         match self.method {
             Method::Full if self.precision == Precision::Mixed => wrong(
                 "precision",
-                "mixed is for methods of two stages: take cfgs or screen, or another precision",
+                "mixed is for methods with two stages: use cfgs or screen, or another precision",
             ),
-            Method::CoarseFine { cells: 0 } => wrong("cells", "one cell at least has to be searched"),
-            Method::Screen { keep: 0, .. } => wrong("top", "one point at least has to be kept"),
+            Method::CoarseFine { cells: 0 } => wrong("cells", "at least one cell must be searched"),
+            Method::Screen { keep: 0, .. } => wrong("top", "at least one point must be kept"),
             Method::Screen { by: Screen::Bits, .. } | Method::Exact { .. } if self.p > 1.0 => {
-                wrong("p", "a screen by bits, and with it an exact search, is for exponents of 1 and less")
+                wrong("p", "a screen by bits, and so an exact search, is for exponents up to 1")
             }
             Method::Screen { by: Screen::Bits, .. } if self.certify && self.precision == Precision::Fp32 => {
                 Ok(())
             }
-            _ if self.certify => wrong("certify", "there is a proof for the screen bits in fp32 only"),
+            _ if self.certify => wrong("certify", "the proof exists for the screen bits in fp32 only"),
             Method::Exact { .. } if !matches!(self.precision, Precision::Fp32 | Precision::Fp64) => {
                 wrong("precision", "an exact search screens in fp32 and ends in fp64")
             }
@@ -245,7 +245,7 @@ macro_rules! names {
                     $($word => Ok($type::$variant),)*
                     _ => Err(Error::Parameter {
                         name: $name,
-                        problem: format!("'{word}': take one of {}", [$($word),*].join(", ")),
+                        problem: format!("'{word}' is not one of {}", [$($word),*].join(", ")),
                     }),
                 }
             }

@@ -40,7 +40,7 @@ impl FromStr for Saturated {
             .find(|what| what.to_string() == name)
             .ok_or_else(|| Error::Parameter {
                 name: "saturated",
-                problem: format!("'{name}': take fit, skip or refuse"),
+                problem: format!("'{name}' is not one of fit, skip, refuse"),
             })
     }
 }

@@ -91,7 +91,7 @@ impl Cylindrical {
             let place = [*i, j - first_around[&segment.sector()], k - first_along[&segment.ring()]];
             let bytes = place.map(u8::try_from);
             let problem =
-                || format!("a place of {place:?} steps: one has 255 at most; take a larger distance");
+                || format!("a position of {place:?} steps: 255 are possible; use a larger distance");
             match bytes {
                 [Ok(i), Ok(j), Ok(k)] => Ok([i, j, k]),
                 _ => Err(Error::Parameter { name: "basis step", problem: problem() }),

@@ -71,9 +71,9 @@ impl Hits {
             let wrong = |problem: String| Error::shape("hits", format!("event {}: {problem}", hit.event));
             let place = array
                 .place(hit.crystal, hit.position)
-                .ok_or_else(|| wrong(format!("the array has no place for crystal {}", hit.crystal)))?;
+                .ok_or_else(|| wrong(format!("the array has no position for crystal {}", hit.crystal)))?;
             if !(place.iter().all(|x| x.abs() < 1e6) && (0.0..1e9).contains(&hit.energy)) {
-                let problem = format!("{:?} mm and {} keV are no hit", hit.position, hit.energy);
+                let problem = format!("{:?} mm and {} keV are not a valid hit", hit.position, hit.energy);
                 return Err(wrong(problem));
             }
             let (time, points) = events.entry(hit.event).or_insert((hit.timestamp, Vec::new()));

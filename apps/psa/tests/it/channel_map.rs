@@ -140,8 +140,8 @@ fn bases_of_other_programs() {
         ("run.ADF.0001", b"anything", &["ADF file of AGATA"]),
         ("event_mezzdata.cdat.0000", b"anything", &["mezzanine data of AGATA", "numpy"]),
         ("LibTrap_A001.root", b"root\0\0\0\0more", &["ROOT file", "agata-bases"]),
-        ("odd.dat", b"odd", &["no basis that is known", "GRETINA"]),
-        ("empty.dat", b"", &["no basis that is known"]),
+        ("odd.dat", b"odd", &["not a known format of a basis", "GRETINA"]),
+        ("empty.dat", b"", &["not a known format of a basis"]),
         ("odd.npz", b"PK", &["odd.npz"]),
     ] {
         std::fs::write(at(name), content).unwrap();

@@ -84,9 +84,9 @@ fn bases_are_refused_with_the_cause() {
         (with(SAMPLING, core_first, same, all), "the core comes first"),
         (with(SAMPLING, |p, c| signal(p, by_ring(c)), same, all), "6 ring + sector"),
         (with(SAMPLING, signal, same, by_ring), "6 ring + sector"),
-        (with(SAMPLING, turned, same, all), "turned against segments by 1 of 6 sectors"),
+        (with(SAMPLING, turned, same, all), "rotated against segments by 1 of 6 sectors"),
         (with(SAMPLING, signal, same, |s| (s + 1).min(35)), "counted from 1"),
-        (with(SAMPLING, signal, same, |s| (s * 7 + 5) % 36), "its charge is collected by"),
+        (with(SAMPLING, signal, same, |s| (s * 7 + 5) % 36), "collects its charge"),
         (with(SAMPLING, backwards, same, all), "time runs backwards"),
         (with(step(0.01), signal, same, all), "microseconds"),
         (with(step(1e-8), signal, same, all), "seconds"),
@@ -215,7 +215,7 @@ fn events_without_hits_are_doubted() {
     };
     assert_eq!(doubt(1.0), None);
     for (factor, cause) in [
-        (-1.0, "the other polarity"),
+        (-1.0, "the opposite polarity"),
         (1e-3, "multiplied by 1000"),
         (1e-9, "--threshold is 10 keV"),
         (1e3, "eV by 1000"),

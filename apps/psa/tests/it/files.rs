@@ -112,7 +112,7 @@ fn a_folder_that_is_not_complete_is_none() {
     folder::write(place.path(), &small_basis(SAMPLING), &origin(), Values::Float32).expect("written");
     std::fs::remove_file(place.path().join("basis.toml")).expect("removed");
     let error = folder::read(place.path()).expect_err("no basis").to_string();
-    assert!(error.contains("basis.toml") && error.contains("not written to its end"), "{error}");
+    assert!(error.contains("basis.toml") && error.contains("an incomplete one"), "{error}");
     assert!(event_files::read(place.path()).expect_err("no events").to_string().contains("events.toml"));
     let loud =
         Basis::new(SAMPLING, vec![[0.0; 3]], vec![Segment::from_index(0).expect("one")], vec![2.2; 37 * 9]);

@@ -320,16 +320,16 @@ fn answered(answer: &'static [u8], patience: Duration) -> String {
 fn strangers_are_no_receivers() {
     let hour = Duration::from_secs(3600);
     let random = answered(&[0x5a; 4096], hour);
-    assert!(random.contains("does not speak the protocol"), "{random}");
+    assert!(random.contains("does not use the protocol"), "{random}");
     let other = answered(b"ZELLIGE\0\x02\0\0\0\x02\0\0\0", hour);
     assert!(other.contains("version 2"), "{other}");
     let ahead = answered(b"ZELLIGE\0\x01\0\0\0\x02\0\0\0\xff\0\0\0\0\0\0\0", hour);
     assert!(ahead.contains("255 frames already"), "{ahead}");
     let begin = std::time::Instant::now();
     let silent = answered(b"", Duration::from_millis(300));
-    assert!(silent.contains("does not introduce itself"), "{silent}");
+    assert!(silent.contains("did not identify itself"), "{silent}");
     let forgetful = answered(b"ZELLIGE\0\x01\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0", Duration::from_millis(300));
-    assert!(forgetful.contains("acknowledges nothing"), "{forgetful}");
+    assert!(forgetful.contains("did not acknowledge any frame"), "{forgetful}");
     assert!(begin.elapsed() < Duration::from_secs(60), "neither is waited for for ever");
 }
 

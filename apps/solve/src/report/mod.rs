@@ -21,8 +21,7 @@ pub fn of_solved(matrix: &str, solved: &[Solved]) -> Page {
     let is_several = solved.len() > 1;
     for solved in solved {
         facts(&mut page, &solved.answer);
-        let words = "The line is the residual that the method itself keeps, points are recomputed residuals b - A x: where the line goes \
-                     on below them, the method has lost touch with the system, and is started again from the recomputed one.";
+        let words = "The line is the residual of the method's recurrence, points are recomputed residuals b - A x. If the line falls below the points, the recurrence has lost accuracy, and the method restarts from the recomputed residual.";
         let title =
             solved.name(is_several).map_or("Residuals".to_owned(), |name| format!("Residuals of {name}"));
         let run = Run { steps: &solved.history.steps, checks: &solved.history.checks };
@@ -76,7 +75,7 @@ fn facts(page: &mut Page, answer: &Answer) {
         ("preconditioner", last.map_or(String::new(), |attempt| attempt.preconditioner.to_string())),
         ("reason to stop", solution.reason.name().to_owned()),
         ("steps", solution.steps.to_string()),
-        ("true residual relative to the right-hand side", short(solution.true_residual / solution.rhs)),
+        ("recomputed residual relative to the right-hand side", short(solution.true_residual / solution.rhs)),
         ("backward error", short(answer.backward_error)),
         ("set up (s)", short(answer.setup.as_secs_f64())),
         ("solve (s)", short(answer.solve.as_secs_f64())),

@@ -94,7 +94,7 @@ impl DeviceModel {
         let kernel = match out.element {
             Element::F32 => "zellige_covariance_f32",
             Element::F64 => "zellige_covariance_f64",
-            other => return bad(format!("it is to be written as {other:?}, F32 or F64 is needed")),
+            other => return bad(format!("the output format is {other:?}, but F32 or F64 is needed")),
         };
         if rows.start > rows.end || cols.start > cols.end || rows.end.max(cols.end) > self.slopes {
             return bad(format!("rows {rows:?}, columns {cols:?} of {} slopes", self.slopes));

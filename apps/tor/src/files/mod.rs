@@ -38,7 +38,7 @@ pub fn read_map(path: &Path) -> Result<CellMap, Error> {
 
 fn rows_of(matrix: &crate::Matrix) -> Result<CellMap, String> {
     if matrix.rows() > crate::params::MAX_NSSP + 1 {
-        return Err(format!("{} rows: this is no map of sub-apertures", matrix.rows()));
+        return Err(format!("{} rows: this is not a map of sub-apertures", matrix.rows()));
     }
     let row = |i: usize| (0..matrix.cols()).map(|j| matrix[(i, j)]).collect();
     CellMap::from_numbers(&(0..matrix.rows()).map(row).collect::<Vec<Vec<f64>>>())

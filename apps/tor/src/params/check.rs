@@ -198,13 +198,13 @@ fn mirror(s: &System, place: &Place) -> Result<(), Error> {
     let MirrorModel::Gaussian { coupling, actuators } = &s.mirror else {
         return Ok(());
     };
-    place.range("mirror.coupling", *coupling, 0.01, 0.9, "(share of the peak that a neighbour sees)")?;
+    place.range("mirror.coupling", *coupling, 0.01, 0.9, "(fraction of the peak at the neighbour)")?;
     match actuators.as_ref().map(|map| map.across()) {
         // The image of a much wider mirror would not fit its grid.
         Some(across) if across < 2 || 2 * (across - 1) > 3 * s.nssp + 2 => Err(place.error(
             "mirror.actuators",
             format!("{across} actuators across for {} sub-apertures", s.nssp),
-            "their pitch is that of the sub-apertures: give a map with a border of at most a quarter of the pupil",
+            "actuators have the pitch of the sub-apertures: give a map with a border of at most a quarter of the pupil",
         )),
         _ => Ok(()),
     }
@@ -336,7 +336,7 @@ pub(super) fn together(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning
         warnings.push(place.warning(
             "atmosphere.cn2",
             format!(
-                "these strengths are an r0 of {:.2} m at 500 nm, at good sites it is 0.1 to 0.3 m; without r0 they are no fractions, but r0^(-5/3) of each layer",
+                "these strengths are an r0 of {:.2} m at 500 nm, at good sites it is 0.1 to 0.3 m; without r0 they are not fractions, but r0^(-5/3) of each layer",
                 a.r0()
             ),
         ));

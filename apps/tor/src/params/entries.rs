@@ -37,7 +37,7 @@ impl<'t> Cursor<'t> {
         let layout = layouts.iter().map(|(_, l)| *l).find(|l| l.len() == pairs.len()).ok_or_else(|| {
             let hint = match layouts.iter().find(|(_, l)| pairs.len() < l.len() && follows(&pairs, l)) {
                 Some((name, l)) => format!(
-                    "it follows {name} up to entry {} and lacks the rest, from '{}' on: the file is truncated",
+                    "it follows {name} up to entry {}, but the entries from '{}' on are missing: the file is truncated",
                     pairs.len(),
                     l[pairs.len()].0
                 ),
@@ -160,7 +160,7 @@ impl<'t> Cursor<'t> {
         }
         Err(self.place.error(
             entry.1,
-            format!("{} values, but {from} asks for {wanted}", values.len()),
+            format!("{} values, but {from} requires {wanted}", values.len()),
             format!("give {wanted} values or correct {from}"),
         ))
     }

@@ -85,7 +85,7 @@ pub(super) fn named(file: &Path, text: &str) -> Option<Error> {
         file: file.to_owned(),
         line: None,
         key: "format".into(),
-        problem: format!("{}, which is not read", kind.what),
+        problem: format!("{}, which is not supported", kind.what),
         remedy: format!("put its values into the file that `zellige tor example` prints: {}", kind.values),
     })
 }
@@ -104,7 +104,7 @@ pub(super) fn named_bytes(file: &Path, bytes: &[u8]) -> Option<Error> {
         file: file.to_owned(),
         line: None,
         key: "format".into(),
-        problem: format!("{what}, which no system is read from"),
+        problem: format!("{what}, which is not supported as a system"),
         remedy: "put the values of its telescope, sources and atmosphere into the file that `zellige tor example` prints; matrices in it are read by \
                  tor eval --rec FILE.fits/NAME"
             .into(),

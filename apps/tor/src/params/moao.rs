@@ -300,7 +300,7 @@ pub fn parse_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warn
     if (r0 / used - 1.0).abs() > 0.01 {
         warnings.push(c.place.warning(
             PROFILE[1].1,
-            format!("the file says {r0} m but its cn2 give {used:.6} m; as in MOAO the cn2 decide and this entry is not used"),
+            format!("the file has {r0} m but its cn2 give {used:.6} m; as in MOAO, cn2 is used and this entry is not"),
         ));
     }
     Ok((atmosphere, warnings))

@@ -181,18 +181,18 @@ impl CellMap {
     pub fn new(rows: &[Vec<bool>]) -> Result<Self, String> {
         let across = rows.len();
         if across == 0 || across > MAX_NSSP + 1 {
-            return Err(format!("a map of {across} rows: there are 1 to {}", MAX_NSSP + 1));
+            return Err(format!("a map of {across} rows: 1 to {} are possible", MAX_NSSP + 1));
         }
         if let Some(bad) = rows.iter().position(|row| row.len() != across) {
             return Err(format!(
-                "row {} of the map has {} cells, the map {across} rows",
+                "row {} of the map has {} cells, but the map has {across} rows",
                 bad + 1,
                 rows[bad].len()
             ));
         }
         let cells = rows.concat();
         if !cells.contains(&true) {
-            return Err("no cell of the map counts".into());
+            return Err("no cell of the map is 1".into());
         }
         Ok(CellMap { across, cells })
     }

@@ -54,7 +54,7 @@ pub(super) fn read(file: &Path, root: &Node) -> Result<(System, Option<Atmospher
     check::system(&system, &reader.place)?;
     let mut warnings = reader.registration(&system);
     if !system.stars.is_empty() {
-        let message = "0: laser stars are taken to measure tip and tilt, as pyTomoAO takes them";
+        let message = "0: laser stars are assumed to measure tip and tilt, as in pyTomoAO";
         warnings.push(reader.place.warning("sensors.lgs_cst", message));
     }
     let mut atmosphere = reader.atmosphere()?;
@@ -114,7 +114,7 @@ impl<'t> Reader<'t> {
         let key = "noise.variance";
         if let Some(alpha) = self.optional("noise_parameters.alpha", key)? {
             let fits = alpha >= 0.0;
-            let wrong = || self.place.error(key, format!("alpha is {alpha}"), "give a factor from 0 on");
+            let wrong = || self.place.error(key, format!("alpha is {alpha}"), "give a factor of 0 or more");
             return if fits { Ok((alpha * slopes, None)) } else { Err(wrong()) };
         }
         let inverse = self.optional("noise_parameters.iNoiseVar", key)?;
@@ -279,7 +279,7 @@ impl<'t> Reader<'t> {
         }
         let given = self.numbers("dm_parameters.dmPitch", "mirror.pitch")?;
         if given.len() != 1 || (given[0] / pitch - 1.0).abs() > 0.01 {
-            let problem = format!("actuators every {given:?} m, lenslets every {pitch:.4} m");
+            let problem = format!("actuators every {given:?} m, but lenslets every {pitch:.4} m");
             let remedy = "actuators stand at the corners of lenslets here: give influence functions of another mirror (--influence)";
             return Err(self.place.error("mirror.pitch", problem, remedy));
         }
@@ -287,7 +287,7 @@ impl<'t> Reader<'t> {
         let coupling = self.number("dm_parameters.dmCrossCoupling", "mirror.coupling")?;
         let actuators = self.map("dm_parameters.validActuators", "mirror.actuators")?;
         if across != [actuators.across() as f64] {
-            let problem = format!("nActuators is {across:?}, the map has {}", actuators.across());
+            let problem = format!("nActuators is {across:?}, but the map has {}", actuators.across());
             return Err(self.place.error("mirror.actuators", problem, "give the same"));
         }
         Ok(MirrorModel::Gaussian { coupling, actuators: Some(actuators) })
@@ -311,7 +311,7 @@ impl<'t> Reader<'t> {
         let outer = if outer.len() == 1 { vec![outer[0]; count] } else { outer };
         for (key, list) in [("altitude", &altitudes), ("cn2", &fractions), ("outer_scale", &outer)] {
             if list.len() != count {
-                let problem = format!("{} values, nLayer is {count}", list.len());
+                let problem = format!("{} values, but nLayer is {count}", list.len());
                 return Err(self.place.error(
                     &format!("atmosphere.{key}"),
                     problem,

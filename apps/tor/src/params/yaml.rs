@@ -171,8 +171,9 @@ fn tree(file: &Path, text: &str) -> Result<Node, Error> {
                 if open.last().is_some_and(|last| last.table && last.key.is_none()) {
                     return Err(refuse("an alias as a key".into()));
                 }
-                let node =
-                    anchors.get(&anchor).ok_or_else(|| refuse("an alias of what is not closed".into()))?;
+                let node = anchors
+                    .get(&anchor)
+                    .ok_or_else(|| refuse("an alias of an anchor that is not complete".into()))?;
                 // Aliases of aliases grow fast, so their values are counted before the copy.
                 values += node.size();
                 if values > MOST_VALUES {
@@ -199,7 +200,7 @@ fn tree(file: &Path, text: &str) -> Result<Node, Error> {
             None => root = Some(node),
         }
     }
-    root.ok_or_else(|| refuse(file, 1, "nothing in it"))
+    root.ok_or_else(|| refuse(file, 1, "the document is empty"))
 }
 
 /// Returns a table with the entries of the tables under `<<`, unless it has an entry of that name.
@@ -210,7 +211,7 @@ fn merged(mut entries: Vec<(String, Node)>) -> Result<Value, String> {
         one => vec![one],
     };
     for source in sources {
-        let Value::Table(more) = source else { return Err("'<<' of what is no table".into()) };
+        let Value::Table(more) = source else { return Err("'<<' of a value that is not a table".into()) };
         for (key, node) in more {
             if entries.iter().all(|(known, _)| *known != key) {
                 entries.push((key, node));

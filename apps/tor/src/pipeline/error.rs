@@ -23,8 +23,7 @@ pub enum Error {
     Memory(#[from] NotEnoughMemory),
     /// A task of a later stage would find too little host memory.
     #[error(
-        "{stage} needs {bytes} bytes of tiles in the host's memory at once, and it may hold {capacity}: give --host-memory {bytes}B or more, or take \
-         smaller tiles (--tile)"
+        "{stage} needs {bytes} bytes of tiles in host memory at once, but the limit is {capacity}: give --host-memory {bytes}B or more, or use smaller tiles (--tile)"
     )]
     HostMemory {
         /// Rule and stage.

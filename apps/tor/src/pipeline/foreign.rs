@@ -226,7 +226,8 @@ fn difference(image: &fits::Image, card: &Card) -> Option<String> {
         CardValue::Integer(wanted) => (image.number(&card.key)?.to_string(), wanted.to_string()),
         CardValue::Logical(_) => return None,
     };
-    (found != wanted).then(|| format!("{} = {found}, this system has {wanted} ({})", card.key, card.comment))
+    (found != wanted)
+        .then(|| format!("{} = {found}, but this system has {wanted} ({})", card.key, card.comment))
 }
 
 /// Returns the reconstructor of a target from a FITS file: the one for the target's direction, if
@@ -267,7 +268,7 @@ fn reconstructor(
         (true, 1) => (if is_array(path) { npy::read(path)? } else { fits::read_matrix(path, None)? }, None),
         (true, count) => {
             let problem = format!(
-                "this is one reconstructor, the system has {count} targets: choose one with --target X,Y"
+                "this is one reconstructor, but the system has {count} targets: choose one with --target X,Y"
             );
             return Err(TorError::content(path, problem));
         }
@@ -299,8 +300,8 @@ fn reconstructor(
         (rows, cols) => Err(TorError::content(
             path,
             format!(
-                "the reconstructor is {rows} x {cols}, this system needs {m} x {n} (truth-sensor slopes x measurements) or {commands} x {n} \
-                 (commands x measurements; --dm says the mirror's)"
+                "the reconstructor is {rows} x {cols}, but this system needs {m} x {n} (truth-sensor slopes x measurements) or {commands} x {n} \
+                 (commands x measurements; --dm gives the mirror)"
             ),
         )),
     }
@@ -313,7 +314,7 @@ fn check_mirror(path: &Path, dx: &Matrix, actuators: usize, m: usize) -> Result<
     Err(TorError::content(
         path,
         format!(
-            "Dx is {} x {}, this system's mirror needs {actuators} x {m} (actuators x truth-sensor slopes)",
+            "Dx is {} x {}, but this system's mirror needs {actuators} x {m} (actuators x truth-sensor slopes)",
             dx.rows(),
             dx.cols()
         ),

@@ -64,9 +64,7 @@ pub(super) fn judge(
 pub(super) fn doubt(rule: &str, target: &TargetResult, psf: &Psf) -> Option<String> {
     (psf.contradiction > 0.0).then(|| {
         format!(
-            "{rule}, target ({}, {}): strehl_moao and the image mean little: the residual is so far from stationary that its average \
-             over equal offsets has a structure function below 0 on {:.2} % of the transfer function (counted as 0 there); the \
-             reconstructor is poor, and strehl_exact says how poor",
+            "{rule}, target ({}, {}): strehl_moao and the image are unreliable: the residual is far from stationary, and its average over equal offsets has a structure function below 0 on {:.2} % of the transfer function (counted as 0 there); the reconstructor is poor, and strehl_exact measures it",
             target.x,
             target.y,
             100.0 * psf.contradiction

@@ -111,7 +111,7 @@ impl TileNorms {
     pub fn parse(text: &str) -> Result<TileNorms, NormsError> {
         const KEYS: [&str; 8] = ["rule", "edges", "row_edges", "a", "l", "b", "y", "x"];
         let value: Value =
-            serde_json::from_str(text).map_err(|error| NormsError::new("", format!("no JSON: {error}")))?;
+            serde_json::from_str(text).map_err(|error| NormsError::new("", format!("not JSON: {error}")))?;
         let Value::Object(map) = &value else {
             return Err(NormsError::new(
                 "",
@@ -119,7 +119,7 @@ impl TileNorms {
             ));
         };
         if let Some(key) = map.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            return Err(NormsError::new(key, format!("unknown; known are {}", KEYS.join(", "))));
+            return Err(NormsError::new(key, format!("unknown key; known keys are {}", KEYS.join(", "))));
         }
         let get = |key: &str| map.get(key).ok_or_else(|| NormsError::new(key, "missing"));
         let rule = get("rule")?.as_str().ok_or_else(|| NormsError::new("rule", "not a text"))?;
@@ -150,7 +150,7 @@ fn edges(key: &str, value: &Value, tiles: usize) -> Result<Vec<usize>, NormsErro
     let list = value.as_array().ok_or_else(|| NormsError::new(key, "not a list of edges"))?;
     let number = |value: &Value| value.as_u64().and_then(|edge| usize::try_from(edge).ok());
     let edges: Option<Vec<usize>> = list.iter().map(number).collect();
-    let edges = edges.ok_or_else(|| NormsError::new(key, "an edge is not a whole number from 0 on"))?;
+    let edges = edges.ok_or_else(|| NormsError::new(key, "an edge is not a whole number of 0 or more"))?;
     if edges.first() != Some(&0) || edges.windows(2).any(|pair| pair[0] >= pair[1]) || edges.len() <= tiles {
         let problem = format!("edges must rise from 0 and make at least {tiles} tile(s)");
         return Err(NormsError::new(key, problem));
@@ -166,7 +166,10 @@ fn rows_of(
 ) -> Result<Vec<Vec<f64>>, NormsError> {
     let list = value.as_array().ok_or_else(|| NormsError::new(key, "not a list of rows"))?;
     if list.len() != rows {
-        return Err(NormsError::new(key, format!("has {} rows of tiles, the edges make {rows}", list.len())));
+        return Err(NormsError::new(
+            key,
+            format!("has {} rows of tiles, but the edges give {rows}", list.len()),
+        ));
     }
     list.iter().enumerate().map(|(i, row)| row_of(&format!("{key}[{i}]"), row, width(i))).collect()
 }
@@ -174,11 +177,11 @@ fn rows_of(
 fn row_of(key: &str, value: &Value, width: usize) -> Result<Vec<f64>, NormsError> {
     let row = value.as_array().ok_or_else(|| NormsError::new(key, "not a list of norms"))?;
     if row.len() != width {
-        return Err(NormsError::new(key, format!("has {} norms, wants {width}", row.len())));
+        return Err(NormsError::new(key, format!("has {} norms, but needs {width}", row.len())));
     }
     let norm = |value: &Value| value.as_f64().filter(|norm| norm.is_finite() && *norm >= 0.0);
     let norms: Option<Vec<f64>> = row.iter().map(norm).collect();
-    norms.ok_or_else(|| NormsError::new(key, "a norm is not a number from 0 on"))
+    norms.ok_or_else(|| NormsError::new(key, "a norm is not a number of 0 or more"))
 }
 
 /// Norms interpolated to tiles of another size.

@@ -99,13 +99,12 @@ pub(super) fn advice(
 ) -> Result<String, Error> {
     let than = if left > 1.0 { "more than" } else { "nearly as much as" };
     let mut said = format!(
-        "it leaves {:.1} % of the turbulence, {than} no correction would; the usual causes are another order of sub-apertures or of slopes, \
-         the sign and the unit",
+        "it leaves {:.1} % of the turbulence, {than} without correction; the usual causes are another order of sub-apertures or of slopes, the sign and the unit",
         100.0 * left
     );
     let (m, n) = (r.rows() as f64, r.cols() as f64);
     if 20.0 * n * n * m > MOST_OPERATIONS {
-        said.push_str("; orders are tried for smaller systems only: try a system of fewer sub-apertures, made the same way");
+        said.push_str("; orders are tried for smaller systems only: use a system of fewer sub-apertures, made the same way");
         return Ok(said);
     }
     observer.stage("orders of slopes", 1);
@@ -115,7 +114,7 @@ pub(super) fn advice(
             ". Of the orders, signs and units of known programs one fits: with {words} it would leave {:.2} %; {remedy}",
             100.0 * share
         )),
-        None => said.push_str(". None of the orders, signs and units of known programs fits: is it a reconstructor of this system?"),
+        None => said.push_str(". None of the orders, signs and units of known programs fits: check that it is a reconstructor of this system"),
     }
     Ok(said)
 }
@@ -220,8 +219,8 @@ fn best(trials: &[Trial], total: f64) -> Option<(String, String, f64)> {
 /// Returns a remedy that converts the matrix to zellige's order.
 fn remedy(trial: &Trial, only_order: bool) -> String {
     match (trial.slopes, trial.words.contains(',') || trial.words.contains("column")) {
-        (Slopes::XyTogether, false) if only_order => "--slope-order xyxy reads it so".into(),
-        (Slopes::XThenY, false) if only_order => "--slope-order xxyy reads it so".into(),
-        _ => "nothing was applied: convert the file (the table GEOMETRY of `zellige tor cov` says the order that is read)".into(),
+        (Slopes::XyTogether, false) if only_order => "use --slope-order xyxy".into(),
+        (Slopes::XThenY, false) if only_order => "use --slope-order xxyy".into(),
+        _ => "nothing was applied: convert the file (the table GEOMETRY of `zellige tor cov` has the order that is read)".into(),
     }
 }

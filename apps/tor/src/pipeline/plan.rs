@@ -136,7 +136,7 @@ pub fn grid(info: &Info, tile: TileChoice) -> Result<TileGrid, Error> {
             let largest = gpu_tile(info.measurements, memory) - GPU_STEP;
             Ok(TileGrid::auto(&blocks(info), largest)?.rounded(GPU_STEP))
         }
-        TileChoice::Uniform(0) => Err(Error::Options("a tile of 0: give at least 1, or auto".into())),
+        TileChoice::Uniform(0) => Err(Error::Options("a tile size of 0: give at least 1, or auto".into())),
         TileChoice::Uniform(size) => Ok(TileGrid::uniform(info.measurements, size)?),
     }
 }
@@ -194,7 +194,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, Error> {
         && let Some(other) = rules.iter().find(|r| double(r) != double(rule))
     {
         return Err(Error::Options(format!(
-            "solve rule {rule} does not go with {other}: fp64 tiles take fp64 products, fp32 tiles all others"
+            "solve rule {rule} cannot be combined with {other}: fp64 tiles need fp64 products, fp32 tiles all others"
         )));
     }
     let info = info(&system, &input.atmosphere)?;

@@ -203,7 +203,7 @@ pub fn write_reconstructors(
 ) -> Result<Vec<PathBuf>, Error> {
     let Some(measured) = &result.measured else {
         return Err(Error::Options(format!(
-            "rule {} failed: there is no reconstructor to write",
+            "rule {} failed, so that no reconstructor is written",
             result.rule
         )));
     };
@@ -243,7 +243,7 @@ pub fn write_reconstructors(
 /// There is no image, or a file cannot be written; it is left unchanged.
 pub fn write_images(path: &Path, images: &[Psf]) -> Result<Vec<PathBuf>, Error> {
     if images.is_empty() {
-        return Err(Error::Options("there is no image to write: no rule survived".into()));
+        return Err(Error::Options("no rule survived, so that no image is written".into()));
     }
     if is_npy(path) {
         let matrix = |p: &Psf| Matrix::from_fn(p.size, p.size, |y, x| p.image[y * p.size + x]);

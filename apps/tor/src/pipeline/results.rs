@@ -101,7 +101,7 @@ impl Tiling {
         };
         let advice = match (tile, parts) {
             (_, 3..) => format!(
-                "an axis of one sensor lies in {parts} tiles: low precision needs a band of at least 2 (hp1:band=2) or a \
+                "an axis of one sensor spans {parts} tiles: low precision needs a band of at least 2 (hp1:band=2) or a \
                  rule on operands"
             ),
             (TileChoice::Uniform(_), 2) => {
@@ -239,7 +239,7 @@ impl std::fmt::Display for NotSpd {
         write!(f, "not positive definite at tile {}, pivot {} (row {})", self.tile, self.pivot, self.row)?;
         match &self.suggestion {
             Some(rule) => write!(f, "; try {rule}"),
-            None => write!(f, "; check noise and profile: no rule has more precision"),
+            None => write!(f, "; no rule has more precision: check noise and profile"),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn run<S: Session>(
     observer: &dyn Observer,
 ) -> Result<Outcome, Error> {
     if s.ranks() > 1 && options.keep_norms {
-        return Err(Error::Options("norms of tiles are kept in one process only".into()));
+        return Err(Error::Options("norms of tiles are available in a single process only".into()));
     }
     observer.stage("preparation", 1);
     let problem = Problem::new(input, options)?;

@@ -118,12 +118,11 @@ pub struct RankReport {
 pub enum Error {
     /// The rule uses norms.
     #[error(
-        "rule {0} looks at the norms of finished tiles, and a simulation has no values: take a rule by position, e.g. hp1:band=2, or \
-         give it norms"
+        "rule {0} needs the norms of computed tiles, but a simulation has no values: use a rule by position, e.g. hp1:band=2, or give it norms"
     )]
     NeedsNorms(Rule),
     /// The policy works on one machine only.
-    #[error("policy {OWNERS} gives tiles to the devices of one machine: take another on several nodes")]
+    #[error("policy {OWNERS} is for the devices of one machine: use another for several nodes")]
     OwnersOnNodes,
     /// The sizes make no tiles, or the platform cannot run the graph.
     #[error(transparent)]

@@ -354,7 +354,7 @@ fn useless_reconstructors_are_explained() {
     for (matrix, words) in [
         (
             in_order(&|k| k / 2 + 52 * (k % 2)),
-            &["x and y of each sub-aperture together", "--slope-order xyxy reads it so"][..],
+            &["x and y of each sub-aperture together", "use --slope-order xyxy"][..],
         ),
         (
             in_order(&|k| (k + 52) % 104),

@@ -1,4 +1,4 @@
-//! The pipeline on several ranks, as threads of this process, has the bits of one process.
+//! The pipeline on several ranks, as threads of this process, has the bits of a single process.
 
 use std::path::Path;
 use zellige_mpi::run_local;
@@ -106,7 +106,7 @@ fn what_one_process_alone_can_do_is_refused_on_all_ranks() {
     let options = Options { keep_norms: true, ranks: 2, ..options(&["fp32"]) };
     let errors = run_local(2, 1, |cluster| pipeline::run(cluster, &input, &options, &Silent).unwrap_err());
     for error in errors.unwrap() {
-        assert!(matches!(&error, Error::Options(text) if text.contains("one process")), "{error}");
+        assert!(matches!(&error, Error::Options(text) if text.contains("a single process")), "{error}");
     }
 }
 

@@ -60,8 +60,7 @@ impl Question {
 
     /// Returns the error for a policy that failed once and succeeds now.
     fn inconsistent(&self) -> TaskError {
-        let message = "it failed once and succeeded when it was asked again: \
-                       its answers must depend on the query only, and be those that it says it may choose";
+        let message = "it failed once and succeeded on a second call: its answers must depend on the query only, and be among those that it declares";
         PolicyError::new(self.policy.describe(), &self.place.query, message).into()
     }
 }

@@ -230,7 +230,7 @@ impl<'c> Ops<'c> {
     pub(super) fn syrk(&self, (alpha, a): (f64, View), (beta, c): (f64, View)) -> Result<(), GpuError> {
         let ((n, k), order) = (a.shape(), order(c)?);
         if n != order {
-            return Err(refused("syrk", format!("the square of {n} x {k} is no matrix of order {order}")));
+            return Err(refused("syrk", format!("the square of {n} x {k} is not a matrix of order {order}")));
         }
         let syrk = Syrk { n, k, alpha, a: *a, beta, c: *c };
         // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see

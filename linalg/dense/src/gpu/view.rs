@@ -108,7 +108,7 @@ impl Product {
         if inner == k && self.c.shape == (m, n) {
             return Ok([m, n, k]);
         }
-        Err(refused("gemm", format!("{m} x {k} times {inner} x {n} is no matrix of {:?}", self.c.shape)))
+        Err(refused("gemm", format!("{m} x {k} times {inner} x {n} is not a matrix of {:?}", self.c.shape)))
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(lengths(Transpose::Yes, (4, 3), (2, 3), (4, 2)).unwrap(), [4, 2, 3]);
         for (a, b, c) in [((4, 3), (2, 2), (4, 2)), ((4, 3), (3, 2), (4, 3)), ((4, 3), (3, 2), (5, 2))] {
             let error = lengths(Transpose::No, a, b, c).unwrap_err().to_string();
-            assert!(error.contains("is no matrix of"), "{error}");
+            assert!(error.contains("is not a matrix of"), "{error}");
         }
     }
 }

@@ -199,7 +199,7 @@ fn parse_condition(condition: &str, at: usize) -> Result<Test, Fault> {
     let value_at = at + key.len() + 1;
     let tau = || match value.parse::<f64>() {
         Ok(tau) if tau.is_finite() && tau >= 0.0 && !tau.is_sign_negative() => Ok(tau),
-        _ => Err((value_at, quoted(value), "a number from 0 on, e.g. 1e-2")),
+        _ => Err((value_at, quoted(value), "a number of 0 or more, e.g. 1e-2")),
     };
     match key {
         "band" => {
@@ -443,9 +443,9 @@ mod tests {
             ("hp1:bend=2", 4, "\"bend\""),
             ("hp1:band=-1", 9, "number of tiles"),
             ("hp1:band=2.5", 9, "number of tiles"),
-            ("hp1:tile=nan", 9, "from 0 on"),
-            ("hp1:tile=-1", 9, "from 0 on"),
-            ("hp1:operand=inf", 12, "from 0 on"),
+            ("hp1:tile=nan", 9, "0 or more"),
+            ("hp1:tile=-1", 9, "0 or more"),
+            ("hp1:operand=inf", 12, "0 or more"),
             ("hp1:operand=1e-2,els=x3", 17, "else=PRECISION"),
             ("hp1:operand=1e-2,else=fp64", 22, "fp32, hp1"),
             ("hp1:operand=1e-2,else=x3,else=x3", 25, "panel=PRECISION"),

@@ -243,7 +243,7 @@ fn a_policy_that_fails_within_a_task_is_named_with_its_product() {
     for (precision, parts) in [
         (GemmPrecision::Hp1, ["product (4, 3, 2)", "enough of it"]),
         (GemmPrecision::Dp, ["product (4, 3, 1)", "fp64"]),
-        (GemmPrecision::Hp2, ["sly", "those that it says it may choose"]),
+        (GemmPrecision::Hp2, ["sly", "those that it declares"]),
     ] {
         let policy: SharedPolicy = std::sync::Arc::new(Sly(precision));
         let error = case.run(&rt, &policy, 4).unwrap_err().to_string();

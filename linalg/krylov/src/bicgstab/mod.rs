@@ -65,7 +65,7 @@ impl<E: Scalar> Updatable<E> for BiCgStab {
         reliable: Reliable<'_, E>,
     ) -> Result<Box<dyn Correction<E> + 'r>, Error> {
         if reliable.needs_estimate() {
-            let problem = "the estimate of rounding errors is one for conjugate gradients: take a reduction";
+            let problem = "the estimate of rounding errors is for conjugate gradients only: use a reduction";
             return Err(Error::parameter("trigger", problem));
         }
         if reliable.buffer() > 1 {

@@ -41,7 +41,10 @@ impl<E: Scalar> Method<E> for RelaxedGmres<'_, E> {
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
         let operators: Vec<_> = std::iter::once(setting.a).chain(self.narrower.iter().copied()).collect();
         if !operators.is_sorted_by(|one, next| one.accuracy() <= next.accuracy()) {
-            return Err(Error::parameter("operators", "not in the order of their accuracy, best first"));
+            return Err(Error::parameter(
+                "operators",
+                "they must be in the order of their accuracy, the most accurate first",
+            ));
         }
         if let Some(other) = operators.iter().find(|one| one.domain() != setting.space()) {
             let (found, wanted) = (other.domain().len(), setting.space().len());

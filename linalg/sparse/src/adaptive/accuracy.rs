@@ -58,7 +58,7 @@ impl FromStr for Accuracy {
             None => s.trim().parse().ok(),
         };
         let eps = eps.ok_or_else(|| {
-            Error::parameter("eps", format!("{s:?} is no accuracy: 2^-24 or 6e-8 would be"))
+            Error::parameter("eps", format!("{s:?} is not an accuracy: use a number like 2^-24 or 6e-8"))
         })?;
         Accuracy::new(eps)
     }

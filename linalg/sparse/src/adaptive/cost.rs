@@ -307,7 +307,7 @@ impl CostModel {
         ways.sort_by(|one, other| one.of_double.total_cmp(&other.of_double));
         if ways.is_empty() {
             let problem =
-                "no block goes with the matrix, the sets and the criterion: allow block size 1 and ap7";
+                "no block size suits the matrix, the sets and the criterion: allow block size 1 and ap7";
             return Err(Error::parameter("layout", problem));
         }
         Ok(ways)

@@ -82,7 +82,7 @@ impl<'x> Adaptation<'x> {
             }
             if has_scales {
                 let problem = format!(
-                    "cw-exact compares a_ij x_j, {} stores a_ij beside one scale of its row: take ap7",
+                    "cw-exact compares a_ij x_j, but {} stores a_ij with one scale for each row: use ap7",
                     self.set
                 );
                 return Err(Error::parameter("criterion", problem));
@@ -90,13 +90,13 @@ impl<'x> Adaptation<'x> {
         }
         if self.symmetric && has_scales && self.criterion != Criterion::Normwise {
             let problem = format!(
-                "{} stores each row beside a scale of its own, so that nothing stored is symmetric: take ap7, or nw",
+                "{} stores a scale for each row, so that the copy is not symmetric: use ap7, or nw",
                 self.set
             );
             return Err(Error::parameter("criterion", problem));
         }
         if self.symmetric && a.rows() != a.columns() {
-            return Err(Error::shape("matrix", "one that is not square is not symmetric"));
+            return Err(Error::shape("matrix", "it is not square, so that it is not symmetric"));
         }
         if !self.drops && has_scales {
             let problem = format!(

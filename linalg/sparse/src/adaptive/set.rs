@@ -69,7 +69,7 @@ impl fmt::Display for FormatSet {
 
 /// A name that no set has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown set of formats {0:?}: one of fp64, fp32, ap2, ap3, ap4, ap7, ap7re, ap7reu is needed")]
+#[error("unknown format set {0:?}: use fp64, fp32, ap2, ap3, ap4, ap7, ap7re or ap7reu")]
 pub struct UnknownSet(pub String);
 
 impl FromStr for FormatSet {

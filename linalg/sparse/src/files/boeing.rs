@@ -56,12 +56,11 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<(Matrix, Option<Ve
     };
     let [field, symmetry, assembled] = [kind[0], kind[1], kind[2]];
     if assembled == b'e' {
-        return Err(cards.refused(
-            "a matrix of finite elements that are not assembled, which is not read: add them up first",
-        ));
+        return Err(cards
+            .refused("an unassembled matrix of finite elements, which is not supported: assemble it first"));
     }
     if matches!(field, b'q' | b'x') {
-        return Err(cards.refused("a matrix whose values are in another file, which is not read"));
+        return Err(cards.refused("a matrix whose values are in another file, which is not supported"));
     }
     let symmetry = match symmetry {
         b's' => Symmetry::Symmetric,
@@ -223,16 +222,15 @@ impl Cards<'_> {
     ) -> Result<Vec<T>, Error> {
         // Each takes a letter at least.
         if count as u64 > self.length {
-            return Err(
-                self.refused(format!("{count} times {what} are more than the file can hold: it is cut off"))
-            );
+            return Err(self
+                .refused(format!("{count} times {what} are more than the file can hold: it is truncated")));
         }
         Error::if_too_large(|| format!("{}: {count} times {what}", self.path.display()), 16 * count as u64)?;
         let mut found = Vec::with_capacity(count.min(1 << 20));
         while found.len() < count {
             self.bring(&format!("{what} {} of {count}", found.len() + 1))?;
             let Ok(line) = std::str::from_utf8(&self.line) else {
-                return Err(self.refused("letters that are no text"));
+                return Err(self.refused("bytes that are not text"));
             };
             let mut at = 0;
             for field in format {
@@ -250,7 +248,7 @@ impl Cards<'_> {
                     Some(value) => found.push(value),
                     None => {
                         let shown: String = text.chars().flat_map(char::escape_default).collect();
-                        return Err(self.refused(format!("column {column}: \"{shown}\" is no {what}")));
+                        return Err(self.refused(format!("column {column}: \"{shown}\" is not a {what}")));
                     }
                 }
             }

@@ -91,7 +91,7 @@ fn read(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
                 None => Ok(vectors),
                 Some(wanted) => {
                     let problem = format!("columns of {} numbers where the matrix needs {wanted}", sides[0]);
-                    Err(hinted(wrong(path, problem), "if the first line is a heading, take it out"))
+                    Err(hinted(wrong(path, problem), "if the first line is a heading, remove it"))
                 }
             }
         }

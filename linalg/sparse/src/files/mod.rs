@@ -170,12 +170,13 @@ impl<'a> Source<'a> {
             let verb = if is_packed { "unpack" } else { "convert" };
             return Err(wrong(
                 path,
-                format!("{what}{within}, which is not read: {verb} it with `{command}`"),
+                format!("{what}{within}, which is not supported: {verb} it with `{command}`"),
             ));
         }
         if self.is_packed && matches!(self.kind(), Kind::Array | Kind::Archive) {
-            let problem =
-                format!("an array file{within}, which is not read: unpack it with `gunzip --keep {name}`");
+            let problem = format!(
+                "an array file{within}, which is not supported: unpack it with `gunzip --keep {name}`"
+            );
             return Err(wrong(path, problem));
         }
         Ok(())

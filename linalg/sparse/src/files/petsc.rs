@@ -132,7 +132,7 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<Petsc, Error> {
 /// Returns the objects of a file with this format of values, or the reason why they cannot be read.
 fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, String> {
     let width = if is_wide { 8 } else { 4 };
-    let cut = |at: usize| format!("byte {at}: the file of PETSc is cut off, or holds something else");
+    let cut = |at: usize| format!("byte {at}: the PETSc file is truncated, or has other content");
     let integer = |at: usize| integer(bytes, is_wide, at).ok_or_else(|| cut(at));
     let size =
         |at: usize| integer(at).and_then(|n| usize::try_from(n).map_err(|_| format!("byte {at}: {n}")));
@@ -162,7 +162,7 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
                 })?;
                 if sum != elements {
                     return Err(format!(
-                        "byte {begin}: rows of {sum} nonzeros together, {elements} were promised"
+                        "byte {begin}: the rows have {sum} nonzeros in all, but the header has {elements}"
                     ));
                 }
                 at = end(values, elements, scalar.bytes())?;
@@ -175,7 +175,7 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
                 found.push(Object::Vector { length, values });
             }
             other if CLASSES.contains(&other) => {
-                return Err(format!("byte {at}: an object of PETSc of class {other}: Mat and Vec are read"));
+                return Err(format!("byte {at}: a PETSc object of class {other}: Mat and Vec are supported"));
             }
             _ => return Err(cut(at)),
         }

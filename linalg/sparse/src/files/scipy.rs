@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> Result<Matrix, Error> {
         "dia" => archive.diagonals((rows, columns)),
         other => Err(wrong(
             path,
-            format!("a sparse matrix in format {other:?}: csr, csc, coo, bsr and dia are read"),
+            format!("a sparse matrix in format {other:?}: csr, csc, coo, bsr and dia are supported"),
         )),
     }
 }

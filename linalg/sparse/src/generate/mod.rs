@@ -49,7 +49,7 @@ fn check_step(step: f64) -> Result<(), Error> {
     if step.is_finite() && step > 0.0 {
         return Ok(());
     }
-    Err(Error::parameter("step", format!("{step} is no length of time: a positive number of seconds is")))
+    Err(Error::parameter("step", format!("{step} is not a time step: use a positive number of seconds")))
 }
 
 #[cfg(test)]

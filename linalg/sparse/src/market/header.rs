@@ -98,7 +98,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Header, String> {
     let format = match format {
         "coordinate" => Format::Coordinate,
         "array" => Format::Array,
-        other => return Err(format!("format {other:?}: coordinate and array can be read")),
+        other => return Err(format!("format {other:?}: coordinate and array are supported")),
     };
     let field = match field {
         "real" | "double" => Field::Real,
@@ -109,7 +109,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Header, String> {
         "complex" => Field::Complex,
         other => {
             return Err(format!(
-                "field {other:?}: real, integer, unsigned-integer, pattern and complex can be read"
+                "field {other:?}: real, integer, unsigned-integer, pattern and complex are supported"
             ));
         }
     };
@@ -121,7 +121,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Header, String> {
         "skew-symmetric" => return Err("a pattern cannot be skew-symmetric".into()),
         other => {
             return Err(format!(
-                "symmetry {other:?}: general, symmetric, hermitian and skew-symmetric can be read"
+                "symmetry {other:?}: general, symmetric, hermitian and skew-symmetric are supported"
             ));
         }
     };
@@ -129,11 +129,12 @@ pub(super) fn parse(line: &[u8]) -> Result<Header, String> {
 }
 
 fn beginning(line: &[u8]) -> String {
-    const WANTED: &str = "\"%%MatrixMarket matrix coordinate real general\" or the like, and is in no other format that is read";
+    const WANTED: &str =
+        "\"%%MatrixMarket matrix coordinate real general\" or the like, and is in no other supported format";
     let is_text = std::str::from_utf8(line)
         .is_ok_and(|text| !text.chars().any(|letter| letter.is_control() && !letter.is_whitespace()));
     if !is_text {
-        return format!("no text: the file does not begin with {WANTED}");
+        return format!("not text: the file does not begin with {WANTED}");
     }
     let text = String::from_utf8_lossy(line);
     let seen: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();

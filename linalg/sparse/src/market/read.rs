@@ -102,7 +102,7 @@ impl Lines<'_> {
         self.source.consume(taken);
         let is_comment = self.number > 1 && self.line.first() == Some(&b'%');
         if self.line.len() > LONGEST_LINE && !is_comment {
-            return Err(self.error(format!("a line of more than {LONGEST_LINE} bytes that is no comment")));
+            return Err(self.error(format!("a line of more than {LONGEST_LINE} bytes that is not a comment")));
         }
         Ok(Some(end.is_some()))
     }
@@ -137,7 +137,7 @@ impl Lines<'_> {
             Format::Array => self.array(header)?,
         };
         if self.bring_content()? {
-            return Err(self.broken("the end of the file: there are more nonzeros than its sizes say"));
+            return Err(self.broken("the end of the file: it has more nonzeros than its sizes announce"));
         }
         Ok(Market { matrix, format, field, symmetry })
     }
@@ -177,7 +177,7 @@ impl Lines<'_> {
         }
         if elements as u64 > self.length / SHORTEST_LINE + 1 {
             return Err(
-                self.error(format!("{elements} nonzeros are more than the file can hold: it is cut off"))
+                self.error(format!("{elements} nonzeros are more than the file can hold: it is truncated"))
             );
         }
         if let Some(wanted) = self.rows.filter(|&wanted| wanted != rows) {
@@ -276,7 +276,7 @@ impl Lines<'_> {
     }
 
     fn no_memory(&self, elements: usize) -> Error {
-        self.error(format!("no memory for {elements} nonzeros"))
+        self.error(format!("not enough memory for {elements} nonzeros"))
     }
 
     /// Returns the row and the column, from 0, and the value.
@@ -324,7 +324,7 @@ impl Lines<'_> {
                 let range = if field == Field::Unsigned { "0 to 2^64 - 1" } else { "-2^63 to 2^63 - 1" };
                 let shown: String = text.chars().take(SHOWN).collect();
                 return self.error(format!(
-                    "{shown} is outside of the integers {range}: say `real` in the first line for numbers of this size"
+                    "{shown} is outside of the integers {range}: use `real` in the first line for numbers of this size"
                 ));
             }
         }
@@ -393,7 +393,7 @@ fn whole(word: &[u8]) -> Option<usize> {
 fn wanted_value(field: Field) -> &'static str {
     match field {
         Field::Integer => "a whole number",
-        Field::Unsigned => "a whole number from 0 on",
+        Field::Unsigned => "a whole number of 0 or more",
         Field::Complex => "two finite numbers",
         Field::Real | Field::Pattern => "a finite number",
     }

@@ -239,7 +239,10 @@ impl Chebyshev {
     /// for a matrix that is not square.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, degree: usize) -> Result<Chebyshev, Error> {
         if degree == 0 {
-            return Err(Error::parameter("degree", "a polynomial of degree 0 is none: take 1 or more"));
+            return Err(Error::parameter(
+                "degree",
+                "a polynomial of degree 0 is not possible: use 1 or more",
+            ));
         }
         let inverse = inverse_diagonal(a)?;
         let interval = Interval::below_largest(rt.runtime().workers(), a, &inverse, RATIO);

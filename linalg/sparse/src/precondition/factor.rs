@@ -53,8 +53,10 @@ pub fn factors<const B: usize>(
             Err(failed) => row = failed,
         }
     }
-    let problem =
-        format!("no incomplete factors: the pivot of row {} vanishes; take jacobi or chebyshev", row + 1);
+    let problem = format!(
+        "incomplete factorisation failed: the pivot of row {} vanishes; use jacobi or chebyshev",
+        row + 1
+    );
     Err(Error::unsolvable("preconditioner", problem))
 }
 

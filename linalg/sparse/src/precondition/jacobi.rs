@@ -50,7 +50,8 @@ fn inverse(row: usize, diagonal: f64) -> Result<f64, Error> {
     if inverse.is_finite() {
         return Ok(inverse);
     }
-    let problem = format!("the diagonal element of row {} is {diagonal:e}: it is divided by", row + 1);
+    let problem =
+        format!("the diagonal entry of row {} is {diagonal:e}, which has no finite inverse", row + 1);
     Err(Error::unsolvable("preconditioner", problem))
 }
 

@@ -164,7 +164,7 @@ fn rounded<T: Real>(values: &[f64]) -> Result<Vec<T>, Error> {
 
 /// Returns the row starts with 32 bits.
 fn narrow(starts: &[usize]) -> Result<Vec<u32>, Error> {
-    let problem = |_| Error::shape("matrix", "more than 2^32 nonzeros have no factors here");
+    let problem = |_| Error::shape("matrix", "a matrix of more than 2^32 nonzeros cannot be factored");
     starts.iter().map(|&start| u32::try_from(start).map_err(problem)).collect()
 }
 
@@ -186,7 +186,7 @@ fn check<T>(what: &str, nonzeros: u64) -> Result<(), Error> {
 fn failed(a: &Csr, problem: NoFactors) -> Error {
     let problem = match problem {
         NoFactors::Singular { column } => format!(
-            "column {} is a combination of others, as far as rounding can tell: the matrix is singular",
+            "column {} is a linear combination of others, up to rounding: the matrix is singular",
             column + 1
         ),
         NoFactors::NotPositive => "the matrix is not positive definite".into(),

@@ -14,10 +14,13 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
     let refuse = |name, problem: &str| Err(Error::parameter(name, problem));
     let has_basis = matches!(options.method, Auto | Gmres { .. });
     if !has_basis && options.basis != Packed::default() {
-        return refuse("basis", "only gmres and fgmres keep vectors: name one of them, or leave it out");
+        return refuse("basis", "only gmres and fgmres store a basis: name one of them, or leave it out");
     }
     if !has_basis && options.orthogonalisation != Orthogonalisation::default() {
-        return refuse("orthogonalise", "only gmres and fgmres do that: name one of them, or leave it out");
+        return refuse(
+            "orthogonalise",
+            "only gmres and fgmres orthogonalise: name one of them, or leave it out",
+        );
     }
     check_relaxed(options)?;
     check_vector(options)?;
@@ -49,7 +52,7 @@ pub fn check_symmetry(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let problem = format!(
-        "{} has a scale for each row, so that no copy is symmetric, which cg, fcg and minres need: take ap7, or nw in place of cw, or gmres",
+        "{} has a scale for each row, so that no copy is symmetric, which cg, fcg and minres need: use ap7, or nw in place of cw, or gmres",
         options.inner
     );
     Err(Error::parameter("operator", problem))
@@ -60,19 +63,15 @@ fn check_vector(options: &Options) -> Result<(), Error> {
     match &options.x_for {
         None if is_needed => Err(Error::parameter(
             "x-for",
-            "cw-exact chooses formats for a vector, and there is none: name one, or take cw",
+            "cw-exact chooses formats for a vector, and none is given: name one, or use cw",
         )),
-        Some(_) if !is_needed => Err(Error::parameter(
-            "x-for",
-            "only cw-exact goes by a vector: name a copy like ap7:cw-exact:2^-24",
-        )),
+        Some(_) if !is_needed => {
+            Err(Error::parameter("x-for", "only cw-exact uses a vector: name a copy like ap7:cw-exact:2^-24"))
+        }
         Some(x) => match x.iter().position(|x| *x == 0.0 || !x.is_finite()) {
             Some(at) => {
-                let problem = format!(
-                    "element {} is {}: nothing, or everything, of its column would count",
-                    at + 1,
-                    x[at]
-                );
+                let problem =
+                    format!("element {} is {}: every entry must be finite and not zero", at + 1, x[at]);
                 Err(Error::parameter("x-for", problem))
             }
             None => Ok(()),
@@ -91,7 +90,8 @@ fn check_relaxed(options: &Options) -> Result<(), Error> {
     }
     if !matches!(options.method, MethodChoice::Gmres { .. }) {
         return refuse(
-            "only GMRES bears products that become less accurate: name --method gmres:M or fgmres:M".into(),
+            "only GMRES tolerates products that become less accurate: name --method gmres:M or fgmres:M"
+                .into(),
         );
     }
     let all: Vec<Inner> = std::iter::once(options.inner).chain(options.relaxed.iter().copied()).collect();
@@ -115,11 +115,14 @@ pub fn check_matrix(a: &Csr) -> Result<(), Error> {
     }
     for (i, (_, value)) in a.iter().enumerate() {
         if let Some(value) = value.iter().find(|value| !value.is_finite()) {
-            return Err(Error::unsolvable("matrix", format!("row {} has an element {value}", i + 1)));
+            return Err(Error::unsolvable(
+                "matrix",
+                format!("row {} has a non-finite entry: {value}", i + 1),
+            ));
         }
         if value.iter().all(|&value| value == 0.0) {
             let problem = format!(
-                "row {} is all zeros: the matrix is singular; least squares (--damping 0) solve what has a solution",
+                "row {} is all zeros: the matrix is singular; least squares (--damping 0) minimises the residual",
                 i + 1
             );
             return Err(Error::unsolvable("matrix", problem));

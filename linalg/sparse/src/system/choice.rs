@@ -7,6 +7,11 @@ use crate::Error;
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
 use crate::precondition::BlockJacobi;
 
+/// Names of the methods, without `auto`.
+const METHODS: [&str; 7] = ["cg", "fcg", "minres", "bicgstab", "bicgstabl", "gmres", "fgmres"];
+/// Names of the preconditioners, without `auto`.
+const PRECONDITIONERS: [&str; 8] = ["none", "jacobi", "block", "ilu0", "ic0", "chebyshev", "amg", "lu"];
+
 /// Choice of the method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MethodChoice {
@@ -45,7 +50,7 @@ fn number(name: &'static str, text: Option<&str>, otherwise: usize, most: usize)
     let Some(text) = text else { return Ok(otherwise) };
     match text.parse() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
-        _ => Err(Error::parameter(name, format!("{text:?} is no number from 1 to {most}"))),
+        _ => Err(Error::parameter(name, format!("{text:?} is not a number from 1 to {most}"))),
     }
 }
 
@@ -62,7 +67,7 @@ impl FromStr for MethodChoice {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let (name, rest) = split(text);
-        if rest.is_some() && !["bicgstabl", "gmres", "fgmres"].contains(&name.as_str()) {
+        if rest.is_some() && ["auto", "cg", "fcg", "minres", "bicgstab"].contains(&name.as_str()) {
             return Err(Error::parameter("method", format!("{name} takes no number: {text:?}")));
         }
         let restart = || number("method", rest, 40, 1000);
@@ -77,9 +82,9 @@ impl FromStr for MethodChoice {
             "fgmres" => Ok(MethodChoice::Gmres { restart: restart()?, flexible: true }),
             _ => {
                 let known = "auto, cg, fcg, minres, bicgstab, bicgstabl:4, gmres:40, fgmres:40";
-                let is_other = text.parse::<PreconditionerChoice>().is_ok();
-                let hint = if is_other { "; it is a preconditioner" } else { "" };
-                Err(Error::parameter("method", format!("{text:?} is none of {known}{hint}")))
+                let is_other = PRECONDITIONERS.contains(&name.as_str());
+                let other = if is_other { "a preconditioner (--precond), " } else { "" };
+                Err(Error::parameter("method", format!("{text:?} is {other}not one of {known}")))
             }
         }
     }
@@ -120,7 +125,7 @@ impl FromStr for PreconditionerChoice {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let (name, rest) = split(text);
-        if rest.is_some() && !["block", "chebyshev", "lu"].contains(&name.as_str()) {
+        if rest.is_some() && ["auto", "none", "jacobi", "ilu0", "ic0", "amg"].contains(&name.as_str()) {
             return Err(Error::parameter("precond", format!("{name} takes no number: {text:?}")));
         }
         match name.as_str() {
@@ -142,7 +147,8 @@ impl FromStr for PreconditionerChoice {
             },
             _ => {
                 let known = "auto, none, jacobi, block:16, ilu0, ic0, chebyshev:4, amg, lu, lu:fp32";
-                Err(Error::parameter("precond", format!("{text:?} is none of {known}")))
+                let other = if METHODS.contains(&name.as_str()) { "a method (--method), " } else { "" };
+                Err(Error::parameter("precond", format!("{text:?} is {other}not one of {known}")))
             }
         }
     }
@@ -195,9 +201,7 @@ impl FromStr for CriterionChoice {
         use CriterionChoice::{Componentwise, ComponentwiseFor, Normwise};
         let is_named = |choice: &Self| choice.of(&[]).name().eq_ignore_ascii_case(text);
         let found = [Normwise, Componentwise, ComponentwiseFor].into_iter().find(is_named);
-        found.ok_or_else(|| {
-            Error::parameter("criterion", format!("{text:?} is neither nw nor cw nor cw-exact"))
-        })
+        found.ok_or_else(|| Error::parameter("criterion", format!("{text:?} is not one of nw, cw, cw-exact")))
     }
 }
 
@@ -306,7 +310,7 @@ impl FromStr for Inner {
             [set, criterion, eps, layout] => (set, criterion, eps, Some(layout)),
             _ => {
                 let problem = format!(
-                    "{text:?}: fp64, fp32, auto, or a set (or auto), a criterion and an accuracy like ap7:cw:2^-24"
+                    "{text:?} is not fp64, fp32, auto, or a set (or auto), a criterion and an accuracy like ap7:cw:2^-24"
                 );
                 return Err(Error::parameter("operator", problem));
             }
@@ -316,14 +320,14 @@ impl FromStr for Inner {
             return match layout {
                 None => Ok(Inner::Auto { criterion, accuracy }),
                 Some(_) => {
-                    Err(Error::parameter("operator", format!("{text:?}: auto chooses the layout, too")))
+                    Err(Error::parameter("operator", format!("{text:?}: auto also chooses the layout")))
                 }
             };
         }
         let edge = layout.map(|layout| {
             let place = LAYOUTS.iter().position(|name| name.eq_ignore_ascii_case(layout));
             let wrong =
-                || Error::parameter("operator", format!("{layout:?} is none of {}", LAYOUTS.join(", ")));
+                || Error::parameter("operator", format!("{layout:?} is not one of {}", LAYOUTS.join(", ")));
             place.map(|place| place + 1).ok_or_else(wrong)
         });
         let edge = edge.transpose()?;
@@ -382,7 +386,7 @@ impl FromStr for ScalingChoice {
             "matching" => Ok(ScalingChoice::Matching),
             _ => {
                 let known = "auto, none, rows, both, matching";
-                Err(Error::parameter("scale", format!("{text:?} is none of {known}")))
+                Err(Error::parameter("scale", format!("{text:?} is not one of {known}")))
             }
         }
     }
@@ -417,7 +421,15 @@ mod tests {
         assert!(problem("gmres:0".parse::<MethodChoice>().unwrap_err()).contains("1 to 1000"));
         assert!(problem("gmers".parse::<MethodChoice>().unwrap_err()).contains("gmres:40"));
         assert!(problem("ilu".parse::<PreconditionerChoice>().unwrap_err()).contains("ilu0"));
-        assert!(problem("ap7:xw:2^-24".parse::<Inner>().unwrap_err()).contains("neither nw nor cw"));
+        for method in ["cg", "gmres:40", "BiCGStab"] {
+            let said = problem(method.parse::<PreconditionerChoice>().unwrap_err());
+            assert!(said.contains("is a method (--method)"), "{said}");
+        }
+        for other in ["ilu0", "block:16", "lu:fp32"] {
+            let said = problem(other.parse::<MethodChoice>().unwrap_err());
+            assert!(said.contains("is a preconditioner (--precond)"), "{said}");
+        }
+        assert!(problem("ap7:xw:2^-24".parse::<Inner>().unwrap_err()).contains("not one of nw, cw"));
         assert!(problem("ap9:nw:2^-24".parse::<Inner>().unwrap_err()).contains("ap7"));
         assert!(problem("ap7".parse::<Inner>().unwrap_err()).contains("ap7:cw:2^-24"));
         assert!("ap7:nw:2".parse::<Inner>().is_err());

@@ -558,7 +558,7 @@ impl Tried {
                 let mut problems: Vec<String> =
                     said.iter().map(|(methods, text)| format!("{}: {text}", methods.join(", "))).collect();
                 if is_constant() {
-                    problems.push("every row adds up to zero: take --nullspace constant".into());
+                    problems.push("every row adds up to zero: use --nullspace constant".into());
                 }
                 Err(Error::unsolvable("system", problems.join("; ")))
             }

@@ -90,18 +90,18 @@ impl System<'_> {
         if !matches!(options.method, MethodChoice::Auto | MethodChoice::Cg) || options.reliable.is_some() {
             return refuse(
                 "shifts",
-                "only plain conjugate gradients share a space for them: name --method cg, or none",
+                "only plain conjugate gradients solve for them in one Krylov space: use --method cg, or leave it out",
             );
         }
         check_symmetry(options)?;
         if !matches!(options.preconditioner, PreconditionerChoice::Auto | PreconditionerChoice::None) {
             return refuse(
                 "shifts",
-                "a preconditioner would have to be the same for all of them: name --precond none",
+                "a preconditioner would have to be the same for all of them: use --precond none",
             );
         }
         if self.plan.scales.is_some() {
-            return refuse("shifts", "a scaled matrix has other shifts in each row: name --scale none");
+            return refuse("shifts", "a scaled matrix has a different shift in each row: use --scale none");
         }
         if options.without_constant {
             return refuse(
@@ -110,10 +110,7 @@ impl System<'_> {
             );
         }
         if !self.a.is_symmetric() {
-            return Err(Error::unsolvable(
-                "matrix",
-                "it is not symmetric, which shared spaces of shifts need",
-            ));
+            return Err(Error::unsolvable("matrix", "it is not symmetric, which multi-shift CG requires"));
         }
         Ok(())
     }

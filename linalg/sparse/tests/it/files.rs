@@ -336,11 +336,11 @@ fn broken_files_of_harwell_and_boeing_are_named_with_their_line() {
             "column 8: \"2.0x+00\"",
         ),
         (boeing("RUA", "2 3 3 0", formats, &["1224", "112"]), 7, "ends before its value 1 of 3"),
-        (boeing("RUE", "2 3 3 4", formats, &["1224", "112", numbers]), 3, "not assembled"),
+        (boeing("RUE", "2 3 3 4", formats, &["1224", "112", numbers]), 3, "unassembled"),
         (boeing("QUA", "2 3 3 0", formats, &["1224", "112"]), 3, "in another file"),
         (boeing("RUA", "2 3 3 0", "(4I1) (3A1) (3E7.1)", &["1224", "112", numbers]), 4, "Fortran formats"),
         (boeing("RUA", "2 3 999999999 0", formats, &["1224", "112", numbers]), 5, "from 1 to 1000000000"),
-        (boeing("RUA", "2 999999999 3 0", formats, &["1224", "112", numbers]), 4, "cut off"),
+        (boeing("RUA", "2 999999999 3 0", formats, &["1224", "112", numbers]), 4, "truncated"),
         (boeing("RUA", "999999999 3 3 0", formats, &["1224", "112", numbers]), 3, "nearly all rows"),
     ] {
         let said = refused(&place.with(&text));
@@ -375,7 +375,7 @@ fn what_is_not_read_is_named_with_what_converts_it() {
         }
     }
     let said = refused(&place.with(b"\x01\x02\x03\xfe\xff\x00\x00\x00"));
-    assert!(said.contains("no text") && said.is_ascii() && !said.contains("\\u"), "{said}");
+    assert!(said.contains("not text") && said.is_ascii() && !said.contains("\\u"), "{said}");
 }
 
 #[test]

@@ -4,12 +4,15 @@ use crate::args::{Input, Output, OutputFile};
 use clap::Args;
 
 const EXAMPLES: &str = "\
-Hits are those of the same event and segment. Answers that agree name one point; others are within 5 mm of each other, beyond 20 mm, or in between. All figures are given for all events and for each
-energy class of the first run's events.
+Hits of the same event and segment are compared. The figures are the fractions of hits with the \
+same point, within 5 mm of each other, and beyond 20 mm. They are given for all events and for \
+each energy class of the events of the first run.
 
 Examples
-  zellige psa compare hits.json --truth events                                    how far one run is from the truth
-  zellige psa compare fast.json full.json --truth events --report compare.html    and two from each other";
+  One run and the true positions:
+    zellige psa compare hits.json --truth events
+  Two runs:
+    zellige psa compare fast.json full.json --truth events --report compare.html";
 
 /// Options of `zellige psa compare`.
 #[derive(Debug, Args)]

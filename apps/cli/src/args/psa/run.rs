@@ -8,57 +8,77 @@ use zellige_psa::search::{Precision, Screen, Table};
 
 use crate::args::ExecutionArgs;
 use crate::args::execution::DEVICES;
-use crate::args::{Input, RunOutputs};
+use crate::args::{Input, RunOutputs, word};
 
 const EXAMPLES: &str = "\
-The figure of merit of a point is the sum over channels and samples of |V - B|^p, with the event's signals V and the point's B for a charge of 1000. The
-smallest wins, and of equal ones the point with the lowest number.
-
-Methods (--method)
-  fgs       every point
-  cfgs      the points of a 6 mm lattice, then the fine ones around the best of them (--cells)
-  screen    every point by a cheaper measure (--screen), then the best of them (--top) by the figure of merit
-  exact     fgs in fp64, proven: a screen leaves in question what its known error allows, and that is compared again
+The figure of merit of a point is the sum over channels and samples of |V - B|^p, with the \
+signals V of the event and B of the point, for a charge of 1000. The smallest figure is \
+selected, and among equal figures the point with the lowest number.
 
 Precisions (--precision)
-  fp64, fp32, fp16 (every operation rounded as pairs of f16 are on GPUs), mixed (first stage fp16, second fp32), int16 (samples in fixed point), bf16
+  fp64, fp32
+  fp16     Each operation is rounded, like pairs of f16 on GPUs.
+  mixed    The first stage in fp16, the second in fp32.
+  int16    Samples in fixed point.
+  bf16
 
-With folders, whole crystals: a segment that has collected --threshold or more has a hit, and each hit is searched for in what is left when the
-signals of the others are subtracted, four times at most.
+With folders, whole crystals are searched. A segment that has collected at least --threshold has \
+a hit. Each hit is searched for in the signals minus those of the other hits, in up to four \
+passes.
 
-The basis of a whole crystal is a folder of `psa simulate`, a basis of GRETINA (it begins \"GRETA basis signals\"), zellige records (`psa simulate
---record`) or an archive (FILE.npz, FILE.h5, a group of one: FILE.lh5/GROUP) with signals (points x 37 x samples), positions (mm), segments (0 to 35) and
-sampling (ns between samples, samples before charges move; dt and t0 where signals are a table of waveforms). Its events are a folder of `psa events`, an
-array (events x 37 x samples, keV, sampled as the basis is), or
-GEB frames: those of `psa frames --channels all`, or traces of digitisers (mode 3) with --channel-map FILE. Its keys:
-  step = 10.0         ns between samples, as in the basis
-  baseline = 20       so many samples at the beginning of a trace are averaged and taken from it
-  begin = 98          sample of a trace that is the first one of the event
-  [[channel]]         one for each of the 37 contacts; channels that are not named are left out
-  board = 3, module = 17, channel = 9      numbers in the header of the trace
-  segment = 14        0 to 35 (6 sector + ring), or \"core\"
-  gain = 0.21         keV of one step of the digitiser
-  polarity = -1       1 where collected charge raises the trace, -1 where it lowers it
-  t0 = 12.5           so much later is this channel than the others (ns); 0 where it is left out
+The basis of a whole crystal is one of
+  - a folder of `psa simulate`,
+  - a basis of GRETINA (it begins with \"GRETA basis signals\"),
+  - zellige records (`psa simulate --record`),
+  - an archive (FILE.npz, FILE.h5, or a group: FILE.lh5/GROUP) with signals
+    (points x 37 x samples), positions (mm), segments (0 to 35) and sampling (ns
+    between samples, number of samples before charges move; dt and t0 if signals
+    are a table of waveforms).
 
-With --positions and --energies, hits of one segment, from arrays: the basis by point, channel and sample (1 is the whole charge, in int16 16384 is), positions by point
-(mm), events by event, channel and sample (keV), energies (keV). Arrays are npy files or those of an archive (FILE.npz/NAME; FILE.h5/NAME in a
-build with the feature hdf5); numbers have any type, and are what they are in all but an int16 basis. With 37 channels they are those of a crystal, 36 segments and the core; with fewer
-the first is the hit segment's and the last the core's, positive where charge is collected.
+Its events are one of
+  - a folder of `psa events`,
+  - an array (events x 37 x samples, keV, sampled as the basis),
+  - GEB frames: those of `psa frames --channels all`, or traces of digitisers
+    (mode 3) with --channel-map FILE.
+
+Keys of the channel map
+  step = 10.0       ns between samples, as in the basis
+  baseline = 20     number of first samples, whose mean is subtracted
+  begin = 98        sample of a trace that is the first one of the event
+  [[channel]]       one for each of the 37 contacts; other channels are ignored
+  board = 3, module = 17, channel = 9
+                    numbers in the header of the trace
+  segment = 14      0 to 35 (6 sector + ring), or \"core\"
+  gain = 0.21       keV of one step of the digitiser
+  polarity = -1     1 if collected charge raises the trace, -1 if it lowers it
+  t0 = 12.5         delay of this channel relative to the others (ns); default 0
+
+With --positions and --energies, the inputs are arrays of the hits of one segment: the basis by \
+point, channel and sample (1 is the whole charge; 16384 in int16), positions by point (mm), \
+events by event, channel and sample (keV), and energies (keV). Arrays are npy files or members \
+of an archive (FILE.npz/NAME; FILE.h5/NAME in a build with the feature hdf5). Numbers can have \
+any type; only those of an int16 basis are scaled. Arrays with 37 channels have the 36 segments \
+and the core of a crystal. With fewer channels, the first is the hit segment and the last the \
+core, positive for collected charge.
 
 Examples
   zellige psa run --basis basis --events ev --json hits.json
-  zellige psa run --basis basis --events ev --cross-talk xt.cal --trapping 3000 --json hits.json
-  zellige psa run --basis basis --events ev --pairs --align --array CrystalPositionLookUpTable --crystal 3 --json hits.json
+  zellige psa run --basis basis --events ev --cross-talk xt.cal \\
+      --trapping 3000 --json hits.json
+  zellige psa run --basis basis --events ev --pairs --align \\
+      --array CrystalPositionLookUpTable --crystal 3 --json hits.json
   zellige psa run --basis basis --events measured.npy --json hits.json
-  zellige psa run --basis gretina.dat --events run1.geb --channel-map map.toml --window 40 --json hits.json
-  zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --json hits.json
-  zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --channels hit-core --method cfgs --precision mixed";
+  zellige psa run --basis gretina.dat --events run1.geb --channel-map map.toml \\
+      --window 40 --json hits.json
+  zellige psa run --basis B.npy --positions P.npy --events E.npy \\
+      --energies K.npy --json hits.json
+  zellige psa run --basis B.npy --positions P.npy --events E.npy \\
+      --energies K.npy --channels hit-core --method cfgs --precision mixed";
 
 /// Note on the searches for which GPUs have kernels.
 pub(super) const GPUS: &str = "\
-GPUs (--device cuda) have kernels for --method fgs and screen, with --precision fp32, int16 and bf16, --lut none and without --certify; the answers have
-the bits of the CPU.";
+GPUs (--device cuda) have kernels for --method fgs and screen, with --precision fp32, int16 and \
+bf16, --lut none and without --certify. Their answers have the bits of the CPU.";
 
 /// Options of `zellige psa run`.
 #[derive(Debug, Args)]
@@ -115,25 +135,25 @@ pub struct PsaRunArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Search")]
 pub struct PsaSearch {
-    /// Search method: fgs, cfgs, screen, exact.
+    /// Search method.
     #[arg(long, value_name = "METHOD", default_value = "screen")]
     pub method: PsaMethod,
     /// Exponent of the figure of merit.
     #[arg(long, value_name = "P", default_value_t = 0.3)]
     pub p: f64,
     /// Precision: fp64, fp32, fp16, mixed, int16, bf16.
-    #[arg(long, value_name = "PRECISION", default_value = "fp32")]
+    #[arg(long, value_name = "PRECISION", default_value = "fp32", value_parser = word::<Precision>)]
     pub precision: Precision,
     /// Table of powers: none, whole, log.
     ///
     /// whole: 2 MB, at whole thousandths. log: 16 KB, interpolated.
-    #[arg(long, value_name = "TABLE", default_value = "none", hide_short_help = true)]
+    #[arg(long, value_name = "TABLE", default_value = "none", hide_short_help = true, value_parser = word::<Table>)]
     pub lut: Table,
     /// Metric of the screen: quarter, bits, linear, square, product, power.
     ///
     /// quarter: about p = 1/4, from bits. bits: about p, from bits. linear, square, power: the
     /// exponent 1, 2, P. product: square, by a faster formula.
-    #[arg(long, value_name = "SCREEN", default_value = "quarter", hide_short_help = true)]
+    #[arg(long, value_name = "SCREEN", default_value = "quarter", hide_short_help = true, value_parser = word::<Screen>)]
     pub screen: Screen,
     /// Number of points that a screen keeps.
     #[arg(long, value_name = "K", default_value_t = 8)]
@@ -156,7 +176,7 @@ pub struct PsaSearch {
 #[command(next_help_heading = "Events")]
 pub struct PsaRules {
     /// Channels to compare: hit-core, neighbours (10 of 37), all.
-    #[arg(long, value_name = "SET", default_value = "neighbours")]
+    #[arg(long, value_name = "SET", default_value = "neighbours", value_parser = word::<ChannelSet>)]
     pub channels: ChannelSet,
     /// Number of samples to compare [default: 40 of a folder's, all of an array's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -188,27 +208,28 @@ pub struct PsaRules {
     /// Such events are flagged and counted. fit: point and energy are fitted to the other samples,
     /// and the fit replaces the clipped ones (arrays of one segment are only flagged). skip: the
     /// event has no hits.
-    #[arg(long, value_name = "WHAT", default_value = "fit", hide_short_help = true)]
+    #[arg(long, value_name = "WHAT", default_value = "fit", hide_short_help = true, value_parser = word::<Saturated>)]
     pub saturated: Saturated,
     /// Correct energies for charge trapping: mean path of holes[, electrons] (mm; folders).
-    #[arg(long, value_name = "MM[,MM]", hide_short_help = true)]
+    #[arg(long, value_name = "MM[,MM]", hide_short_help = true, value_parser = word::<Trapping>)]
     pub trapping: Option<Trapping>,
 }
 
 /// Search methods; see [`PsaSearch::method`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PsaMethod {
-    /// Full grid search.
+    /// Every point (full grid search).
     Fgs,
-    /// Coarse and fine grid search.
+    /// The points of a 6 mm lattice, then the fine ones around the best of them (--cells).
     Cfgs,
-    /// Screen, and a full comparison of its best points.
+    /// Every point by a cheaper metric (--screen), then the best of them (--top) in full.
     Screen,
-    /// Full grid search in fp64, accelerated by a screen with a proof.
+    /// fgs in fp64 with a proof: a screen leaves undecided what its known error allows, and these
+    /// points are compared again.
     Exact,
 }
 
 fn segment(text: &str) -> Result<Segment, String> {
     let segment = text.parse().ok().and_then(Segment::from_index);
-    segment.ok_or_else(|| "a number from 0 to 35".into())
+    segment.ok_or_else(|| "use a number from 0 to 35".into())
 }

@@ -1,36 +1,49 @@
 //! Options of `zellige psa simulate` and `zellige psa events`.
 
-use crate::args::{Input, OutputFile, OutputFolder, RunOutputs};
+use crate::args::{Input, OutputFile, OutputFolder, RunOutputs, word};
 use clap::{Args, ValueEnum};
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{Energies, Within};
 
 pub(super) const SIMULATE_EXAMPLES: &str = "\
-Fields on a grid (Poisson, and a weighting potential for each of the 37 contacts), drift of electrons and holes, the signals of all contacts
-behind preamplifiers. A crystal of AGATA at 2 mm has 47 589 points and takes half a minute on two cores.
+The simulation computes fields on a grid (the Poisson equation, and a weighting potential for \
+each of the 37 contacts), the drift of electrons and holes, and the signals of all contacts \
+after the preamplifiers. A crystal of AGATA at 2 mm has 47 589 points and takes half a minute on \
+two cores.
 
-The folder holds positions.npy (mm), segments.npy, signals.npy (points x 37 x samples, 1 is the whole charge) and basis.toml;
-potential.npy and weighting.npy (z, y, x) for what `zellige psa events` does.
+The folder holds positions.npy (mm), segments.npy, signals.npy (points x 37 x samples, 1 is the \
+whole charge) and basis.toml; and potential.npy and weighting.npy (z, y, x), which `zellige psa \
+events` uses.
 
 Examples
-  zellige psa crystal > mine.toml                       a crystal to edit
-  zellige psa simulate --crystal mine.toml -o basis     its basis
-  zellige psa simulate --crystal A1.config --tau 30 -o basis   a hexagonal crystal of greta_siggen, with the geometry and drift files that it names
-  zellige psa simulate --values i16 -o basis            2 bytes a sample, 1/16384 of the whole charge
-  zellige psa simulate --record basis.dat               zellige records: 121 samples of 5 ns, 17 932 bytes a point
-  zellige psa simulate --gretina basis.dat --step 1.5   a basis of GRETINA: 50 samples of 10 ns, points by r, phi and z";
+  A crystal to edit, and its basis:
+    zellige psa crystal > mine.toml
+    zellige psa simulate --crystal mine.toml -o basis
+  A hexagonal crystal of greta_siggen, with the files that it names:
+    zellige psa simulate --crystal A1.config --tau 30 -o basis
+  Two bytes per sample, 1/16384 of the whole charge:
+    zellige psa simulate --values i16 -o basis
+  zellige records: 121 samples of 5 ns, 17 932 bytes per point:
+    zellige psa simulate --record basis.dat
+  A basis of GRETINA: 50 samples of 10 ns, points by r, phi and z:
+    zellige psa simulate --gretina basis.dat --step 1.5";
 
 pub(super) const EVENTS_EXAMPLES: &str = "\
-Places are uniform in the crystal and not those of the basis; signals are those of a drift from there. The same seed gives the same events on any
-number of workers. The folder holds signals.npy (keV, events x 37 x samples), energies.npy, positions.npy and segments.npy (events x hits),
-timestamps.npy (ns) and events.toml.
+Positions are uniform in the crystal and not those of the basis; the signals are those of a \
+drift from there. The same seed gives the same events for any number of workers. The folder \
+holds signals.npy (keV, events x 37 x samples), energies.npy, positions.npy and segments.npy \
+(events x hits), timestamps.npy (ns) and events.toml.
 
 Examples
-  zellige psa events --basis basis -o ev                          1000 events of 15 keV to 5 MeV
-  zellige psa events --basis basis --energy 1332 --noise 1 -o co60   a line, less noise
-  zellige psa events --basis basis --speed 1.04 --tau 38 --jitter 3 --cross-talk -0.0015 -o other
-                                                                  a detector that is not quite what the basis says
-  zellige psa events --basis basis --hits 2 --within segment -o pairs";
+  1000 events of 15 keV to 5 MeV:
+    zellige psa events --basis basis -o ev
+  A line, with less noise:
+    zellige psa events --basis basis --energy 1332 --noise 1 -o co60
+  A detector that differs from the basis:
+    zellige psa events --basis basis --speed 1.04 --tau 38 --jitter 3 \\
+        --cross-talk -0.0015 -o other
+  Two hits in one segment:
+    zellige psa events --basis basis --hits 2 --within segment -o pairs";
 
 /// Options of `psa simulate`.
 #[derive(Debug, Args)]
@@ -120,13 +133,13 @@ pub struct PsaEvents {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// Energies (keV): 15:5000 (log-uniform), uniform:15:5000, or 1332.
-    #[arg(long, value_name = "KEV", default_value = "15:5000")]
+    #[arg(long, value_name = "KEV", default_value = "15:5000", value_parser = word::<Energies>)]
     pub energy: Energies,
     /// Number of hits of an event; they share its energy.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub hits: u8,
     /// Positions of the hits: crystal, segment (all in one), segments (one in each).
-    #[arg(long, value_name = "WHERE", default_value = "crystal")]
+    #[arg(long, value_name = "WHERE", default_value = "crystal", value_parser = word::<Within>)]
     pub within: Within,
     /// Noise of a sample (keV rms).
     #[arg(long, value_name = "KEV", default_value_t = 2.5)]
@@ -144,7 +157,7 @@ pub struct PsaEvents {
     #[arg(long, value_name = "HZ", default_value_t = 10_000.0)]
     pub rate: f64,
     /// Charge trapping: mean path of holes[, electrons] (mm).
-    #[arg(long, value_name = "MM[,MM]")]
+    #[arg(long, value_name = "MM[,MM]", value_parser = word::<Trapping>)]
     pub trapping: Option<Trapping>,
     /// Factor on all drift velocities.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]

@@ -6,26 +6,32 @@ use zellige_psa::channels::ChannelSet;
 use super::run::{GPUS, PsaRules, PsaSearch};
 use crate::args::ExecutionArgs;
 use crate::args::execution::DEVICES;
-use crate::args::{Input, Output, RunOutputs};
+use crate::args::{Input, Output, RunOutputs, word};
 
 pub(super) const FRAMES_EXAMPLES: &str = "\
-Frames are those of GRETINA's event files (16 bytes: kind, length, time in 10 ns), with traces in int16: of the channels that a search compares, and the segment
-and the energy of the hit beside them, or of whole crystals (--channels all), whose hits the search finds.
+Frames are those of GRETINA's event files (16 bytes: type, length, time in 10 ns), with traces \
+in int16. They have the channels that a search compares, with the segment and the energy of the \
+hit; or whole crystals (--channels all), whose hits the search finds.
 
 Examples
   zellige psa frames ev -o ev.geb
-  zellige psa frames ev --channels hit-core --repeat 1000 -o - | zellige psa stream --basis basis --channels hit-core - -o hits.geb";
+  zellige psa frames ev --channels hit-core --repeat 1000 -o - | \\
+      zellige psa stream --basis basis --channels hit-core - -o hits.geb";
 
 const STREAM_EXAMPLES: &str = "\
-Events are frames (see `zellige psa frames`), hits are frames of GRETINA's mode 2, in the order of the events. Until it is whole the output is called
-OUT.part, and OUT.resume beside it says how far input and output are safe: after a kill the same command goes on from there, a file where it was, a socket with
-what its sender was not told to be safe. From a pipe it begins anew.
+Events are frames (see `zellige psa frames`); hits are frames of GRETINA's mode 2, in the order \
+of the events. An incomplete output is called OUT.part, and OUT.resume next to it records the \
+safe positions of input and output. After an interruption the same command continues from there: \
+a file at its position, a socket with the frames that were not acknowledged as safe. A pipe \
+starts from the beginning.
 
-Where events come faster than they are searched for, whoever writes has to wait (--overload block), or events are left out and counted (shed).
+If events arrive faster than they are searched, the sender waits (--overload block), or events \
+are dropped and counted (--overload shed).
 
 Examples
   zellige psa stream --basis basis ev.geb -o hits.geb
-  zellige psa stream --basis basis --listen 127.0.0.1:4000 -o hits.geb --latency 5
+  zellige psa stream --basis basis --listen 127.0.0.1:4000 -o hits.geb \\
+      --latency 5
   zellige psa send ev.geb --to 127.0.0.1:4000";
 
 pub(super) fn stream_help() -> String {
@@ -39,7 +45,7 @@ pub struct PsaFrames {
     #[arg(value_name = "FOLDER")]
     pub events: Input,
     /// Channels: hit-core, neighbours (of events with one hit), all.
-    #[arg(long, value_name = "SET", default_value = "hit-core")]
+    #[arg(long, value_name = "SET", default_value = "hit-core", value_parser = word::<ChannelSet>)]
     pub channels: ChannelSet,
     /// Samples per channel [default: 40; all with --channels all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -82,7 +88,7 @@ pub struct PsaStream {
     /// Maximum number of waiting events, and of events in the search.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20), hide_short_help = true)]
     pub buffer: u32,
-    /// Action if events arrive too fast: block the sender, or shed events and count them.
+    /// Action if events arrive too fast: block the sender, or drop events and count them (shed).
     #[arg(long, value_name = "WHAT", default_value = "block", hide_short_help = true)]
     pub overload: PsaOverload,
     /// Number of events in a task.
@@ -129,10 +135,10 @@ pub struct PsaSend {
 
 fn milliseconds(text: &str) -> Result<f64, String> {
     let time = text.parse().ok().filter(|time| (0.01..=1e6).contains(time));
-    time.ok_or_else(|| "a time from 0.01 to 1000000 ms".into())
+    time.ok_or_else(|| "use a time from 0.01 to 1000000 ms".into())
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
-    rate.ok_or_else(|| "a number from 0.001 to 1e9 a second".into())
+    rate.ok_or_else(|| "use a number from 0.001 to 1e9 per second".into())
 }

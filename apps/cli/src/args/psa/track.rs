@@ -1,24 +1,31 @@
 //! Options of `zellige psa track`.
 
-use crate::args::{Input, OutputFolder, RunOutputs};
+use crate::args::{Input, OutputFolder, RunOutputs, word};
 use clap::Args;
 use zellige_psa::events::Energies;
 
 const EXAMPLES: &str = "\
-Points that lie close together as seen from the source are put together to gamma rays: clusters for all opening angles, the order of each in which angles and
-energies fit Compton's formula best, the best clusters first. Single points and pairs have rules of their own (docs/explanation/psa-tracking.md).
+Points that are close together as seen from the source are combined into gamma rays: clusters \
+for all opening angles, in the order of points whose angles and energies best fit Compton's \
+formula, the best clusters first. Single points and pairs have rules of their own \
+(docs/explanation/psa-tracking.md).
 
-HITS.json is what `zellige psa run --json` writes: hits with one event number are one event, places are in the frames of the crystals, and `crystal` is the
-crystal's number in the array (0 where it is missing). The folder holds gammas.json (points in the laboratory, gamma rays with energies, first points
-and orders) and spectra.csv.
+HITS.json is the output of `zellige psa run --json`. Hits with the same event number are one \
+event. Positions are in the frames of the crystals, and `crystal` is the number of the crystal \
+in the array (0 if it is missing). The folder holds gammas.json (points in the laboratory frame, \
+gamma rays with energies, first points and orders) and spectra.csv.
 
-With --simulate gamma rays are drawn instead: free paths, Klein and Nishina's angles, pairs, in a shell of 90 mm of germanium or in the crystals of an
-array. The table says what part of them comes back in the peak, and what part of all that comes back is in it.
+With --simulate, gamma rays are simulated instead: free paths, angles by Klein and Nishina, and \
+pairs, in a shell of 90 mm of germanium or in the crystals of an array. The table has the \
+fraction of gamma rays in the peak, and the ratio of the peak to all reconstructed gamma rays.
 
 Examples
-  zellige psa track hits.json -o tracked --array CrystalPositionLookUpTable --report tracked.html
-  zellige psa track hits.json -o tracked --array aeuler --cluster aclust --beta 0.1
-  zellige psa track --simulate 10000 --multiplicity 1,5,10,20,30 --report tracking.html
+  zellige psa track hits.json -o tracked --array CrystalPositionLookUpTable \\
+      --report tracked.html
+  zellige psa track hits.json -o tracked --array aeuler --cluster aclust \\
+      --beta 0.1
+  zellige psa track --simulate 10000 --multiplicity 1,5,10,20,30 \\
+      --report tracking.html
   zellige psa track --simulate 2000 --energy 300:3000 --beta 0.3 --json -";
 
 /// Options of `zellige psa track`.
@@ -123,7 +130,7 @@ pub struct Simulation {
     #[arg(long, value_name = "N,...", default_value = "1,5,10,20,30", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=200))]
     pub multiplicity: Vec<u8>,
     /// Energies (keV): 1000, 300:3000 (log-uniform), or uniform:300:3000.
-    #[arg(long, value_name = "KEV", default_value = "1000")]
+    #[arg(long, value_name = "KEV", default_value = "1000", value_parser = word::<Energies>)]
     pub energy: Energies,
     /// Position error: FWHM at 100 keV (mm).
     #[arg(long, value_name = "MM", default_value_t = 5.0, hide_short_help = true)]
@@ -142,5 +149,5 @@ pub struct Simulation {
 fn vector(text: &str) -> Result<[f64; 3], String> {
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse::<f64>()).collect();
     let numbers = numbers.ok().and_then(|numbers| <[f64; 3]>::try_from(numbers).ok());
-    numbers.ok_or_else(|| "three numbers with commas between them, as 0,0,1".into())
+    numbers.ok_or_else(|| "use three numbers separated by commas, e.g. 0,0,1".into())
 }

@@ -40,7 +40,7 @@ impl Figures {
             let [launch, blocking, spinning] =
                 [launch_seconds, blocking_seconds, spinning_seconds].map(|seconds| digits(seconds * 1e6));
             text += &format!(
-                "host: {launch} us to launch, {blocking} us until an end is known, {spinning} us where it spins\n"
+                "host: {launch} us to launch, {blocking} us to detect an end, {spinning} us if it spins\n"
             );
         }
         self.left_out.iter().for_each(|line| text += &format!("left out: {line}\n"));

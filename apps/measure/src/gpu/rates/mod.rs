@@ -287,7 +287,7 @@ impl GpuBench {
 
 fn check_order(order: u32) -> Result<(), Error> {
     if order == 0 || !order.is_multiple_of(16) {
-        return Err(Error::Grid(format!("tiles of {order} are to be multiplied: take a multiple of 16")));
+        return Err(Error::Grid(format!("a tile size of {order}: use a multiple of 16")));
     }
     Ok(())
 }

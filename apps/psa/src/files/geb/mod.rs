@@ -114,7 +114,9 @@ impl<R: Read> FrameReader<R> {
         let length = usize::try_from(promised).ok().filter(|&length| length <= LONGEST).ok_or_else(|| {
             wrong(
                 4,
-                format!("a payload of {promised} bytes, where one has 0 to {LONGEST}: no frame begins here"),
+                format!(
+                    "a payload of {promised} bytes: one has 0 to {LONGEST}, so that no frame begins here"
+                ),
             )
         })?;
         frame.payload.clear();

@@ -103,12 +103,12 @@ impl Decomposed {
         frame.expect(KIND, "mode 2")?;
         let bytes = &frame.payload[..];
         if bytes.len() < HEADER {
-            let problem = format!("a payload of {} bytes: mode 2 has {HEADER} and more", bytes.len());
+            let problem = format!("a payload of {} bytes: mode 2 has {HEADER} or more", bytes.len());
             return Err(frame.wrong(bytes.len(), problem));
         }
         let version = u32::from_le_bytes(word(bytes, 0));
         if version != VERSION {
-            let problem = format!("mode 2 of version {version:#010x}: {VERSION:#010x} is read");
+            let problem = format!("mode 2 of version {version:#010x}: version {VERSION:#010x} is supported");
             return Err(frame.wrong(0, problem));
         }
         let integer = |at| i32::from_le_bytes(word(bytes, at));
@@ -119,7 +119,7 @@ impl Decomposed {
             None if error != 0 => Vec::new(),
             None => {
                 let problem = format!(
-                    "{} points in a payload of {} bytes: 0 to {MOST_POINTS} of {POINT} bytes behind {HEADER} are read",
+                    "{} points in a payload of {} bytes: 0 to {MOST_POINTS} of {POINT} bytes after {HEADER} are supported",
                     integer(8),
                     bytes.len()
                 );
@@ -199,5 +199,5 @@ fn point(frame: &Frame, at: usize) -> Result<Point, Error> {
 fn finite(frame: &Frame, at: usize) -> Result<f32, Error> {
     let value = f32::from_le_bytes(word(&frame.payload, at));
     let number = value.is_finite().then_some(value);
-    number.ok_or_else(|| frame.wrong(at, format!("{value} where a number is needed")))
+    number.ok_or_else(|| frame.wrong(at, format!("{value} is not a finite number")))
 }

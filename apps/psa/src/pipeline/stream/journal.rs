@@ -49,9 +49,9 @@ impl Journal {
         if !path.exists() {
             return Ok(None);
         }
-        let journal: Journal = read_toml(&path, "it is gone")?;
+        let journal: Journal = read_toml(&path, "the file is missing")?;
         if journal.format != FORMAT {
-            let problem = format!("format {:?} where {FORMAT:?} is known", journal.format);
+            let problem = format!("format {:?} is not supported; {FORMAT:?} is", journal.format);
             return Err(Error::Text { path, line: None, problem });
         }
         Ok(Some(journal))

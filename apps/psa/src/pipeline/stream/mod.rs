@@ -283,8 +283,7 @@ impl Pump<'_, '_, '_, '_> {
             // its events.
             if self.summary.broken == 0 {
                 let number = self.summary.events + self.pending.len() as u64;
-                self.observer
-                    .warn(&format!("event {number} is broken, and answered without hits: {problem}"));
+                self.observer.warn(&format!("event {number} is invalid and gets no hits: {problem}"));
             }
             self.summary.broken += 1;
             self.flow.pass(timestamp);

@@ -158,12 +158,12 @@ fn check(path: &Path, part: &Path, earlier: &Journal, input: &str) -> Result<(),
     let journal = Journal::path(path);
     let wrong = |problem| Err(Error::Text { path: journal.clone(), line: None, problem });
     if earlier.input != input {
-        return wrong(format!("an earlier run read {:?}: remove this file to begin anew", earlier.input));
+        return wrong(format!("an earlier run read {:?}: remove this file to start again", earlier.input));
     }
     let written = part.metadata().map_or(0, |data| data.len());
     if written < earlier.written {
         let problem = format!(
-            "{} has {written} bytes of {}: remove this file to begin anew",
+            "{} has {written} bytes of {}: remove this file to start again",
             part.display(),
             earlier.written
         );

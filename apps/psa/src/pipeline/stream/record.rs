@@ -46,15 +46,17 @@ impl Traces {
             return Err(Error::Stream { offset: frame.offset, problem });
         }
         let Some((header, samples)) = frame.payload.split_first_chunk::<HEADER>() else {
-            let problem =
-                format!("a payload of {} bytes: traces have {HEADER} and more", frame.payload.len());
+            let problem = format!("a payload of {} bytes: traces have {HEADER} or more", frame.payload.len());
             return Err(wrong(0, problem));
         };
         let word = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
         let half = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
         let version = u32::from_le_bytes(word(0));
         if version != VERSION {
-            return Err(wrong(0, format!("traces of version {version:#010x}: {VERSION:#010x} is read")));
+            return Err(wrong(
+                0,
+                format!("traces of version {version:#010x}: version {VERSION:#010x} is supported"),
+            ));
         }
         let (channels, length) = (half(10), half(12));
         if samples.len() != 2 * channels * length || channels == 0 || length == 0 {
@@ -103,7 +105,7 @@ impl Traces {
         if !(unit.is_finite() && unit > 0.0) {
             return Err(Error::Parameter {
                 name: "unit",
-                problem: format!("{unit} keV: one above 0 is needed"),
+                problem: format!("{unit} keV: a unit above 0 is needed"),
             });
         }
         let (segment, energy) =

@@ -55,10 +55,10 @@ fn hello(side: u32) -> [u8; HELLO] {
 fn side(bytes: [u8; HELLO]) -> Result<u32, String> {
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     match (bytes[..8] == MAGIC, word(8)) {
-        (false, _) => Err("it does not speak the protocol of zellige psa stream".into()),
+        (false, _) => Err("the peer does not use the protocol of zellige psa stream".into()),
         (true, VERSION) => Ok(word(12)),
         (true, other) => {
-            Err(format!("it speaks version {other} of the protocol, this program version {VERSION}"))
+            Err(format!("the peer uses version {other} of the protocol, this program version {VERSION}"))
         }
     }
 }
@@ -126,7 +126,7 @@ impl Listener {
     /// Returns the frame reader of the sender; blocks until there is one.
     fn connected(&mut self) -> Result<&mut FrameReader<TcpStream>, Error> {
         while self.frames.is_none() {
-            let nobody = |_| Error::Connection("nobody can connect any more".into());
+            let nobody = |_| Error::Connection("connections are no longer accepted".into());
             let mut stream = self.senders.recv().map_err(nobody)?;
             let begun = stream
                 .write_all(&hello(RECEIVER))
@@ -256,7 +256,7 @@ pub fn send(
                 return Err(Error::Connection(format!("{to}: {problem}")));
             }
             Err(Lost::Connection(e)) if reached.elapsed() >= patience => {
-                return Err(Error::Connection(format!("nobody at {to} takes frames: {e}")));
+                return Err(Error::Connection(format!("no receiver accepts frames at {to}: {e}")));
             }
             Err(Lost::Connection(_)) => std::thread::sleep(RETRY),
         }
@@ -284,12 +284,12 @@ fn connect(addresses: &[SocketAddr], patience: Duration) -> Result<TcpStream, Lo
         stream.set_read_timeout(Some(limit.min(HELLO_LIMIT)))?;
         stream.write_all(&hello(SENDER))?;
         let mut bytes = [0; HELLO];
-        stream.read_exact(&mut bytes).map_err(|e| silent(e, "it does not introduce itself"))?;
+        stream.read_exact(&mut bytes).map_err(|e| silent(e, "the peer did not identify itself"))?;
         stream.set_read_timeout(Some(limit))?;
         return match side(bytes) {
             Ok(RECEIVER) => Ok(stream),
-            Ok(BUSY) => Err(io::Error::other("it takes the frames of another sender").into()),
-            Ok(_) => Err(Lost::Stranger("it is no receiver".into())),
+            Ok(BUSY) => Err(io::Error::other("the receiver is busy with another sender").into()),
+            Ok(_) => Err(Lost::Stranger("the peer did not answer as a receiver".into())),
             Err(problem) => Err(Lost::Stranger(problem)),
         };
     }
@@ -355,8 +355,9 @@ fn deliver(
         }
     }
     if safe > count {
-        let problem =
-            format!("it has {safe} frames already and this file {count}: was another file sent before?");
+        let problem = format!(
+            "the receiver has {safe} frames already, but this file has {count}: check that the same file was sent before"
+        );
         return Err(Lost::Stranger(problem));
     }
     write_frame(&mut out, END, 0, &[])?;
@@ -369,7 +370,7 @@ fn deliver(
         match acknowledged(stream)? {
             all if all == count => return Ok(count),
             more if more > count => {
-                let problem = format!("it acknowledges {more} frames of {count}");
+                let problem = format!("the receiver acknowledged {more} frames of {count}");
                 return Err(Lost::Stranger(problem));
             }
             _ => {}
@@ -392,6 +393,6 @@ fn wait(out: &mut impl Write, mut rest: Duration) -> io::Result<()> {
 
 fn acknowledged(mut stream: &TcpStream) -> io::Result<u64> {
     let mut bytes = [0; 8];
-    stream.read_exact(&mut bytes).map_err(|e| silent(e, "it acknowledges nothing"))?;
+    stream.read_exact(&mut bytes).map_err(|e| silent(e, "the receiver did not acknowledge any frame"))?;
     Ok(u64::from_le_bytes(bytes))
 }

@@ -83,8 +83,10 @@ impl Once<File> {
         let mut file = File::open(path).map_err(cannot)?;
         let length = file.metadata().map_err(cannot)?.len();
         if from.offset > length {
-            let problem =
-                format!("{length} bytes; an earlier run had come to byte {}: another file?", from.offset);
+            let problem = format!(
+                "{length} bytes, but an earlier run had read to byte {}: use the same file",
+                from.offset
+            );
             return Err(Error::Format { path: path.to_owned(), offset: Some(length), problem });
         }
         file.seek(SeekFrom::Start(from.offset)).map_err(cannot)?;

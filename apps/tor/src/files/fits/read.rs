@@ -181,7 +181,7 @@ fn scan(
             return Err(Error::content(
                 path,
                 format!(
-                    "the header announces an image of {axes:?} with {width} bytes each, the file has {size} bytes: truncated"
+                    "the header announces an image of {axes:?} with {width} bytes each, but the file has {size} bytes: it is truncated"
                 ),
             ));
         }
@@ -210,7 +210,7 @@ fn scan(
         if values.len() != count {
             return Err(Error::content(
                 path,
-                format!("{} of {count} values could be read: truncated", values.len()),
+                format!("{} of {count} values could be read: the file is truncated", values.len()),
             ));
         }
         let image = Image { name: found, shape, values: Vec::new(), keys };

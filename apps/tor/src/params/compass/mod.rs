@@ -133,7 +133,11 @@ impl Reader<'_> {
     }
 
     fn missing(&self, key: &str, name: &str) -> Error {
-        self.place.error(key, format!("{name} is not set in this file"), "set it, as COMPASS's own files do")
+        self.place.error(
+            key,
+            format!("{name} is not set in this file"),
+            "set it, as the example files of COMPASS do",
+        )
     }
 
     /// Returns the object with this name, or else the only one of a class.
@@ -238,7 +242,7 @@ impl Reader<'_> {
                 found.ok_or_else(|| {
                     let problem =
                         format!("the controller reads sensors {numbers:?}, of {} in p_wfss", all.len());
-                    self.place.error("p_controllers", problem, "name sensors that there are, from 0")
+                    self.place.error("p_controllers", problem, "give numbers of existing sensors, from 0")
                 })?
             }
         };

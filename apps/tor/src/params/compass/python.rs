@@ -102,7 +102,7 @@ impl Program {
             return Err(format!("'.{name}' of {}: only objects Param*() have attributes here", of.kind()));
         };
         let found = self.objects[*object].fields.get(name).map(|(value, _)| value.clone());
-        found.ok_or_else(|| format!("'.{name}' was not set before: this reader knows no defaults"))
+        found.ok_or_else(|| format!("'.{name}' was not set before: this reader has no defaults"))
     }
 
     fn set(&mut self, of: &Value, name: &str, value: Value, line: usize) -> Result<(), String> {

@@ -175,7 +175,7 @@ impl TiledMatrix {
     /// [`Error::Shape`] for vectors of other lengths or another number of them.
     pub fn multiply_many(&self, count: usize, x: &[f64], mut y: &mut [f64]) -> Result<(), Error> {
         if !(1..=MOST_COLUMNS).contains(&count) {
-            return Err(Error::shape("number of vectors", format!("{count}: 1 to 8 go at once")));
+            return Err(Error::shape("number of vectors", format!("{count} is not a number from 1 to 8")));
         }
         if (x.len(), y.len()) != (self.columns * count, self.rows * count) {
             let problem = format!(

@@ -31,8 +31,7 @@ impl Coarse {
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Coarse, Error> {
         let n = a.rows();
         if n > LARGEST {
-            let problem =
-                format!("amg comes to a level of {n} rows that it cannot make smaller: take ilu0 or jacobi");
+            let problem = format!("amg cannot coarsen a level of {n} rows: use ilu0 or jacobi");
             return Err(Error::unsolvable("preconditioner", problem));
         }
         // The matrix, its factor, the inverse, and its rows.

@@ -85,11 +85,11 @@ impl Amg {
         smooth: &[f64],
     ) -> Result<Amg, Error> {
         if block == 0 || !a.rows().is_multiple_of(block) {
-            let problem = format!("{block} rows in a block do not fill {}: take 1", a.rows());
+            let problem = format!("a block size of {block} does not divide {} rows: use 1", a.rows());
             return Err(Error::parameter("block", problem));
         }
         if smooth.len() != a.rows() || smooth.iter().any(|part| *part == 0.0 || !part.is_finite()) {
-            let problem = format!("it has to have {} finite numbers, none of them zero", a.rows());
+            let problem = format!("it must have {} finite entries, none of them zero", a.rows());
             return Err(Error::parameter("smooth vector", problem));
         }
         let (mut levels, mut here, mut strength) = (Vec::new(), Cow::Borrowed(a), STRENGTH);

@@ -96,7 +96,7 @@ fn cut(text: &str, out: &mut Vec<Token>) -> Result<(), Refusal> {
             }
             c => {
                 let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) else {
-                    return refuse(line, format!("'{c}' is not read"));
+                    return refuse(line, format!("'{c}' is not supported"));
                 };
                 token(Word::Sign(sign));
                 match sign {

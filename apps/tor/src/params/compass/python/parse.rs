@@ -96,7 +96,7 @@ impl Reader<'_> {
             }
             Word::Name(name) if name == "pass" => self.at += 1,
             Word::Name(name) if KEYWORDS.contains(&name.as_str()) => {
-                return self.refuse(format!("'{name}' is not read; {REMEDY}"));
+                return self.refuse(format!("'{name}' is not supported; {REMEDY}"));
             }
             Word::Text(_) => self.at += 1,
             Word::Name(_) => self.assignment_or_call()?,
@@ -104,7 +104,7 @@ impl Reader<'_> {
         }
         match self.word() {
             Word::End => Ok(()),
-            _ => self.refuse(format!("{} behind the statement; {REMEDY}", self.described())),
+            _ => self.refuse(format!("{} after the statement; {REMEDY}", self.described())),
         }
     }
 
@@ -133,7 +133,7 @@ impl Reader<'_> {
                 }
                 let set = name.strip_prefix("set_");
                 if set.is_none() && name != "append" {
-                    return Err(Refusal { line, problem: format!("{name}() is not read; {REMEDY}") });
+                    return Err(Refusal { line, problem: format!("{name}() is not supported; {REMEDY}") });
                 }
                 let argument = self.expression()?;
                 self.take(",");
@@ -152,7 +152,7 @@ impl Reader<'_> {
 
     fn attribute(&mut self) -> Result<String, Refusal> {
         let Word::Name(name) = self.word().clone() else {
-            return self.refuse(format!("{} behind a point", self.described()));
+            return self.refuse(format!("{} after a point", self.described()));
         };
         self.at += 1;
         Ok(name)
@@ -255,7 +255,7 @@ impl Reader<'_> {
                 let name = self.attribute()?;
                 let read = if self.take("(") { name.strip_prefix("get_") } else { Some(name.as_str()) };
                 let Some(field) = read else {
-                    return Err(Refusal { line, problem: format!("{name}() is not read; {REMEDY}") });
+                    return Err(Refusal { line, problem: format!("{name}() is not supported; {REMEDY}") });
                 };
                 if field.len() < name.len() {
                     self.expect(")")?;
@@ -318,7 +318,7 @@ impl Reader<'_> {
             return self.name();
         }
         if !last.starts_with("Param") {
-            return Err(Refusal { line, problem: format!("{last}() is not read; {REMEDY}") });
+            return Err(Refusal { line, problem: format!("{last}() is not supported; {REMEDY}") });
         }
         // The arguments of a constructor have no effect here, and are read only to check them.
         while !self.take(")") {
