@@ -11,7 +11,7 @@ Examples
     zellige trace summary run.zt
   run.html, with every task on its worker, for a browser:
     zellige trace html run.zt
-  The same for https://ui.perfetto.dev:
+  The same for the page ui.perfetto.dev:
     zellige trace perfetto run.zt -o tasks.json
   Codelets that took more or less time, and the cause of the difference:
     zellige trace compare before.zt after.zt";
