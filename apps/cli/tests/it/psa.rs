@@ -128,7 +128,7 @@ fn frames_of_other_channels_are_no_answer() {
         let words = ["psa", "stream", "e.geb", "--basis", "basis", "--channels", channels, "-o", &output];
         run(path, &words)
     };
-    stream("neighbours").expect(2).says("event 0 is broken").says("--channels");
+    stream("neighbours").expect(2).says("event 0 is invalid").says("--channels");
     stream("hit-core").expect(0);
 }
 
@@ -150,7 +150,7 @@ fn events_that_are_not_what_they_seem_are_said() {
     said("psa frames events --channels all --unit 0.02 -o clipped.geb")
         .expect(0)
         .says("do not fit 16 bits at --unit 0.02 (655.3 keV at most")
-        .says("take --unit 1.");
+        .says("use --unit 1.");
     let ran = said("psa frames events --channels all --unit 0.2 -o whole.geb").expect(0);
     assert_eq!(ran.stderr, "");
     // Energies are restored approximately, with a flag. The true energy of each event is in

@@ -188,7 +188,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
         (&["solve", "a.mtx", "--device-memory", "1GB"], 2, "--device cuda"),
         (&["solve", "a.mtx", "--device", "cuda:99"], 4, "zellige machine show"),
         (&["solve", "a.mtx", "--x-for", "ones"], 2, "only cw-exact"),
-        (&["solve", "a.mtx", "--shifts", "1,nan"], 2, "nan is not finite"),
+        (&["solve", "a.mtx", "--shifts", "1,nan"], 2, "--shifts: NaN is not finite"),
         (&["solve", "a.mtx", "--shifts", "1", "--precond", "ilu0"], 2, "--precond none"),
         (&["solve", "a.mtx", "--shifts", "1", "--x0", "b.mtx"], 2, "--x0"),
         (&["solve", "a.mtx", "--method", "cg", "--precond", "jacobi", "--max-steps", "3"], 5, "--max-steps"),

@@ -315,7 +315,7 @@ fn nersc_files() -> Result<(), Error> {
         *bytes.last_mut().expect("bytes") ^= 1;
         refused(&bytes, "FLOATING_POINT does not give the byte order");
     }
-    refused(&text("4D_SU3_GAUGE", "4D_SU2_GAUGE"), "are read");
+    refused(&text("4D_SU3_GAUGE", "4D_SU2_GAUGE"), "are supported");
     refused(&text("CHECKSUM", "checksum"), "has no CHECKSUM");
     refused(&text("DIMENSION_1 = 4", "DIMENSION_1 = x"), "a number is needed");
     Ok(())

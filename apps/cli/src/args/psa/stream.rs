@@ -70,7 +70,7 @@ pub struct PsaStream {
     /// Input file of events; `-` is standard input.
     #[arg(value_name = "FILE|-", required_unless_present = "listen")]
     pub input: Option<Input>,
-    /// Receive events from `psa send` at this port; HOST:PORT for other machines.
+    /// Receive events from `psa send` at this port.
     ///
     /// A port alone accepts connections from this machine only. 0.0.0.0:4000 accepts events from
     /// other machines.
