@@ -151,7 +151,7 @@ fn entries_that_are_not_finite_are_named_with_their_file() {
     let (shape, values) = (("shape", &[2, 3][..]), (&[3][..], &[1.0, 2.0, f64::NAN][..]));
     let matrix = archive("coo", &[shape, ("row", &[0, 0, 1]), ("col", &[0, 2, 2])], values);
     let text = refused(&place.with(matrix));
-    assert!(text.contains("a.dat") && text.contains("row 2, column 3 is NaN"), "{text}");
+    assert!(text.contains("a.dat") && text.contains("(1, 2), counted from 0, is NaN"), "{text}");
     let vector = place.with(npy(&[3], &[1.0, f64::INFINITY, 2.0]));
     let text = files::read_vectors(&vector, Some(3)).unwrap_err().to_string();
     assert!(text.contains("a.dat") && text.contains("row 2 of column 1 is inf"), "{text}");
@@ -327,7 +327,7 @@ fn broken_files_of_harwell_and_boeing_are_named_with_their_line() {
         (
             boeing("RUA", "2 3 3 0", formats, &["12x4", "112", numbers]),
             5,
-            "column 3: \"x\" is no column pointer",
+            "column 3: \"x\" is not a column pointer",
         ),
         (boeing("RUA", "2 3 3 0", formats, &["1224", "113", numbers]), 7, "row index 3"),
         (
