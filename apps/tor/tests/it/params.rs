@@ -120,14 +120,14 @@ fn missing_truth_sensor_is_repaired_or_refused() {
     assert_eq!(lenient.warnings[0].line, Some(10));
     assert!(lenient.warnings[0].to_string().contains("GsAlt"));
     assert_eq!(lenient.system, sys(&text(&old()), Mode::Strict).unwrap().system);
-    refused(sys(&text(&e), Mode::Strict), &["sys-params.txt:10", "GsAlt", "3 values", "asks for 4"]);
+    refused(sys(&text(&e), Mode::Strict), &["sys-params.txt:10", "GsAlt", "3 values", "requires 4"]);
     // A vector with two missing values is refused.
     refused(sys(&with(7, "1e-05 0"), Mode::Lenient), &["sys-params.txt:16", "GsAlt", "2 values"]);
 }
 
 #[test]
 fn text_traps() {
-    refused(sys(&with(3, "5"), Mode::Strict), &["GsAlt", "asks for 5", "N WFS"]);
+    refused(sys(&with(3, "5"), Mode::Strict), &["GsAlt", "requires 5", "N WFS"]);
     refused(
         sys(&with(9, "0 -25 10 0").replace("5 -12 30 0", "0 -12 30 0"), Mode::Strict),
         &["sys-params.txt:20", "alphaX", "launcher", "on the axis", "explicitly"],
@@ -170,7 +170,7 @@ fn profile_traps() {
     let (_, warnings) = atm(&PROFILE.replace("0.128916", "0.2")).unwrap();
     assert!(warnings[0].to_string().contains("r0") && warnings[0].line == Some(4), "{warnings:?}");
     refused(atm(&PROFILE.replace("1.88506", "-1.88506")), &["atm.txt:6", "cn2", "layer 2 of 2", "negative"]);
-    refused(atm(&PROFILE.replace("Nlayer\n2", "Nlayer\n3")), &["2 values", "asks for 3"]);
+    refused(atm(&PROFILE.replace("Nlayer\n2", "Nlayer\n3")), &["2 values", "requires 3"]);
     refused(atm(&PROFILE.replace("28.5115 1.88506", "0 0")), &["all layers are empty"]);
     refused(atm(&PROFILE.replace("25 25", "25 0")), &[":10:", "L0"]);
     refused(atm(&PROFILE.replace("Nlayer\n2", "Nlayer\n20000000")), &["Nlayer"]);
