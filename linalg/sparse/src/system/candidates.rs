@@ -25,7 +25,7 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     } else if is_positive {
         &[(Cg, Ilu0), (Cg, Amg), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
     } else if is_symmetric {
-        &[(gmres(100), Ilu0), (Minres, Jacobi), (BiCgStab { l: 4 }, Ilu0), (gmres(200), Jacobi)]
+        &[(BiCgStab { l: 4 }, Ilu0), (gmres(100), Ilu0), (Minres, Jacobi), (gmres(200), Jacobi)]
     } else {
         &[(BiCgStab { l: 2 }, Ilu0), (gmres(40), Ilu0), (gmres(100), Ilu0), (gmres(100), Jacobi)]
     };
