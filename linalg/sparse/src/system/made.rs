@@ -10,7 +10,7 @@ use zellige_files::memory::NotEnoughMemory;
 use super::candidates::{candidates, method_of, preconditioner_of, wants_matching};
 use super::check::{check_constant, check_finite, check_matrix, check_options, has_constant_null_space};
 use super::copies::{Copies, Plan};
-use super::quality::quality;
+use super::quality::{accurate_residual, quality};
 use super::scaled::{Scaled, Scales};
 use super::{Answer, Attempt, Bytes, MethodChoice, Options, PreconditionerChoice};
 use crate::Error;
@@ -238,11 +238,22 @@ impl<'a> System<'a> {
                 break;
             }
             let method = method_of(candidate.method, &self.options, self.copies.of_residuals(), &narrower);
-            let result = self.prepared(side, k).and_then(|(helper, stop)| {
-                let mut log = Onwards { log: &mut *log, before: side.tried.steps };
-                self.attempt(&*method, helper.as_deref(), &side.b, &mut side.x, &stop, &mut log)
-            });
-            self.add(side, k, method.name(), result)?;
+            // Once more if the tolerance was met by rounding errors only: to a smaller one.
+            for _ in 0..2 {
+                let unmet = side.tried.unmet;
+                let result = self.prepared(side, k).and_then(|(helper, stop)| {
+                    let mut log = Onwards { log: &mut *log, before: side.tried.steps };
+                    self.attempt(&*method, helper.as_deref(), &side.b, &mut side.x, &stop, &mut log)
+                });
+                self.add(side, k, method.name(), result)?;
+                if side.tried.unmet == unmet {
+                    break;
+                }
+                if self.a.rows() <= SMALL {
+                    // The rounding errors are those of a large answer: a fresh one may be smaller.
+                    side.x.fill(0.0);
+                }
+            }
             if self.is_over(side, k) {
                 break;
             }
@@ -314,10 +325,36 @@ impl<'a> System<'a> {
         match result {
             Err(error) if self.candidates.len() == 1 => Err(error),
             result => {
+                let is_converged = result.as_ref().is_ok_and(|solution| solution.reason.is_converged());
+                let result = result.map(|solution| self.verified(side, solution));
+                let is_verified = result.as_ref().is_ok_and(|solution| solution.reason.is_converged());
+                side.tried.unmet += i32::from(is_converged && !is_verified);
                 side.tried.add(method, self.candidates[k].preconditioner, result);
                 Ok(())
             }
         }
+    }
+
+    /// Takes convergence back from a solution whose residual meets the tolerance by its own rounding
+    /// errors only. They matter if `u |A| |x|` is not far below the tolerance.
+    fn verified(&self, side: &Side, solution: Solution) -> Solution {
+        // An attempt to a smaller tolerance may have met the requested one.
+        if !solution.reason.is_converged() && side.tried.unmet == 0 {
+            return solution;
+        }
+        let goal = self.goal(&solution, side.tried.first);
+        let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.runtime().workers());
+        if attainable <= UNSEEN * goal && solution.reason.is_converged() {
+            return solution;
+        }
+        let true_residual = accurate_residual(&self.a, &side.b, &side.x);
+        let is_met = true_residual <= (1.0 + UNSEEN) * goal;
+        let reason = match (is_met, solution.reason) {
+            (true, _) => Reason::Converged,
+            (false, reason) if reason.is_converged() => Reason::Stagnated,
+            (false, reason) => reason,
+        };
+        Solution { true_residual, reason, ..solution }
     }
 
     /// Returns the answer's data and writes the solution to `x`.
@@ -471,6 +508,8 @@ pub(super) struct Tried {
     solution: Option<Solution>,
     pub(super) steps: usize,
     runs: usize,
+    /// Number of attempts that met the tolerance by rounding errors of their residual only.
+    unmet: i32,
     /// The most that one of them kept.
     kept: Kept,
     /// The norm of the residual before all attempts, if a criterion uses it.
@@ -485,6 +524,8 @@ pub(super) struct Tried {
 const STEPS_OF_ONE: usize = 2000;
 /// Steps reserved for a method with complete factors, or a tenth of all if that is less.
 const STEPS_WITH_FACTORS: usize = 20;
+/// Share of a tolerance that rounding errors of a residual may have unnoticed.
+const UNSEEN: f64 = 1e-4;
 /// Number of rows up to which complete factors cost next to nothing.
 const SMALL: usize = 1000;
 /// A residual within this factor of the attainable one is near rounding.
@@ -521,12 +562,15 @@ impl Tried {
     /// Returns the criteria of the next attempt: the remaining steps and time, and only a part of
     /// the steps unless it is the last attempt.
     fn stops(&self, stop: &[Stop], elapsed: Duration, is_last: bool) -> Vec<Stop> {
+        // Otherwise the next attempt would take the guess for an answer.
+        let tighter = 0.1f64.powi(self.unmet);
         let of_rest = |stop: &Stop| match *stop {
             Stop::Steps(most) => Stop::Steps(most.saturating_sub(self.steps)),
             Stop::After(most) => Stop::After(most.saturating_sub(elapsed)),
             // The guess is that of the caller, not the result of the previous attempt.
-            Stop::RelativeToFirst(ratio) => Stop::Absolute(ratio * self.first),
-            other => other,
+            Stop::RelativeToFirst(ratio) => Stop::Absolute(tighter * ratio * self.first),
+            Stop::RelativeToRhs(ratio) => Stop::RelativeToRhs(tighter * ratio),
+            Stop::Absolute(residual) => Stop::Absolute(tighter * residual),
         };
         let own = (!is_last).then_some(Stop::Steps(STEPS_OF_ONE));
         stop.iter().map(of_rest).chain(own).collect()

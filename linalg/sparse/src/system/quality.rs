@@ -21,6 +21,25 @@ pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize)
     quality_near_one(a, shift, b, x, threads)
 }
 
+/// Returns `|b - A x|_2` with products and sums in twice the working precision (Ogita, Rump and Oishi
+/// 2005), in which rounding does not decide whether a tolerance is met.
+pub(super) fn accurate_residual(a: &Csr, b: &[f64], x: &[f64]) -> f64 {
+    let power = scale(b, x);
+    let row = |((column, value), b): ((&[u32], &[f64]), &f64)| {
+        let (mut sum, mut rest) = (ldexp(*b, power), 0.0);
+        for (&j, a) in column.iter().zip(value) {
+            let x = -ldexp(x[j as usize], power);
+            let product = a * x;
+            let (before, total) = (sum, sum + product);
+            let added = total - before;
+            rest += a.mul_add(x, -product) + ((before - (total - added)) + (product - added));
+            sum = total;
+        }
+        sum + rest
+    };
+    ldexp(norm(&a.iter().zip(b).map(row).collect::<Vec<_>>()), -power)
+}
+
 /// Returns the exponent of the power of two that scales `b` to about 1; 0 if it is not far from
 /// that.
 fn scale(b: &[f64], x: &[f64]) -> i32 {
