@@ -24,6 +24,8 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
         &[(Cg, Amg), (Cg, Ilu0), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
     } else if is_positive {
         &[(Cg, Ilu0), (Cg, Amg), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
+    } else if is_symmetric && a.rows() < ONE_CYCLE {
+        &[(gmres(100), Ilu0), (BiCgStab { l: 4 }, Ilu0), (Minres, Jacobi), (gmres(200), Jacobi)]
     } else if is_symmetric {
         &[(BiCgStab { l: 4 }, Ilu0), (gmres(100), Ilu0), (Minres, Jacobi), (gmres(200), Jacobi)]
     } else {
@@ -82,6 +84,10 @@ fn has_small_diagonal(a: &Csr) -> bool {
     };
     a.iter().enumerate().any(is_small)
 }
+
+/// Number of rows below which GMRES(100) mostly solves indefinite systems within one cycle, and
+/// takes less time than BiCGStab(4) (`bench/automatic_choice.rs`: 12 825 and 41 140 rows).
+const ONE_CYCLE: usize = 25_000;
 
 /// Number of rows from which AMG comes before IC(0). The steps of CG with IC(0) grow as the cube
 /// root of the number of rows in three dimensions, those with AMG hardly: on flows and on

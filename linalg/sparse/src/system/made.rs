@@ -335,8 +335,8 @@ impl<'a> System<'a> {
         }
     }
 
-    /// Takes convergence back from a solution whose residual meets the tolerance by its own rounding
-    /// errors only. They matter if `u |A| |x|` is not far below the tolerance.
+    /// Takes convergence back from a solution whose residual meets the tolerance by its own
+    /// rounding errors only. They matter if `u |A| |x|` is not far below the tolerance.
     fn verified(&self, side: &Side, solution: Solution) -> Solution {
         // An attempt to a smaller tolerance may have met the requested one.
         if !solution.reason.is_converged() && side.tried.unmet == 0 {

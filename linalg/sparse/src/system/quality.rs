@@ -21,8 +21,8 @@ pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize)
     quality_near_one(a, shift, b, x, threads)
 }
 
-/// Returns `|b - A x|_2` with products and sums in twice the working precision (Ogita, Rump and Oishi
-/// 2005), in which rounding does not decide whether a tolerance is met.
+/// Returns `|b - A x|_2` with products and sums in twice the working precision (Ogita, Rump and
+/// Oishi 2005), in which rounding does not decide whether a tolerance is met.
 pub(super) fn accurate_residual(a: &Csr, b: &[f64], x: &[f64]) -> f64 {
     let power = scale(b, x);
     let row = |((column, value), b): ((&[u32], &[f64]), &f64)| {
