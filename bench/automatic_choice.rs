@@ -19,10 +19,11 @@ use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
 use zellige_sparse::krylov::Stop;
-use zellige_sparse::system::{Options, solve};
+use zellige_sparse::system::{MethodChoice, Options, PreconditionerChoice, candidates, solve};
 use zellige_sparse::{Csr, Error};
 
 type Failure = Box<dyn std::error::Error>;
+type Choice = (MethodChoice, PreconditionerChoice);
 type Make = fn() -> Result<Csr, Error>;
 
 /// The matrices, from the small to the large of each kind.
@@ -42,31 +43,6 @@ const MATRICES: [(&str, Make); 12] = [
     ("biot", || biot(&Biot::default())),
     ("biot-14-late", || biot(&Biot { elements: Elements([14; 3]), step: 1e6, ..Biot::default() })),
     ("stokes-14", || stokes(&Stokes { elements: Elements([14; 3]), ..Stokes::default() })),
-];
-
-/// Candidates of the automatic choice: for matrices with a positive diagonal, other symmetric
-/// ones, and the rest. The names are those of `zellige solve`.
-const POSITIVE: &[[&str; 2]] = &[
-    ["cg", "ilu0"],
-    ["cg", "amg"],
-    ["cg", "jacobi"],
-    ["minres", "jacobi"],
-    ["gmres:100", "ilu0"],
-    ["gmres:10", "lu"],
-];
-const SYMMETRIC: &[[&str; 2]] = &[
-    ["gmres:100", "ilu0"],
-    ["minres", "jacobi"],
-    ["bicgstabl:4", "ilu0"],
-    ["gmres:200", "jacobi"],
-    ["gmres:10", "lu"],
-];
-const GENERAL: &[[&str; 2]] = &[
-    ["bicgstabl:2", "ilu0"],
-    ["gmres:40", "ilu0"],
-    ["gmres:100", "ilu0"],
-    ["gmres:100", "jacobi"],
-    ["gmres:10", "lu"],
 ];
 
 fn main() -> Result<(), Failure> {
@@ -112,16 +88,12 @@ impl System {
     }
 
     fn compare(&self, workers: usize, repeats: usize) -> Result<(), Failure> {
-        let is_positive = (0..self.a.rows()).all(|i| self.a.get(i, i) > 0.0);
-        let candidates = match (self.a.is_symmetric(), is_positive) {
-            (true, true) => POSITIVE,
-            (true, false) => SYMMETRIC,
-            (false, _) => GENERAL,
-        };
-        let mut rows = vec![(["auto", "auto"], Times::default())];
+        let auto = (MethodChoice::Auto, PreconditionerChoice::Auto);
         let may_factor = self.a.rows() <= 30_000;
-        let measured = candidates.iter().filter(|candidate| may_factor || candidate[1] != "lu");
-        rows.extend(measured.map(|&candidate| (candidate, Times::default())));
+        let is_measured = |choice: &Choice| may_factor || choice.1 != PreconditionerChoice::Lu;
+        let candidates = candidates(&self.a, &Options::default()).into_iter().filter(is_measured);
+        let mut rows: Vec<(Choice, Times)> =
+            std::iter::once(auto).chain(candidates).map(|choice| (choice, Times::default())).collect();
         let mut limit = None;
         for round in 0..repeats {
             let fastest = rows[1..]
@@ -131,7 +103,7 @@ impl System {
                 .fold(f64::INFINITY, f64::min);
             for (choice, times) in &mut rows {
                 let is_close = times.cpu.first().is_some_and(|&cpu| cpu <= 1.5 * fastest);
-                if round == 0 || choice[0] == "auto" || is_close {
+                if round == 0 || *choice == auto || is_close {
                     let begun = Instant::now();
                     self.run(*choice, workers, limit, times)?;
                     let elapsed = begun.elapsed();
@@ -144,30 +116,23 @@ impl System {
             false => median(times.cpu.iter().copied()),
         };
         let best = rows[1..].iter().map(|(_, times)| figure(times)).fold(f64::INFINITY, f64::min);
-        for ([method, preconditioner], times) in &rows {
-            let cpu = figure(times);
-            println!(
-                "  {workers} workers  {method:>12} {preconditioner:<7} {cpu:8.3} s  ratio {:5.2}  {}",
-                cpu / best,
-                times.text
-            );
+        for (choice, times) in &rows {
+            let (name, cpu) = (if *choice == auto { "auto" } else { "" }, figure(times));
+            let (ratio, text) = (cpu / best, &times.text);
+            println!("  {workers} workers {name:>4} {cpu:8.3} s  ratio {ratio:5.2}  {text}");
         }
         Ok(())
     }
 
     fn run(
         &self,
-        [method, preconditioner]: [&str; 2],
+        (method, preconditioner): Choice,
         workers: usize,
         limit: Option<Duration>,
         times: &mut Times,
     ) -> Result<(), Failure> {
-        let mut options = Options {
-            method: method.parse()?,
-            preconditioner: preconditioner.parse()?,
-            ..Options::default()
-        };
-        options.stop.extend(limit.filter(|_| method != "auto").map(Stop::After));
+        let mut options = Options { method, preconditioner, ..Options::default() };
+        options.stop.extend(limit.filter(|_| method != MethodChoice::Auto).map(Stop::After));
         let rt = Runtime::builder().workers(workers).build()?;
         let mut x = vec![0.0; self.a.rows()];
         let begun = cpu_of_process();

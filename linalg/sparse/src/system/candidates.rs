@@ -11,7 +11,8 @@ use zellige_krylov::{
     BiCgStab, Cg, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space,
 };
 
-/// Returns the candidates in the order of the attempts.
+/// Returns the methods and preconditioners that [`solve`](super::solve) tries, in the order of the
+/// attempts.
 pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, PreconditionerChoice)> {
     use MethodChoice::{BiCgStab, Cg, Gmres, Minres};
     use PreconditionerChoice::{Amg, Auto, Ilu0, Jacobi};
@@ -193,4 +194,41 @@ pub fn preconditioner_of(
             Box::new(Amg::for_smooth(rt, space, a, best_edge(a), &smooth)?)
         }
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use MethodChoice::{BiCgStab, Cg, Gmres};
+    use PreconditionerChoice::{Amg, Ilu0, Lu};
+
+    /// Returns the first candidate for a tridiagonal matrix with these entries.
+    fn first(
+        n: u32,
+        diagonal: impl Fn(u32) -> f64,
+        below: f64,
+        above: f64,
+    ) -> (MethodChoice, PreconditionerChoice) {
+        let row = |i: u32| {
+            let entries = [(i.wrapping_sub(1), below), (i, diagonal(i)), (i + 1, above)];
+            entries.into_iter().filter(|(j, _)| *j < n).map(move |(j, value)| (i, j, value))
+        };
+        let triplets: Vec<_> = (0..n).flat_map(row).collect();
+        let a = Csr::from_triplets(n as usize, n as usize, &triplets).unwrap();
+        let all = candidates(&a, &Options::default());
+        assert_eq!(all.iter().filter(|(_, preconditioner)| *preconditioner == Lu).count(), 1, "{all:?}");
+        all[0]
+    }
+
+    #[test]
+    fn the_first_candidate_depends_on_sign_symmetry_and_size() {
+        let alternating = |i: u32| if i.is_multiple_of(2) { 2.0 } else { -2.0 };
+        let gmres = Gmres { restart: 100, flexible: false };
+        assert_eq!(first(1000, |_| 2.0, -1.0, -1.0), (Cg, Ilu0));
+        assert_eq!(first(LARGE as u32, |_| 2.0, -1.0, -1.0), (Cg, Amg));
+        assert_eq!(first(LARGE as u32, |_| 3.0, -1.0, -1.0), (Cg, Ilu0), "diagonally dominant");
+        assert_eq!(first(1000, alternating, -1.0, -1.0), (gmres, Ilu0));
+        assert_eq!(first(ONE_CYCLE as u32, alternating, -1.0, -1.0), (BiCgStab { l: 4 }, Ilu0));
+        assert_eq!(first(1000, |_| 2.0, -1.0, -0.5), (BiCgStab { l: 2 }, Ilu0));
+    }
 }

@@ -5,14 +5,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use zellige_files::memory::NotEnoughMemory;
-
+use super::attempts::Attempts;
 use super::candidates::{candidates, method_of, preconditioner_of, wants_matching};
 use super::check::{check_constant, check_finite, check_matrix, check_options, has_constant_null_space};
 use super::copies::{Copies, Plan};
 use super::quality::{accurate_residual, quality};
 use super::scaled::{Scaled, Scales};
-use super::{Answer, Attempt, Bytes, MethodChoice, Options, PreconditionerChoice};
+use super::{Answer, Bytes, MethodChoice, Options, PreconditionerChoice};
 use crate::Error;
 use crate::csr::Csr;
 use crate::matching::Matching;
@@ -70,11 +69,13 @@ pub(super) struct Side {
     pub(super) b: Vec<f64>,
     /// The best answer so far.
     pub(super) x: Vec<f64>,
+    /// Backward error and attainable residual of the answer, once computed.
+    quality: Option<(f64, f64)>,
     removed: f64,
     begun: Instant,
     /// Time that products had taken before.
     busy: Duration,
-    pub(super) tried: Tried,
+    pub(super) tried: Attempts,
     /// Time for preconditioners that it made, or waited for.
     made_now: Duration,
     preconditioner_bytes: u64,
@@ -216,10 +217,11 @@ impl<'a> System<'a> {
         // It costs a product, and is rarely needed.
         let goes_by_first = self.options.stop.iter().any(|stop| matches!(stop, Stop::RelativeToFirst(_)));
         let first = if goes_by_first { self.residual(&b, &x) } else { 0.0 };
-        let tried = Tried { first, setup: self.setup, ..Tried::default() };
+        let tried = Attempts::new(first, self.setup);
         Ok(Side {
             b,
             x,
+            quality: None,
             removed,
             begun,
             busy,
@@ -238,25 +240,53 @@ impl<'a> System<'a> {
                 break;
             }
             let method = method_of(candidate.method, &self.options, self.copies.of_residuals(), &narrower);
-            // Once more if the tolerance was met by rounding errors only: to a smaller one.
-            for _ in 0..2 {
-                let unmet = side.tried.unmet;
-                let result = self.prepared(side, k).and_then(|(helper, stop)| {
-                    let mut log = Onwards { log: &mut *log, before: side.tried.steps };
-                    self.attempt(&*method, helper.as_deref(), &side.b, &mut side.x, &stop, &mut log)
-                });
-                self.add(side, k, method.name(), result)?;
-                if side.tried.unmet == unmet {
-                    break;
-                }
-                if self.a.rows() <= SMALL {
-                    // The rounding errors are those of a large answer: a fresh one may be smaller.
-                    side.x.fill(0.0);
-                }
+            let unmet = side.tried.unmet;
+            self.attempt_with(side, k, &*method, log)?;
+            if side.tried.unmet > unmet {
+                self.attempt_again(side, k, &*method, log)?;
             }
             if self.is_over(side, k) {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Makes an attempt from the answer so far.
+    fn attempt_with(
+        &self,
+        side: &mut Side,
+        k: usize,
+        method: &dyn Method,
+        log: &mut dyn Logger,
+    ) -> Result<(), Error> {
+        let result = self.prepared(side, k).and_then(|(helper, stop)| {
+            let mut log = Onwards { log: &mut *log, before: side.tried.steps };
+            self.attempt(method, helper.as_deref(), &side.b, &mut side.x, &stop, &mut log)
+        });
+        self.add(side, k, method.name(), result)
+    }
+
+    /// Repeats an attempt that met the tolerance by rounding errors only, to a smaller tolerance.
+    /// For a small system it starts from zero: the rounding errors are those of a large answer, and
+    /// a fresh one may be smaller. The answer with the smaller residual stays.
+    fn attempt_again(
+        &self,
+        side: &mut Side,
+        k: usize,
+        method: &dyn Method,
+        log: &mut dyn Logger,
+    ) -> Result<(), Error> {
+        let (x, solution) = (side.x.clone(), side.tried.solution);
+        if self.a.rows() <= SMALL {
+            side.x.fill(0.0);
+        }
+        self.attempt_with(side, k, method, log)?;
+        let residual =
+            |solution: Option<Solution>| solution.map_or(f64::INFINITY, |found| found.true_residual);
+        let is_better = residual(side.tried.solution) < residual(solution);
+        if !is_better {
+            (side.x, side.tried.solution, side.quality) = (x, solution, None);
         }
         Ok(())
     }
@@ -283,13 +313,19 @@ impl<'a> System<'a> {
     /// Returns true if rounding the best answer alone leaves a residual above the goal, and about
     /// equal to the actual one. An answer may be large because it is wrong, so small systems are
     /// not judged by it.
-    fn is_rounding(&self, side: &Side) -> bool {
+    fn is_rounding(&self, side: &mut Side) -> bool {
         if self.a.rows() <= SMALL {
             return false;
         }
         let Some(found) = side.tried.solution else { return false };
-        let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.runtime().workers());
+        let (_, attainable) = self.quality(side);
         attainable > self.goal(&found, side.tried.first) && found.true_residual <= NEAR_ROUNDING * attainable
+    }
+
+    /// Returns the backward error and the attainable residual of the answer so far.
+    fn quality(&self, side: &mut Side) -> (f64, f64) {
+        let workers = self.rt.runtime().workers();
+        *side.quality.get_or_insert_with(|| quality(&self.a, 0.0, &side.b, &side.x, workers))
     }
 
     /// Returns the residual that is small enough.
@@ -314,7 +350,8 @@ impl<'a> System<'a> {
         Ok((preconditioner, side.tried.stops(&self.stops_of(k), elapsed, is_last)))
     }
 
-    /// Adds the result of an attempt; returns its error if it is the only attempt.
+    /// Adds the result of an attempt; returns its error if there is no other candidate and no
+    /// answer.
     pub(super) fn add(
         &self,
         side: &mut Side,
@@ -322,8 +359,9 @@ impl<'a> System<'a> {
         method: String,
         result: Result<Solution, Error>,
     ) -> Result<(), Error> {
+        side.quality = None;
         match result {
-            Err(error) if self.candidates.len() == 1 => Err(error),
+            Err(error) if self.candidates.len() == 1 && side.tried.solution.is_none() => Err(error),
             result => {
                 let is_converged = result.as_ref().is_ok_and(|solution| solution.reason.is_converged());
                 let result = result.map(|solution| self.verified(side, solution));
@@ -337,13 +375,13 @@ impl<'a> System<'a> {
 
     /// Takes convergence back from a solution whose residual meets the tolerance by its own
     /// rounding errors only. They matter if `u |A| |x|` is not far below the tolerance.
-    fn verified(&self, side: &Side, solution: Solution) -> Solution {
+    fn verified(&self, side: &mut Side, solution: Solution) -> Solution {
         // An attempt to a smaller tolerance may have met the requested one.
         if !solution.reason.is_converged() && side.tried.unmet == 0 {
             return solution;
         }
         let goal = self.goal(&solution, side.tried.first);
-        let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.runtime().workers());
+        let (_, attainable) = self.quality(side);
         if attainable <= UNSEEN * goal && solution.reason.is_converged() {
             return solution;
         }
@@ -364,9 +402,9 @@ impl<'a> System<'a> {
         let mut solution = side.tried.solution(is_constant)?;
         if self.options.without_constant {
             solution = self.without_mean(solution, side.tried.first, &side.b, &mut side.x);
+            side.quality = None;
         }
-        let (backward_error, attainable) =
-            quality(&self.a, 0.0, &side.b, &side.x, self.rt.runtime().workers());
+        let (backward_error, attainable) = self.quality(&mut side);
         match &self.order {
             Some(order) => order.put_back(&side.x, x),
             None => x.copy_from_slice(&side.x),
@@ -375,7 +413,7 @@ impl<'a> System<'a> {
         Ok(Answer {
             solution,
             removed: side.removed,
-            attempts: side.tried.attempts,
+            attempts: side.tried.list,
             inner: self.copies.chosen,
             backward_error,
             attainable,
@@ -501,27 +539,6 @@ fn take_mean_out(v: &mut [f64]) -> f64 {
     mean.abs() * (v.len() as f64).sqrt()
 }
 
-/// The attempts so far.
-#[derive(Default)]
-pub(super) struct Tried {
-    attempts: Vec<Attempt>,
-    solution: Option<Solution>,
-    pub(super) steps: usize,
-    runs: usize,
-    /// Number of attempts that met the tolerance by rounding errors of their residual only.
-    unmet: i32,
-    /// The most that one of them kept.
-    kept: Kept,
-    /// The norm of the residual before all attempts, if a criterion uses it.
-    first: f64,
-    /// Setup time of the objects that they used.
-    setup: Duration,
-    /// The first that did not fit the memory.
-    refused: Option<NotEnoughMemory>,
-}
-
-/// Maximum number of steps of an attempt before the last.
-const STEPS_OF_ONE: usize = 2000;
 /// Steps reserved for a method with complete factors, or a tenth of all if that is less.
 const STEPS_WITH_FACTORS: usize = 20;
 /// Share of a tolerance that rounding errors of a residual may have unnoticed.
@@ -530,124 +547,3 @@ const UNSEEN: f64 = 1e-4;
 const SMALL: usize = 1000;
 /// A residual within this factor of the attainable one is near rounding.
 const NEAR_ROUNDING: f64 = 100.0;
-
-impl Tried {
-    fn add(&mut self, method: String, preconditioner: PreconditionerChoice, result: Result<Solution, Error>) {
-        if let Ok(solution) = &result {
-            self.steps += solution.steps;
-            self.runs += solution.runs;
-            let Kept { basis, vectors } = solution.kept;
-            self.kept = Kept { basis: self.kept.basis.max(basis), vectors: self.kept.vectors.max(vectors) };
-            self.solution = Some(*solution);
-        }
-        let result = result.map_err(|error| {
-            let text = error.to_string();
-            if let Error::Memory(refused) = error {
-                self.refused.get_or_insert(refused);
-            }
-            text
-        });
-        self.attempts.push(Attempt { method, preconditioner, result });
-    }
-
-    /// Returns true if no attempt follows.
-    pub(super) fn is_over(&self, stop: &[Stop]) -> bool {
-        let last = self.attempts.last().and_then(|attempt| attempt.result.as_ref().ok());
-        last.is_some_and(|solution| {
-            let is_out = stop.iter().any(|stop| matches!(*stop, Stop::Steps(most) if most <= self.steps));
-            solution.reason.is_converged() || solution.reason == Reason::Time || is_out
-        })
-    }
-
-    /// Returns the criteria of the next attempt: the remaining steps and time, and only a part of
-    /// the steps unless it is the last attempt.
-    fn stops(&self, stop: &[Stop], elapsed: Duration, is_last: bool) -> Vec<Stop> {
-        // Otherwise the next attempt would take the guess for an answer.
-        let tighter = 0.1f64.powi(self.unmet);
-        let of_rest = |stop: &Stop| match *stop {
-            Stop::Steps(most) => Stop::Steps(most.saturating_sub(self.steps)),
-            Stop::After(most) => Stop::After(most.saturating_sub(elapsed)),
-            // The guess is that of the caller, not the result of the previous attempt.
-            Stop::RelativeToFirst(ratio) => Stop::Absolute(tighter * ratio * self.first),
-            Stop::RelativeToRhs(ratio) => Stop::RelativeToRhs(tighter * ratio),
-            Stop::Absolute(residual) => Stop::Absolute(tighter * residual),
-        };
-        let own = (!is_last).then_some(Stop::Steps(STEPS_OF_ONE));
-        stop.iter().map(of_rest).chain(own).collect()
-    }
-
-    /// Returns the solution of the last attempt, with the steps and runs of all. Without an attempt
-    /// it returns an error that depends on whether the matrix takes constants to zero.
-    fn solution(&self, is_constant: impl FnOnce() -> bool) -> Result<Solution, Error> {
-        // With more memory there may have been an answer.
-        if let (None, Some(refused)) = (&self.solution, &self.refused) {
-            return Err(refused.clone().into());
-        }
-        match self.solution {
-            Some(solution) => {
-                Ok(Solution { steps: self.steps, runs: self.runs, kept: self.kept, ..solution })
-            }
-            None => {
-                // A text that several attempts share, up to the numbers of handles in it, appears
-                // once.
-                let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
-                for attempt in &self.attempts {
-                    let text = attempt.result.as_ref().err().map_or("", |error| error);
-                    match said.iter_mut().find(|(_, other)| without_digits(other).eq(without_digits(text))) {
-                        Some((methods, _)) if methods.contains(&&*attempt.method) => {}
-                        Some((methods, _)) => methods.push(&attempt.method),
-                        None => said.push((vec![&attempt.method], text)),
-                    }
-                }
-                let mut problems: Vec<String> =
-                    said.iter().map(|(methods, text)| format!("{}: {text}", methods.join(", "))).collect();
-                if is_constant() {
-                    problems.push("every row adds up to zero: use --nullspace constant".into());
-                }
-                Err(Error::unsolvable("system", problems.join("; ")))
-            }
-        }
-    }
-}
-
-/// Returns the characters of a text that are no digits.
-fn without_digits(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|c| !c.is_ascii_digit())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn later_attempts_have_what_is_left_and_the_goal_of_the_first() {
-        let tried = Tried { first: 8.0, steps: 30, ..Tried::default() };
-        let (goal, steps) = (Stop::RelativeToFirst(0.25), Stop::Steps(100));
-        let stop =
-            tried.stops(&[goal, steps, Stop::After(Duration::from_secs(3))], Duration::from_secs(1), true);
-        assert_eq!(stop, [Stop::Absolute(2.0), Stop::Steps(70), Stop::After(Duration::from_secs(2))]);
-        assert_eq!(
-            tried.stops(&[goal], Duration::ZERO, false),
-            [Stop::Absolute(2.0), Stop::Steps(STEPS_OF_ONE)]
-        );
-    }
-
-    #[test]
-    fn attempts_that_fail_for_one_reason_say_it_once() {
-        let failed = |method: &str, text: &str| Attempt {
-            method: method.into(),
-            preconditioner: PreconditionerChoice::None,
-            result: Err(text.into()),
-        };
-        let attempts = vec![
-            failed("cg", "handle #17 has no value"),
-            failed("minres", "handle #33 has no value"),
-            failed("gmres(10)", "row 3 has no pivot"),
-        ];
-        let text = Tried { attempts, ..Tried::default() }.solution(|| false).unwrap_err().to_string();
-        assert!(
-            text.ends_with("cg, minres: handle #17 has no value; gmres(10): row 3 has no pivot"),
-            "{text}"
-        );
-    }
-}

@@ -17,6 +17,7 @@
 //! # Ok::<(), zellige_sparse::Error>(())
 //! ```
 
+mod attempts;
 mod candidates;
 mod check;
 mod choice;
@@ -30,6 +31,7 @@ mod together;
 
 use std::time::Duration;
 
+pub use candidates::candidates;
 pub use check::has_constant_null_space;
 pub use choice::{CriterionChoice, Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 pub use made::System;

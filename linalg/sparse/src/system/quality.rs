@@ -117,4 +117,26 @@ mod tests {
         }
         Ok(())
     }
+
+    /// Residuals that rounding to `f64` hides or makes: those of sums whose parts cancel.
+    #[test]
+    fn residuals_of_large_answers_are_accurate() {
+        let small = 2f64.powi(-60);
+        let a = Csr::from_triplets(1, 3, &[(0, 0, 1.0), (0, 1, -1.0), (0, 2, small)]).unwrap();
+        let large = 2f64.powi(40) + 1.0;
+        // The sum of the first product and the third is rounded.
+        let x = [large, 0.0, 3.0];
+        for power in [-1000, 0, 900] {
+            let b = [ldexp(large, power)];
+            let x = x.map(|x| ldexp(x, power));
+            assert_eq!(b[0] - (x[0] + small * x[2]), 0.0, "what float64 sees");
+            let found = accurate_residual(&a, &b, &x);
+            assert_eq!(found, ldexp(3.0 * small, power));
+        }
+        // Products are rounded too: (1 + e)(1 - e) = 1 - e^2.
+        let e = 2f64.powi(-30);
+        let a = Csr::from_triplets(1, 1, &[(0, 0, 1.0 + e)]).unwrap();
+        assert_eq!(1.0 - (1.0 + e) * (1.0 - e), 0.0);
+        assert_eq!(accurate_residual(&a, &[1.0], &[1.0 - e]), e * e);
+    }
 }

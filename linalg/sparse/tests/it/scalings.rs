@@ -195,6 +195,9 @@ fn system(seed: u64) -> Result<System, Error> {
 }
 
 const TOLERANCE: f64 = 1e-10;
+/// Seeds of systems whose residual in float64 meets the tolerance by rounding errors: 1.6e-10 was
+/// taken for 9.9e-11.
+const NEAR_ROUNDING: [u64; 1] = [16_698];
 
 /// An answer that is reported as converged is correct, and a system that elimination in binary128
 /// solves is not given up.
@@ -204,7 +207,7 @@ fn systems_of_any_size_are_solved_or_refused_by_name() {
     let rt = Runtime::builder().workers(1).build().unwrap();
     let first: u64 = std::env::var("ZELLIGE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let (mut converged, mut refused, mut wrong) = (0, 0, Vec::new());
-    for seed in first..first + amount(300) as u64 {
+    for seed in (first..first + amount(300) as u64).chain(NEAR_ROUNDING) {
         let System { what, a, b } = system(seed).unwrap();
         let mut x = vec![0.0; b.len()];
         let begun = std::time::Instant::now();

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Job, ReadyTask, SchedView, Stage, Wake, Work};
+use super::stage::Stage;
+use super::{Engine, Job, ReadyTask, SchedView, Wake, Work};
 use crate::error::{Cause, caught};
 use crate::task::Header;
 
@@ -15,9 +16,7 @@ fn enter<J: Job>(job: &J, stage: Stage) {
     }
 }
 
-/// Transitions that call neither the policy nor the trace.
-///
-/// Parked, and back if the resource is free again by now.
+/// Notes that a task is kept with a resource that another task uses.
 #[inline]
 pub(super) fn park<J: Job>(job: &J) {
     enter(job, Stage::Parked);

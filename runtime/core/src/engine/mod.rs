@@ -40,7 +40,7 @@ pub(crate) use lost::is_alive;
 pub(crate) use policy::World;
 pub use policy::{PerNode, Policy, SchedView, Wake};
 pub use ready::ReadyTask;
-pub(crate) use stage::{Stage, StageCell};
+pub(crate) use stage::StageCell;
 pub(crate) use submit::{Retired, check_access, check_aliases, sort_by_handle};
 pub(crate) use threads::current::{drops_guard, holds_guard, on_device};
 pub(crate) use threads::{DEFAULT_WINDOW, Target, WaitKind, Watchdog, Window, spawn_workers};

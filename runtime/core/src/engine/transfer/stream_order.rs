@@ -39,7 +39,7 @@ struct State {
 struct Follower {
     /// Its predecessors that have been launched and not completed, once per dependency.
     launched: SmallVec<[Launched; 2]>,
-    stage: Stage,
+    stage: FollowerState,
 }
 
 /// A task that has been launched and not completed.
@@ -53,7 +53,7 @@ struct Launched {
 }
 
 #[derive(Default)]
-enum Stage {
+enum FollowerState {
     #[default]
     Waits,
     /// All its predecessors have been launched on one device.
@@ -87,7 +87,7 @@ impl Follower {
 
     /// True if there is no information about it.
     fn is_idle(&self) -> bool {
-        self.launched.is_empty() && matches!(self.stage, Stage::Waits)
+        self.launched.is_empty() && matches!(self.stage, FollowerState::Waits)
     }
 }
 
@@ -101,11 +101,11 @@ impl State {
         // A task that ends is removed from the launched ones before its successors are counted
         // down: there are never fewer predecessors than that.
         let all_are_launched = task.pending() == follower.launched.len() as u32 + ending;
-        if !all_are_launched || !matches!(follower.stage, Stage::Waits) {
+        if !all_are_launched || !matches!(follower.stage, FollowerState::Waits) {
             return None;
         }
         self.offers.entry(worker).or_default().push((task.priority(), Reverse(task.id())));
-        follower.stage = Stage::Offered(task);
+        follower.stage = FollowerState::Offered(task);
         Some(worker)
     }
 }
@@ -144,8 +144,8 @@ impl Followers {
             if let Some(at) = follower.launched.iter().position(|launched| launched.id == work.id()) {
                 follower.launched.swap_remove(at);
             }
-            if again && matches!(follower.stage, Stage::Offered(_)) {
-                follower.stage = Stage::Waits;
+            if again && matches!(follower.stage, FollowerState::Offered(_)) {
+                follower.stage = FollowerState::Waits;
             }
             if follower.is_idle() {
                 state.tasks.remove(&next.id());
@@ -168,11 +168,11 @@ impl Followers {
         let mut state = self.0.lock();
         let Some(follower) = state.tasks.get_mut(&task.id()) else { return Err(task) };
         let landed = match &mut follower.stage {
-            Stage::Launched { ready, landed } => {
+            FollowerState::Launched { ready, landed } => {
                 *ready = true;
                 landed.take()
             }
-            Stage::Waits | Stage::Offered(_) => {
+            FollowerState::Waits | FollowerState::Offered(_) => {
                 state.tasks.remove(&task.id());
                 return Err(task);
             }
@@ -195,9 +195,9 @@ impl Followers {
             else {
                 continue;
             };
-            let launched = Stage::Launched { ready: false, landed: None };
+            let launched = FollowerState::Launched { ready: false, landed: None };
             match std::mem::replace(&mut follower.stage, launched) {
-                Stage::Offered(work) => {
+                FollowerState::Offered(work) => {
                     let marks = follower.launched.iter().map(|launched| &launched.mark);
                     let after = marks.filter(|mark| mark.ended().is_none()).cloned().collect();
                     let after_ends = follower.launched.iter().any(|launched| launched.leaves);
@@ -215,7 +215,7 @@ impl Followers {
         let id = landed.batch[0].task.id();
         let mut state = self.0.lock();
         match state.tasks.get_mut(&id).map(|follower| &mut follower.stage) {
-            Some(Stage::Launched { ready: false, landed: place }) => {
+            Some(FollowerState::Launched { ready: false, landed: place }) => {
                 *place = Some(Box::new(landed));
                 None
             }
@@ -231,8 +231,8 @@ impl Followers {
     pub(super) fn gives_up(&self, id: u64) -> bool {
         let mut state = self.0.lock();
         let Some(follower) = state.tasks.get_mut(&id) else { return true };
-        let is_ready = matches!(follower.stage, Stage::Launched { ready: true, .. });
-        follower.stage = Stage::Waits;
+        let is_ready = matches!(follower.stage, FollowerState::Launched { ready: true, .. });
+        follower.stage = FollowerState::Waits;
         if is_ready || follower.is_idle() {
             state.tasks.remove(&id);
         }
