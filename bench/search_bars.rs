@@ -16,8 +16,9 @@ use zellige_measure::{cpu_seconds, median};
 use zellige_psa::Error;
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::{ChannelSet, Segment};
+use zellige_psa::pipeline::{Files, Input};
 use zellige_psa::search::{
-    Batching, Events, Files, Hit, Input, Method, Plan, Precision, Prepared, Screen, Searcher, Table,
+    Batching, Hit, Method, Plan, PowerTable, Precision, Prepared, Screen, Searcher, SegmentEvents,
 };
 use zellige_runtime::Runtime;
 
@@ -42,7 +43,7 @@ fn main() -> Result<(), Error> {
 }
 
 /// A segment's basis, and the events of both sets.
-fn read(folder: &Path, channels: ChannelSet) -> Result<(SegmentBasis, Events), Error> {
+fn read(folder: &Path, channels: ChannelSet) -> Result<(SegmentBasis, SegmentEvents), Error> {
     let (mut basis, mut samples, mut energies) = (None, Vec::new(), Vec::new());
     for set in ["events0", "events1"] {
         let files = Files {
@@ -59,7 +60,7 @@ fn read(folder: &Path, channels: ChannelSet) -> Result<(SegmentBasis, Events), E
         basis = Some(input.basis);
     }
     let basis = basis.expect("two sets");
-    let events = Events::new(basis.channels(), basis.samples(), &energies, &samples)?;
+    let events = SegmentEvents::new(basis.channels(), basis.samples(), &energies, &samples)?;
     Ok((basis, events))
 }
 
@@ -72,8 +73,8 @@ fn plans() -> Vec<(&'static str, Plan)> {
         ("fgs fp16, as pairs of f16", Plan { precision: Precision::Fp16, ..full }),
         ("fgs int16 samples", Plan { precision: Precision::Int16, ..full }),
         ("fgs bf16 samples", Plan { precision: Precision::Bf16, ..full }),
-        ("fgs lut 2 MB, vectors", Plan { table: Table::Whole, ..full }),
-        ("fgs lut 16 KB, vectors", Plan { table: Table::Log, ..full }),
+        ("fgs lut 2 MB, vectors", Plan { table: PowerTable::Whole, ..full }),
+        ("fgs lut 16 KB, vectors", Plan { table: PowerTable::Log, ..full }),
         ("fgs p = 0.25", Plan { p: 0.25, ..full }),
         ("cfgs fp32", Plan { method: Method::CoarseFine { cells: 1 }, ..full }),
         ("cfgs fp32, 8 cells", Plan { method: Method::CoarseFine { cells: 8 }, ..full }),
@@ -93,7 +94,7 @@ fn plans() -> Vec<(&'static str, Plan)> {
 
 /// The scalar loops of production codes: a power from the C library, or a table of 2 MB at whole
 /// thousandths.
-fn scalar(basis: &SegmentBasis, events: &Events, power: impl Fn(f32) -> f32) -> Vec<usize> {
+fn scalar(basis: &SegmentBasis, events: &SegmentEvents, power: impl Fn(f32) -> f32) -> Vec<usize> {
     let best = |event: usize| {
         let v: Vec<f32> = events.samples(event).iter().map(|&v| v as f32).collect();
         let mut best = (f32::INFINITY, 0);
@@ -114,11 +115,11 @@ fn same(found: &[usize], reference: &[usize]) -> f64 {
     100.0 * same as f64 / reference.len() as f64
 }
 
-fn indices(prepared: &Prepared, events: &Events) -> Result<Vec<usize>, Error> {
+fn indices(prepared: &Prepared, events: &SegmentEvents) -> Result<Vec<usize>, Error> {
     Ok(prepared.search(events, &[])?.into_iter().map(|found| found.index).collect())
 }
 
-fn table(basis: &SegmentBasis, events: &Events, repeats: usize) -> Result<(), Error> {
+fn table(basis: &SegmentBasis, events: &SegmentEvents, repeats: usize) -> Result<(), Error> {
     let double = Plan { method: Method::Full, precision: Precision::Fp64, ..Plan::default() };
     let reference = indices(&Prepared::new(&double, basis)?, events)?;
     let lut: Vec<f32> = (0..1 << 19).map(|i| (i as f32).powf(0.3)).collect();
@@ -168,7 +169,7 @@ fn agreement(basis: &SegmentBasis, count: usize) -> Result<(), Error> {
         samples.extend(point.iter().map(|&b| (f64::from(b) * energy + noise.sample(&mut random)) as f32));
         energies.push(energy);
     }
-    let events = Events::new(basis.channels(), basis.samples(), &energies, &samples)?;
+    let events = SegmentEvents::new(basis.channels(), basis.samples(), &energies, &samples)?;
     let full = Plan { method: Method::Full, ..Plan::default() };
     let exact = Plan { method: Method::Exact { cap: 1000 }, ..full };
     let double = indices(&Prepared::new(&exact, basis)?, &events)?;
@@ -182,7 +183,7 @@ fn agreement(basis: &SegmentBasis, count: usize) -> Result<(), Error> {
 }
 
 /// Measures one worker and two, in turn: wall time of many batches.
-fn workers(basis: &SegmentBasis, events: &Events) -> Result<(), Error> {
+fn workers(basis: &SegmentBasis, events: &SegmentEvents) -> Result<(), Error> {
     let plan = Plan { method: Method::Full, ..Plan::default() };
     let segment = Segment::from_index(14).expect("one of 36");
     let many = 20_000 / basis.channels() / events.len();
@@ -197,7 +198,7 @@ fn workers(basis: &SegmentBasis, events: &Events) -> Result<(), Error> {
             let begin = Instant::now();
             for number in 0..many * events.len() {
                 let event = number % events.len();
-                let hit = Hit { number, segment, energy: 500.0, coarse_only: false };
+                let hit = Hit { ticket: number, segment, energy: 500.0, coarse_only: false };
                 searcher.push(hit, events.samples(event), begin)?;
             }
             searcher.finish()?;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use zellige_psa::Error;
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::Segment;
-use zellige_psa::search::{Batching, Events, Flags, Hit, Method, Plan, Prepared, Searcher};
+use zellige_psa::search::{Batching, Flags, Hit, Method, Plan, Prepared, Searcher, SegmentEvents};
 use zellige_runtime::Runtime;
 
 const CHANNELS: usize = 3;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Error> {
         .enumerate()
         .map(|(i, value)| 600.0 * value + noise(i))
         .collect();
-    let events = Events::new(CHANNELS, SAMPLES, &[600.0; 3], &samples)?;
+    let events = SegmentEvents::new(CHANNELS, SAMPLES, &[600.0; 3], &samples)?;
 
     // 3. A plan defines the search. The default screens every point and compares the best eight
     //    again; an exact search proves its answer.
@@ -61,7 +61,7 @@ fn main() -> Result<(), Error> {
     let segment = Segment::new(0, 0).expect("the first of 36");
     searcher.host(segment, &basis)?;
     for (number, &energy) in events.energies().iter().enumerate() {
-        let hit = Hit { number, segment, energy, coarse_only: false };
+        let hit = Hit { ticket: number, segment, energy, coarse_only: false };
         searcher.push(hit, events.samples(number), Instant::now())?;
     }
     for ((_, found), before) in searcher.finish()?.iter().zip(&fast) {

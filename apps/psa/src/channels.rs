@@ -71,6 +71,11 @@ impl Channel {
     /// The signal of the core.
     pub const CORE: Channel = Channel(SEGMENTS as u8);
 
+    /// Returns all channels: the segments and the core.
+    pub fn all() -> impl Iterator<Item = Channel> {
+        Segment::all().map(Channel::from).chain([Channel::CORE])
+    }
+
     /// Returns the channel with a number from 0 to 36.
     pub fn from_index(index: usize) -> Option<Self> {
         (index < CHANNELS).then_some(Channel(index as u8))

@@ -310,26 +310,26 @@ enum Change {
     /// The sampling step differs by this factor.
     Step(f64),
     /// Segments are numbered differently.
-    Order(Order),
+    Order(SegmentOrder),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
+enum SegmentOrder {
     ByRing,
     SectorsBackwards,
     RingsBackwards,
     Turned(usize),
 }
 
-impl Order {
+impl SegmentOrder {
     /// Returns the channel of an event that holds the signal of a segment of the basis.
     fn channel(self, segment: Segment) -> usize {
         let (sector, ring) = (segment.sector(), segment.ring());
         match self {
-            Order::ByRing => SECTORS * ring + sector,
-            Order::SectorsBackwards => RINGS * (SECTORS - 1 - sector) + ring,
-            Order::RingsBackwards => RINGS * sector + RINGS - 1 - ring,
-            Order::Turned(by) => RINGS * ((sector + by) % SECTORS) + ring,
+            SegmentOrder::ByRing => SECTORS * ring + sector,
+            SegmentOrder::SectorsBackwards => RINGS * (SECTORS - 1 - sector) + ring,
+            SegmentOrder::RingsBackwards => RINGS * sector + RINGS - 1 - ring,
+            SegmentOrder::Turned(by) => RINGS * ((sector + by) % SECTORS) + ring,
         }
     }
 }
@@ -340,8 +340,8 @@ impl Change {
         const MOST_LATE: isize = 16;
         let late = (1..=MOST_LATE).flat_map(|by| [by, -by]).map(Change::Late);
         let steps = [0.1, 0.25, 0.4, 0.5, 2.0, 2.5, 4.0, 10.0].map(Change::Step);
-        let orders = [Order::ByRing, Order::SectorsBackwards, Order::RingsBackwards];
-        let orders = orders.into_iter().chain((1..SECTORS).map(Order::Turned)).map(Change::Order);
+        let orders = [SegmentOrder::ByRing, SegmentOrder::SectorsBackwards, SegmentOrder::RingsBackwards];
+        let orders = orders.into_iter().chain((1..SECTORS).map(SegmentOrder::Turned)).map(Change::Order);
         late.chain(steps).chain(orders)
     }
 
@@ -396,14 +396,16 @@ impl Change {
                     factor * step
                 )
             }
-            Change::Order(Order::ByRing) => {
+            Change::Order(SegmentOrder::ByRing) => {
                 "segments are counted as 6 ring + sector, 6 sector + ring is needed".into()
             }
-            Change::Order(Order::SectorsBackwards) => "sectors are counted the other way round".into(),
-            Change::Order(Order::RingsBackwards) => {
+            Change::Order(SegmentOrder::SectorsBackwards) => "sectors are counted the other way round".into(),
+            Change::Order(SegmentOrder::RingsBackwards) => {
                 "rings are counted from the back, the front face is the first".into()
             }
-            Change::Order(Order::Turned(by)) => format!("sectors are counted from another one, {by} of 6 on"),
+            Change::Order(SegmentOrder::Turned(by)) => {
+                format!("sectors are counted from another one, {by} of 6 on")
+            }
         }
     }
 }
@@ -423,7 +425,7 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 /// Comparison of the first events with one large hit with a basis, as they are and after reverting
 /// each possible change.
 #[derive(Debug)]
-pub struct Comparison<'b> {
+pub struct BasisComparison<'b> {
     basis: &'b Basis,
     /// Shift of events (samples) that is accepted without a warning.
     shifts: usize,
@@ -442,11 +444,11 @@ const BETTER: f64 = 0.75;
 /// and if the mean distance without it is at least this large (fraction of the charge).
 const APART: f64 = 0.001;
 
-impl<'b> Comparison<'b> {
+impl<'b> BasisComparison<'b> {
     /// Creates a comparison with a basis, for a search that shifts events by up to `shifts`
     /// samples.
     pub fn new(basis: &'b Basis, shifts: usize) -> Self {
-        Comparison { basis, shifts, events: Vec::new(), looked_at: 0 }
+        BasisComparison { basis, shifts, events: Vec::new(), looked_at: 0 }
     }
 
     /// Adds the signals of a crystal, by channel and sample, if they are usable. Returns `true`

@@ -127,9 +127,9 @@ mod tests {
 
     /// A block of germanium that is all contact 0.
     #[derive(Debug)]
-    struct Block;
+    struct SolidBody;
 
-    impl Body for Block {
+    impl Body for SolidBody {
         fn bounds(&self) -> [[f64; 2]; 3] {
             [[-3.2, 4.0], [0.0, 2.0], [1.5, 9.0]]
         }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn linear_functions_are_met() {
-        let grid = Grid::around(&Block, 0.5).expect("a grid");
+        let grid = Grid::around(&SolidBody, 0.5).expect("a grid");
         let linear = |[x, y, z]: Vec3| 1.0 + 2.0 * x - 3.0 * y + 0.5 * z;
         for point in [[-3.1, 0.3, 1.6], [3.99, 1.99, 8.99], [0.0, 1.0, 2.0]] {
             let corners = grid.corners(&grid.cell(point));
@@ -161,6 +161,6 @@ mod tests {
         assert_eq!(grid.position(node), [0.0, 0.0, 2.0]);
         assert_eq!(grid.neighbour(node, 2, true).map(|n| grid.position(n)), Some([0.0, 0.0, 2.5]));
         assert_eq!(grid.neighbour(0, 0, false), None);
-        assert!(Grid::around(&Block, 0.0).is_err() && Grid::around(&Block, 1e-4).is_err());
+        assert!(Grid::around(&SolidBody, 0.0).is_err() && Grid::around(&SolidBody, 1e-4).is_err());
     }
 }

@@ -10,7 +10,8 @@ use zellige_psa::Error;
 use zellige_psa::basis::{Basis, Sampling, SegmentBasis};
 use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::search::{
-    Answer, Batching, Event, Events, Flags, Flow, Found, Method, PairPlan, Place, Plan, Prepared, Rules,
+    Answer, Batching, Event, EventPipeline, Flags, LocatedHit, Match, Method, PairPlan, Plan, Prepared,
+    Rules, SegmentEvents,
 };
 use zellige_runtime::{Runtime, Submit, write};
 
@@ -28,7 +29,7 @@ const FLAGS: [Flags; 7] = [
 ];
 
 /// Maximum number of a crystal's events in flight, so that they need not all be in memory twice.
-const ON_THE_WAY: usize = 4096;
+const MOST_PENDING: usize = 4096;
 
 /// Search method for a segment, in the terms of the options of `zellige psa run`.
 #[derive(FromPyObject)]
@@ -120,19 +121,19 @@ fn positions(points: usize, array: &PyReadonlyArray2<'_, f32>) -> PyResult<Vec<[
 }
 
 /// Returns answers as arrays, one for each field; `second` is -1 if there is no other point.
-fn arrays<'py>(py: Python<'py>, found: &[Found]) -> PyResult<Bound<'py, PyDict>> {
+fn arrays<'py>(py: Python<'py>, matches: &[Match]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    let of = |value: fn(&Found) -> f64| PyArray1::from_iter(py, found.iter().map(value));
-    let place = |value: fn(&Found) -> i64| PyArray1::from_iter(py, found.iter().map(value));
-    dict.set_item("index", place(|found| found.index as i64))?;
-    dict.set_item("fom", of(|found| found.fom))?;
-    dict.set_item("second", place(|found| found.second.map_or(-1, |second| second as i64)))?;
-    dict.set_item("gap", of(|found| found.gap))?;
-    dict.set_item("spread", of(|found| found.spread))?;
+    let of = |value: fn(&Match) -> f64| PyArray1::from_iter(py, matches.iter().map(value));
+    let index = |value: fn(&Match) -> i64| PyArray1::from_iter(py, matches.iter().map(value));
+    dict.set_item("index", index(|best| best.index as i64))?;
+    dict.set_item("fom", of(|best| best.fom))?;
+    dict.set_item("second", index(|best| best.second.map_or(-1, |second| second as i64)))?;
+    dict.set_item("gap", of(|best| best.gap))?;
+    dict.set_item("spread", of(|best| best.spread))?;
     let flags = PyDict::new(py);
     for flag in FLAGS {
-        let has = PyArray1::from_iter(py, found.iter().map(|found| found.flags.has(flag)));
-        flags.set_item(flag.words()[0], has)?;
+        let has = PyArray1::from_iter(py, matches.iter().map(|best| best.flags.has(flag)));
+        flags.set_item(flag.names()[0], has)?;
     }
     dict.set_item("flags", flags)?;
     Ok(dict)
@@ -186,11 +187,12 @@ impl Search {
         let (signals, energies) = (events.as_slice()?, energies.as_slice()?);
         let size = Batching::default().size;
         let batches = signals.chunks(size * channels * samples).zip(energies.chunks(size));
-        let batches: Result<Vec<_>, _> =
-            batches.map(|(signals, energies)| Events::new(channels, samples, energies, signals)).collect();
+        let batches: Result<Vec<_>, _> = batches
+            .map(|(signals, energies)| SegmentEvents::new(channels, samples, energies, signals))
+            .collect();
         // The message counts the events of all batches.
-        let batches =
-            batches.or_else(|_| Events::new(channels, samples, energies, signals).map(|all| vec![all]));
+        let batches = batches
+            .or_else(|_| SegmentEvents::new(channels, samples, energies, signals).map(|all| vec![all]));
         let batches = batches.map_err(error)?;
         let found = on_runtime(py, || (), |rt| search(rt, &self.prepared, batches))?;
         arrays(py, &found)
@@ -198,9 +200,9 @@ impl Search {
 }
 
 /// Returns answers for batches of events, with a task for each batch.
-fn search(rt: &Runtime, prepared: &Arc<Prepared>, batches: Vec<Events>) -> Result<Vec<Found>, Error> {
-    let submit = |events: Events| {
-        let (prepared, answers) = (Arc::clone(prepared), rt.register_empty::<Vec<Found>>());
+fn search(rt: &Runtime, prepared: &Arc<Prepared>, batches: Vec<SegmentEvents>) -> Result<Vec<Match>, Error> {
+    let submit = |events: SegmentEvents| {
+        let (prepared, answers) = (Arc::clone(prepared), rt.register_empty::<Vec<Match>>());
         let task = rt.task("search").operands((write(&answers),)).cpu(move |(mut answers,)| {
             answers.put(prepared.search(&events, &[])?);
             Ok::<(), Error>(())
@@ -252,7 +254,7 @@ impl Crystal {
         let crystal = Crystal { basis, plan, rules };
         // Invalid rules and bases are refused here, not with the first events. The preparation of
         // this plan takes no time.
-        on_runtime(py, || (), |rt| crystal.flow(rt, &Plan::DEFAULT).map(drop))?;
+        on_runtime(py, || (), |rt| crystal.pipeline(rt, &Plan::DEFAULT).map(drop))?;
         Ok(crystal)
     }
 
@@ -268,20 +270,19 @@ impl Crystal {
         let (signals, each) = (events.as_slice()?, channels * samples);
         let event = |number: usize| &signals[number * each..][..each];
         let answers = on_runtime(py, || (), |rt| self.search(rt, (0..count).map(event)))?;
-        let hits =
-            || answers.iter().flat_map(|answer| answer.places.iter().map(move |place| (answer, place)));
-        let number = |value: fn((&Answer, &Place)) -> i64| PyArray1::from_iter(py, hits().map(value));
-        let dict = arrays(py, &hits().map(|(_, place)| place.found).collect::<Vec<_>>())?;
+        let hits = || answers.iter().flat_map(|answer| answer.hits.iter().map(move |hit| (answer, hit)));
+        let number = |value: fn((&Answer, &LocatedHit)) -> i64| PyArray1::from_iter(py, hits().map(value));
+        let dict = arrays(py, &hits().map(|(_, hit)| hit.best).collect::<Vec<_>>())?;
         dict.set_item("event", number(|(answer, _)| answer.number as i64))?;
-        dict.set_item("segment", number(|(_, place)| place.segment.index() as i64))?;
-        dict.set_item("energy", PyArray1::from_iter(py, hits().map(|(_, place)| place.energy)))?;
+        dict.set_item("segment", number(|(_, hit)| hit.segment.index() as i64))?;
+        dict.set_item("energy", PyArray1::from_iter(py, hits().map(|(_, hit)| hit.energy)))?;
         Ok(dict)
     }
 }
 
 impl Crystal {
-    fn flow<'a>(&'a self, rt: &'a Runtime, plan: &'a Plan) -> Result<Flow<'a, 'a>, Error> {
-        Flow::new(rt, plan, Batching::default(), &self.basis, self.rules.clone())
+    fn pipeline<'a>(&'a self, rt: &'a Runtime, plan: &'a Plan) -> Result<EventPipeline<'a, 'a>, Error> {
+        EventPipeline::new(rt, plan, Batching::default(), &self.basis, self.rules.clone())
     }
 
     fn search<'e>(
@@ -291,16 +292,16 @@ impl Crystal {
     ) -> Result<Vec<Answer>, String> {
         let said = |error: Error| error.to_string();
         let (now, mut answers) = (Instant::now(), Vec::new());
-        let mut flow = self.flow(rt, &self.plan).map_err(said)?;
+        let mut pipeline = self.pipeline(rt, &self.plan).map_err(said)?;
         for (number, signals) in events.enumerate() {
             let (signals, saturated) = (signals.to_vec(), Vec::new());
             let event = Event { timestamp: 0, hit: None, signals, saturated };
-            flow.push(event, now).map_err(|error| format!("event {number}: {error}"))?;
-            if flow.on_the_way() >= ON_THE_WAY {
-                flow.wait(now, &mut answers).map_err(said)?;
+            pipeline.push(event, now).map_err(|error| format!("event {number}: {error}"))?;
+            if pipeline.pending() >= MOST_PENDING {
+                pipeline.wait(now, &mut answers).map_err(said)?;
             }
         }
-        flow.finish(now, &mut answers).map_err(said)?;
+        pipeline.finish(now, &mut answers).map_err(said)?;
         Ok(answers)
     }
 }

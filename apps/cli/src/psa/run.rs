@@ -12,17 +12,18 @@ use zellige_files::observe::Observer;
 use zellige_psa::array::Array;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::CHANNELS;
-use zellige_psa::consistency::{Comparison, check_sampling};
+use zellige_psa::consistency::{BasisComparison, check_sampling};
 use zellige_psa::events::Events;
 use zellige_psa::files;
 use zellige_psa::files::channel_map::ChannelMap;
 use zellige_psa::files::traces::{EventFile, Needs};
 use zellige_psa::pipeline::results::{EventResult, Results};
+use zellige_psa::pipeline::{Files, Input};
 use zellige_psa::report::{self, Shown};
 use zellige_psa::search::crosstalk::CrossTalk;
 use zellige_psa::search::saturation::{Levels, Saturated};
 use zellige_psa::search::{
-    Answer, Batching, Event, Files, Flags, Flow, Found, Input, Method, PairPlan, Place, Plan, Rules, Searcher,
+    Answer, Batching, Event, EventPipeline, Flags, LocatedHit, Match, Method, PairPlan, Plan, Rules, Searcher,
 };
 use zellige_runtime::Trace;
 
@@ -136,21 +137,21 @@ fn arrays(
     let begin = Instant::now();
     let skips = args.rules.saturated == Saturated::Skip;
     for (hit, samples) in input.hits().skip(part.start).take(part.len()) {
-        if skips && is_clipped(hit.number) {
+        if skips && is_clipped(hit.ticket) {
             continue;
         }
         searcher.push(hit, samples, Instant::now())?;
-        progress.advance(hit.number as u64);
+        progress.advance(hit.ticket as u64);
     }
-    let found = searcher.finish().map_err(failed)?;
+    let matches = searcher.finish().map_err(failed)?;
     drop(progress);
-    let event = |(number, found): (usize, Found)| {
-        let (energy, position) = (input.events.energies()[number], input.basis.positions()[found.index]);
-        let flags = found.flags.with_if(is_clipped(number), Flags::SATURATED);
-        let found = Found { flags, ..found };
-        EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
+    let event = |(number, best): (usize, Match)| {
+        let (energy, position) = (input.events.energies()[number], input.basis.positions()[best.index]);
+        let flags = best.flags.with_if(is_clipped(number), Flags::SATURATED);
+        let best = Match { flags, ..best };
+        EventResult::new(number, 0, &LocatedHit { segment: input.segment, energy, best, position })
     };
-    let events = found.into_iter().map(event).collect();
+    let events = matches.into_iter().map(event).collect();
     searched(args, devices, &session, Results { events }, input.events.len(), begin)
 }
 
@@ -171,7 +172,7 @@ fn saturated(clipped: usize, events: usize, what: Saturated, is_known: bool) -> 
 }
 
 /// Maximum number of events in flight.
-const ON_THE_WAY: usize = 8192;
+const MOST_PENDING: usize = 8192;
 
 /// Searches for the events of a whole crystal.
 fn folders(
@@ -197,8 +198,8 @@ fn folders(
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", source.total());
-    let mut flow = Flow::new(rt, plan, batching, &basis, rules)?;
-    let mut comparison = Comparison::new(&basis, shifts);
+    let mut pipeline = EventPipeline::new(rt, plan, batching, &basis, rules)?;
+    let mut comparison = BasisComparison::new(&basis, shifts);
     let begin = Instant::now();
     let mut answers = Vec::new();
     let mut number = part.start;
@@ -212,36 +213,41 @@ fn folders(
         if event.hit.is_none() {
             comparison.add(&event.signals);
         }
-        flow.push(event, begin).with_context(|| format!("event {number} of {}", args.events.display()))?;
-        if flow.on_the_way() >= ON_THE_WAY {
-            flow.wait(begin, &mut answers).map_err(failed)?;
+        pipeline
+            .push(event, begin)
+            .with_context(|| format!("event {number} of {}", args.events.display()))?;
+        if pipeline.pending() >= MOST_PENDING {
+            pipeline.wait(begin, &mut answers).map_err(failed)?;
             interrupt::check()?;
         }
         number += 1;
         progress.advance(source.done());
     }
-    flow.finish(begin, &mut answers).map_err(failed)?;
+    pipeline.finish(begin, &mut answers).map_err(failed)?;
     // Checks of the events do not count towards the search time.
     let asked = Instant::now();
     let clipped = answers.iter().filter(|answer| answer.saturated > 0).count();
-    let doubts =
-        [flow.doubt(), comparison.doubt(), saturated(clipped, answers.len(), args.rules.saturated, false)];
+    let doubts = [
+        pipeline.doubt(),
+        comparison.doubt(),
+        saturated(clipped, answers.len(), args.rules.saturated, false),
+    ];
     doubts.into_iter().flatten().for_each(|doubt| progress.warn(&doubt));
     let begin = begin + asked.elapsed();
     drop(progress);
     let hits = |answer: &Answer| {
         let (number, timestamp) = (part.start + answer.number as usize, answer.timestamp);
-        let hit = |place: &Place| EventResult {
+        let hit = |hit: &LocatedHit| EventResult {
             crystal: args.crystal,
-            in_array: array.as_ref().and_then(|array| array.place(args.crystal, place.position)),
-            ..EventResult::new(number, timestamp, place)
+            in_array: array.as_ref().and_then(|array| array.place(args.crystal, hit.position)),
+            ..EventResult::new(number, timestamp, hit)
         };
-        answer.places.iter().map(hit).collect::<Vec<_>>()
+        answer.hits.iter().map(hit).collect::<Vec<_>>()
     };
-    let found: Vec<EventResult> = answers.iter().flat_map(hits).collect();
+    let hits: Vec<EventResult> = answers.iter().flat_map(hits).collect();
     let events = source.count().unwrap_or(answers.len());
-    drop(flow);
-    let search = searched(args, devices, &session, Results { events: found }, events, begin)?;
+    drop(pipeline);
+    let search = searched(args, devices, &session, Results { events: hits }, events, begin)?;
     Ok(Search { basis: Some(basis), shown, ..search })
 }
 

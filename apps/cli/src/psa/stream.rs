@@ -16,7 +16,7 @@ use zellige_psa::pipeline::stream::record::{KIND, Traces};
 use zellige_psa::pipeline::stream::socket::{self, Listener};
 use zellige_psa::pipeline::stream::source::{Mark, Once};
 use zellige_psa::pipeline::stream::{self, Options, Overload, Summary};
-use zellige_psa::search::{Batching, Event, Flow, Rules};
+use zellige_psa::search::{Batching, Event, EventPipeline, Rules};
 
 use super::failed;
 use super::run::{plan, rules};
@@ -117,7 +117,7 @@ fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Tra
     let samples = events.sampling.samples;
     let signals = &events.signals[event * CHANNELS * samples..][..CHANNELS * samples];
     let (hit, channels): (Option<(Segment, f64)>, Vec<Channel>) = match set {
-        ChannelSet::All => (None, (0..CHANNELS).filter_map(Channel::from_index).collect()),
+        ChannelSet::All => (None, Channel::all().collect()),
         set => (Some((events.segments[event], events.energies[event])), set.of(events.segments[event])),
     };
     let signals = channels.iter().flat_map(|channel| &signals[channel.index() * samples..][..window]);
@@ -149,8 +149,13 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         ..Options::default()
     };
     let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
-    let mut flow =
-        Flow::new(&rt, &plan, batching, &basis, rules(&args.rules, &plan, basis.sampling().samples)?)?;
+    let mut pipeline = EventPipeline::new(
+        &rt,
+        &plan,
+        batching,
+        &basis,
+        rules(&args.rules, &plan, basis.sampling().samples)?,
+    )?;
     let is_stdout = args.output.is_stdout();
     let input = match (&args.listen, &args.input) {
         (Some(_), _) | (None, None) => "socket".to_owned(),
@@ -171,13 +176,13 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         (Some(address), _) => {
             let listener = Listener::bind(address, from)?;
             out::note(&format!("zellige: listening at {}", listener.address()));
-            stream::run(listener, &mut output, &mut flow, &options, &progress)
+            stream::run(listener, &mut output, &mut pipeline, &options, &progress)
         }
         (None, Some(path)) if &**path == Path::new("-") => {
-            stream::run(Once::new(io::stdin()), &mut output, &mut flow, &options, &progress)
+            stream::run(Once::new(io::stdin()), &mut output, &mut pipeline, &options, &progress)
         }
         (None, Some(path)) => {
-            stream::run(Once::open(path, from)?, &mut output, &mut flow, &options, &progress)
+            stream::run(Once::open(path, from)?, &mut output, &mut pipeline, &options, &progress)
         }
         (None, None) => unreachable!("one of the two is required"),
     };

@@ -12,7 +12,7 @@ use zellige_psa::params::EXAMPLE;
 use zellige_psa::pipeline::results::{TallyResult, TrackResult};
 use zellige_psa::report;
 use zellige_psa::track::hits::{self, Hits, Spectra};
-use zellige_psa::track::montecarlo::{Spec, Target as Germanium};
+use zellige_psa::track::montecarlo::{EmissionSpec, Target as Germanium};
 use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Motion, Settings, track_all};
 
@@ -120,7 +120,7 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
         }
     };
     let settings = settings(args, inner_radius);
-    let spec = Spec {
+    let spec = EmissionSpec {
         seed: simulation.seed,
         multiplicity: 1,
         energies: simulation.energy,

@@ -13,7 +13,9 @@ use zellige_psa::basis::Basis;
 use zellige_psa::channels::{CHANNELS, ChannelSet};
 use zellige_psa::events::Events;
 use zellige_psa::pipeline::compare::{Distance, FAR, NEAR, Outcome, distance};
-use zellige_psa::search::{Answer, Batching, Event, Flow, Method, Plan, Precision, Rules, Screen, Table};
+use zellige_psa::search::{
+    Answer, Batching, Event, EventPipeline, Method, Plan, PowerTable, Precision, Rules, Screen,
+};
 use zellige_runtime::Runtime;
 
 /// Pending events at most.
@@ -57,9 +59,9 @@ pub fn variants() -> Vec<Variant> {
         of("fgs bf16", Plan { precision: Precision::Bf16, ..full }),
         Variant {
             hit_core: [Some(76.0), Some(90.0), Some(2.0)],
-            ..of("fgs lut whole", Plan { table: Table::Whole, ..full })
+            ..of("fgs lut whole", Plan { table: PowerTable::Whole, ..full })
         },
-        of("fgs lut log", Plan { table: Table::Log, ..full }),
+        of("fgs lut log", Plan { table: PowerTable::Log, ..full }),
         of("fgs p=0.25", Plan { p: 0.25, ..full }),
         of("fgs p=0.5", Plan { p: 0.5, ..full }),
         of("fgs p=1", Plan { p: 1.0, ..full }),
@@ -79,7 +81,7 @@ pub fn variants() -> Vec<Variant> {
         },
         Variant {
             hit_core: [Some(54.0), Some(68.0), Some(8.0)],
-            ..of("cfgs lut whole", Plan { table: Table::Whole, ..cells(1) })
+            ..of("cfgs lut whole", Plan { table: PowerTable::Whole, ..cells(1) })
         },
         of("cfgs fp32, 8 cells", cells(8)),
         of("screen quarter, 8", screen(Screen::Quarter, 8)),
@@ -167,12 +169,16 @@ fn search_all(
 ) -> Result<Vec<Found>, Error> {
     let rules =
         Rules { channels, window: Rules::DEFAULT.window.min(basis.sampling().samples), ..Rules::DEFAULT };
-    let mut flow = Flow::new(rt, plan, Batching::default(), basis, rules)?;
-    samples.iter().map(|sample| search(&mut flow, &sample.events, channels)).collect()
+    let mut pipeline = EventPipeline::new(rt, plan, Batching::default(), basis, rules)?;
+    samples.iter().map(|sample| search(&mut pipeline, &sample.events, channels)).collect()
 }
 
 /// Searches each event with its true energy and segment.
-fn search(flow: &mut Flow<'_, '_>, events: &Events, channels: ChannelSet) -> Result<Found, Error> {
+fn search(
+    pipeline: &mut EventPipeline<'_, '_>,
+    events: &Events,
+    channels: ChannelSet,
+) -> Result<Found, Error> {
     let (begin, mut answers) = (Instant::now(), Vec::with_capacity(events.count()));
     let samples = events.sampling.samples;
     for (number, signals) in events.signals.chunks_exact(CHANNELS * samples).enumerate() {
@@ -182,14 +188,14 @@ fn search(flow: &mut Flow<'_, '_>, events: &Events, channels: ChannelSet) -> Res
             compared.iter().flat_map(|c| &signals[c.index() * samples..][..samples]).copied().collect();
         let hit = Some((segment, events.energies[number]));
         let timestamp = events.timestamps[number];
-        flow.push(Event { timestamp, hit, signals, saturated: Vec::new() }, begin)?;
-        if flow.on_the_way() >= MOST_PENDING {
-            flow.wait(begin, &mut answers)?;
+        pipeline.push(Event { timestamp, hit, signals, saturated: Vec::new() }, begin)?;
+        if pipeline.pending() >= MOST_PENDING {
+            pipeline.wait(begin, &mut answers)?;
         }
     }
-    flow.finish(begin, &mut answers)?;
+    pipeline.finish(begin, &mut answers)?;
     let microseconds = 1e6 * begin.elapsed().as_secs_f64() / events.count().max(1) as f64;
-    let point = |answer: &Answer| answer.places[0].found.index;
+    let point = |answer: &Answer| answer.hits[0].best.index;
     Ok((answers.iter().map(point).collect(), microseconds))
 }
 

@@ -11,7 +11,7 @@ use zellige_kernels::StorageFormat;
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::Segment;
 use zellige_psa::search::{
-    Batching, Events, Found, Hit, Method, Plan, Precision, Prepared, Screen, Searcher,
+    Batching, Hit, Match, Method, Plan, Precision, Prepared, Screen, Searcher, SegmentEvents,
 };
 use zellige_runtime::{Runtime, Submit, TaskError};
 use zellige_sparse::Csr;
@@ -149,14 +149,19 @@ fn searches(there: &Runtime, extent: &Extent, precision: Precision) -> Checked {
     Ok((count, bits(other)))
 }
 
-fn search(rt: &Runtime, plan: &Plan, basis: &SegmentBasis, events: &Events) -> Result<Vec<Found>, Failure> {
+fn search(
+    rt: &Runtime,
+    plan: &Plan,
+    basis: &SegmentBasis,
+    events: &SegmentEvents,
+) -> Result<Vec<Match>, Failure> {
     let segment = Segment::from_index(3).expect("one of 36");
     let batching = Batching { size: 16, patience: Duration::from_secs(60) };
     let mut searcher = Searcher::new(rt, plan, batching);
     searcher.host(segment, basis)?;
     let now = Instant::now();
     for (number, &energy) in events.energies().iter().enumerate() {
-        let hit = Hit { number, segment, energy, coarse_only: false };
+        let hit = Hit { ticket: number, segment, energy, coarse_only: false };
         searcher.push(hit, events.samples(number), now)?;
     }
     Ok(searcher.finish()?.into_iter().map(|(_, found)| found).collect())
@@ -179,7 +184,7 @@ fn basis(edge: usize) -> Result<SegmentBasis, Failure> {
 }
 
 /// Noisy signals of random points, of 20 keV to 2 MeV.
-fn events(basis: &SegmentBasis, extent: &Extent) -> Result<Events, Failure> {
+fn events(basis: &SegmentBasis, extent: &Extent) -> Result<SegmentEvents, Failure> {
     let mut random = ChaCha8Rng::seed_from_u64(extent.seed);
     let energy = |random: &mut ChaCha8Rng| 20.0 * 100f64.powf(random.random_range(0.0..1.0));
     let energies: Vec<f64> = (0..extent.events).map(|_| energy(&mut random)).collect();
@@ -188,7 +193,7 @@ fn events(basis: &SegmentBasis, extent: &Extent) -> Result<Events, Failure> {
         let point = basis.point(random.random_range(0..basis.positions().len()));
         samples.extend(point.iter().map(|b| b * *energy as f32 + random.random_range(-4.0..4.0)));
     }
-    Ok(Events::new(CHANNELS, SAMPLES, &energies, &samples)?)
+    Ok(SegmentEvents::new(CHANNELS, SAMPLES, &energies, &samples)?)
 }
 
 /// Compares covariances of the measurements of MOAO's check system. If separations are below a

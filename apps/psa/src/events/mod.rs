@@ -19,7 +19,7 @@ use crate::detector::Detector;
 use crate::error::memory_plan;
 use crate::observe::Observer;
 pub use choice::{Energies, Within};
-use draw::{Hit, draw, times};
+use draw::{DrawnHit, draw, times};
 
 /// Specification of simulated events.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,7 +152,7 @@ pub fn simulate(
     let mut blocks = Vec::new();
     for begin in (0..spec.count).step_by(BLOCK) {
         let range = begin..(begin + BLOCK).min(spec.count);
-        let (hits, signals) = (rt.register_empty::<Vec<Hit>>(), rt.register_empty::<Vec<f32>>());
+        let (hits, signals) = (rt.register_empty::<Vec<DrawnHit>>(), rt.register_empty::<Vec<f32>>());
         let (detector, spec) = (Arc::clone(detector), spec.clone());
         rt.task("events")
             .operands((write(&hits), write(&signals)))

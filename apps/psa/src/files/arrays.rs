@@ -10,7 +10,7 @@ use crate::basis::FIXED;
 
 /// An array in C order.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Array {
+pub struct NumberArray {
     /// Extents of the dimensions.
     pub shape: Vec<usize>,
     /// Values of the array.
@@ -71,10 +71,10 @@ impl Quantity {
 /// # Errors
 /// [`Error::File`] for a file that cannot be read, [`Error::Format`] with the byte for other
 /// content.
-pub fn read(path: &Path, dimensions: usize, quantity: Quantity) -> Result<Array, Error> {
+pub fn read(path: &Path, dimensions: usize, quantity: Quantity) -> Result<NumberArray, Error> {
     let array = open(path, dimensions)?;
     let shape = array.sides().to_vec();
-    Ok(Array { shape, numbers: reals(array, quantity)? })
+    Ok(NumberArray { shape, numbers: reals(array, quantity)? })
 }
 
 /// Opens an array of numbers of any type with `dimensions` dimensions.

@@ -27,7 +27,7 @@ use crate::search::Event;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ChannelMapFile {
     step: f64,
     baseline: usize,
     begin: usize,
@@ -56,7 +56,7 @@ enum Contact {
 
 /// Source of a contact's samples: conversion of its trace.
 #[derive(Clone, Debug, PartialEq)]
-struct Source {
+struct ContactSource {
     contact: Channel,
     /// Energy of one step (keV), with the sign of the polarity.
     unit: f64,
@@ -71,7 +71,7 @@ pub struct ChannelMap {
     baseline: usize,
     begin: usize,
     /// Sources by board, module and channel.
-    sources: HashMap<[u16; 3], Source>,
+    sources: HashMap<[u16; 3], ContactSource>,
 }
 
 /// Size limit of files of maps (bytes).
@@ -98,7 +98,7 @@ impl ChannelMap {
     /// is named twice, and contacts that are missing.
     pub fn parse(name: &Path, text: &str) -> Result<Self, Error> {
         let wrong = |line, problem| Error::Text { path: name.to_owned(), line, problem };
-        let file: File = toml::from_str(text).map_err(|e| {
+        let file: ChannelMapFile = toml::from_str(text).map_err(|e| {
             let line =
                 e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
             wrong(line, e.message().to_owned())
@@ -141,7 +141,7 @@ impl ChannelMap {
             }
             let unit = entry.gain * f64::from(entry.polarity);
             let place = [entry.board, entry.module, entry.channel];
-            if sources.insert(place, Source { contact, unit, late }).is_some() {
+            if sources.insert(place, ContactSource { contact, unit, late }).is_some() {
                 return refuse(format!(
                     "board {}, module {}, channel {} is named before",
                     place[0], place[1], place[2]
@@ -201,7 +201,7 @@ impl ChannelMap {
     }
 
     /// Writes the samples of a trace, interpolated if `t0` is no multiple of the step.
-    fn put(&self, trace: &Trace, source: &Source, out: &mut [f32]) -> Result<(), String> {
+    fn put(&self, trace: &Trace, source: &ContactSource, out: &mut [f32]) -> Result<(), String> {
         let samples = trace.samples();
         let first = self.begin as f64 + source.late;
         let last = first + out.len().saturating_sub(1) as f64;

@@ -21,7 +21,7 @@ use crate::params::read_toml;
 
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct EventsFile {
     format: String,
     events: usize,
     hits: usize,
@@ -71,7 +71,7 @@ pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -
     let segments = events.segments.iter().map(|segment| segment.index() as u8);
     write_array(&folder.join("segments.npy"), &[count, events.hits], segments)?;
     write_array(&folder.join("timestamps.npy"), &[count], events.timestamps.iter().copied())?;
-    let file = File {
+    let file = EventsFile {
         format: FORMAT.into(),
         events: count,
         hits: events.hits,
@@ -139,7 +139,7 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
 pub fn read(folder: &Path) -> Result<Events, Error> {
     let path = folder.join("events.toml");
     let missing = "no such file: the folder has no events, or incomplete ones";
-    let file: File = read_toml(&path, missing)?;
+    let file: EventsFile = read_toml(&path, missing)?;
     if file.format != FORMAT || !(file.step > 0.0 && file.step.is_finite()) {
         let problem = format!(
             "format {:?}, step {}: {FORMAT:?} and a step above 0 are supported",

@@ -1,5 +1,9 @@
-//! From events to answers: streams of events, files of results, and the comparison of runs.
+//! From events to answers: arrays of one segment, streams of events, files of results, and the
+//! comparison of runs.
 
 pub mod compare;
+mod input;
 pub mod results;
 pub mod stream;
+
+pub use input::{Files, Input};

@@ -10,7 +10,7 @@ use zellige_app::json;
 
 use crate::Error;
 use crate::files::geb::mode2;
-use crate::search::Place;
+use crate::search::LocatedHit;
 use crate::track::hits::{Hits, Spectra};
 use crate::track::survey::Tally;
 use crate::track::{Kind, Tracked};
@@ -90,29 +90,29 @@ pub struct EventResult {
 
 impl EventResult {
     /// Creates the result of a hit of an event at `timestamp` (ns).
-    pub fn new(event: usize, timestamp: u64, place: &Place) -> EventResult {
-        let Place { segment, energy, found, position } = *place;
+    pub fn new(event: usize, timestamp: u64, hit: &LocatedHit) -> EventResult {
+        let LocatedHit { segment, energy, best, position } = *hit;
         EventResult {
             event,
             timestamp,
             crystal: 0,
-            index: found.index,
-            fom: found.fom,
-            second: found.second,
-            gap: found.gap.is_finite().then_some(found.gap),
+            index: best.index,
+            fom: best.fom,
+            second: best.second,
+            gap: best.gap.is_finite().then_some(best.gap),
             position,
             in_array: None,
-            spread: found.spread,
+            spread: best.spread,
             energy,
             segment: segment.index(),
-            flags: found.flags.words().into_iter().map(str::to_owned).collect(),
+            flags: best.flags.names().into_iter().map(str::to_owned).collect(),
         }
     }
 }
 
 impl EventResult {
     /// Creates the result of a point of interaction from another program.
-    pub fn of_point(event: usize, timestamp: u64, point: &mode2::Point) -> EventResult {
+    pub fn of_point(event: usize, timestamp: u64, point: &mode2::InteractionPoint) -> EventResult {
         EventResult {
             event,
             timestamp,

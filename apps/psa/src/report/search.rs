@@ -241,7 +241,7 @@ fn fitted(basis: &Basis, hits: &[&EventResult], samples: usize) -> Vec<f32> {
         let of_segment = places.filter(|(_, (_, other))| **other == segment);
         let nearest = of_segment.min_by(|(_, (a, _)), (_, (b, _))| away(a).total_cmp(&away(b)));
         let Some((point, _)) = nearest else { continue };
-        for channel in (0..CHANNELS).filter_map(Channel::from_index) {
+        for channel in Channel::all() {
             let signal = basis.signal(point, channel);
             let to = &mut out[channel.index() * samples..][..samples];
             to.iter_mut().zip(signal).for_each(|(to, &from)| *to += hit.energy as f32 * from);

@@ -9,52 +9,33 @@
 //! |---|---|
 //! | [`Plan`] | method, exponent, precision, tables |
 //! | [`search`], [`Prepared`] | one segment on the calling thread |
-//! | [`Searcher`] | segments of a crystal on a runtime: queues, batches, tasks |
-//! | [`Flow`] | events of a crystal in order, with hits in several segments and shifts in time |
+//! | [`Match`] | an answer |
 //! | [`PairSearch`] | two hits in one segment |
+//! | [`Searcher`] | segments of a crystal on a runtime: queues, batches, tasks |
+//! | [`EventPipeline`] | events of a crystal in order, with hits in several segments and shifts in time |
 //! | [`crosstalk`] | cross-talk between segments |
-//! | [`Found`] | an answer |
 //! | [`saturation`] | clipped samples |
-//! | [`Proof`], [`Bound`] | proofs from the sums of a screen |
+//!
+//! Each folder imports only folders above it:
+//!
+//! | folder | content |
+//! |---|---|
+//! | `segment` | data of one segment, and figures of merit in `f64` |
+//! | `proof` | error bounds of quick sums, and proofs |
+//! | `matching` | search of one segment |
+//! | `batch` | searches of many hits on a runtime, and GPUs |
+//! | `pipeline` | events of a crystal |
 
-mod batches;
-mod best;
-mod block;
-mod bound;
-mod course;
-pub mod crosstalk;
-mod device;
-mod engine;
-mod events;
-mod flow;
-mod found;
-mod input;
-mod lattice;
-mod nearest;
-mod pair;
-mod pairs;
-mod parts;
-mod plan;
-mod prepared;
+mod batch;
+mod matching;
+mod pipeline;
 mod proof;
-mod queue;
-mod reference;
-pub mod saturation;
-mod searcher;
-mod tasks;
+mod segment;
 
-pub use block::{Block, BlockHeader, SampleFormat, THOUSAND};
-pub use bound::Bound;
-pub use engine::Map;
-pub use events::Events;
-pub use flow::{Answer, Event, Flow, Place};
-pub use found::{Flags, Found};
-pub use input::{Files, Input};
-pub use lattice::Lattice;
-pub use pair::{PairFound, PairPlan, PairSearch};
-pub use parts::Rules;
-pub use plan::{Method, Plan, Precision, Screen, Table};
-pub use prepared::{Prepared, search};
-pub use proof::Proof;
-pub use queue::{EnergyClass, Key, Queue};
-pub use searcher::{Batching, Hit, Query, SearchRule, Searcher};
+pub use batch::{Batching, EnergyClass, Hit, Query, SearchRule, Searcher};
+pub use matching::{
+    Flags, Match, Method, PairMatch, PairPlan, PairSearch, Plan, PowerTable, Precision, Prepared, Screen,
+    search,
+};
+pub use pipeline::{Answer, Event, EventPipeline, LocatedHit, Rules, crosstalk, saturation};
+pub use segment::{Block, SampleFormat, SegmentEvents};

@@ -103,7 +103,7 @@ pub fn basis(
 /// another segment differs from 0.
 pub fn unsettled(basis: &Basis, tolerance: f32) -> Vec<usize> {
     let is_settled = |point: usize| {
-        (0..CHANNELS).filter_map(Channel::from_index).all(|channel| {
+        Channel::all().all(|channel| {
             let collects = channel == Channel::CORE || channel == Channel::from(basis.segments()[point]);
             let end = basis.signal(point, channel).last().copied().unwrap_or(0.0);
             (end - f32::from(u8::from(collects))).abs() <= tolerance

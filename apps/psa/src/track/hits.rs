@@ -50,7 +50,7 @@ impl Hits {
                 (first, events) = (Some(time), events + 1);
             }
             let crystal = usize::try_from(of_crystal.crystal).unwrap_or(usize::MAX);
-            let hit = |point: &mode2::Point| EventResult {
+            let hit = |point: &mode2::InteractionPoint| EventResult {
                 crystal,
                 ..EventResult::of_point(events - 1, time, point)
             };
@@ -132,7 +132,7 @@ impl Spectra {
 
 /// An event in the file of gamma rays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Event {
+pub struct EventGammas {
     /// Number of the event.
     pub event: usize,
     /// Time of the event (ns).
@@ -142,19 +142,19 @@ pub struct Event {
     pub tracked: Tracked,
 }
 
-/// Writes `gammas.json` (a list of [`Event`]) and `spectra.csv` (keV at the middle of each step,
-/// counts) into a folder, which is created if necessary.
+/// Writes `gammas.json` (a list of [`EventGammas`]) and `spectra.csv` (keV at the middle of each
+/// step, counts) into a folder, which is created if necessary.
 ///
 /// # Errors
 /// [`Error::File`].
 pub fn write(folder: &Path, hits: &Hits, tracked: &[Tracked], spectra: &Spectra) -> Result<(), Error> {
     make_folder(folder)?;
-    let events: Vec<Event> = hits
+    let events: Vec<EventGammas> = hits
         .numbers
         .iter()
         .zip(&hits.timestamps)
         .zip(tracked)
-        .map(|((&event, &timestamp), tracked)| Event { event, timestamp, tracked: tracked.clone() })
+        .map(|((&event, &timestamp), tracked)| EventGammas { event, timestamp, tracked: tracked.clone() })
         .collect();
     write_whole(&folder.join("spectra.csv"), |out| {
         writeln!(out, "energy_kev,tracked,corrected,calorimetric")?;

@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 use crate::common::{detector, runtime, small};
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, SEGMENTS, Segment};
-use zellige_psa::consistency::{Comparison, check_basis, check_events, check_sampling};
+use zellige_psa::consistency::{BasisComparison, check_basis, check_events, check_sampling};
 use zellige_psa::detector::Detector;
 use zellige_psa::events::{self, Energies, Events, Spec};
 use zellige_psa::observe::Silent;
 use zellige_psa::search::saturation::{Levels, find};
-use zellige_psa::search::{Batching, Event, Flow, Method, Plan, Rules};
+use zellige_psa::search::{Batching, Event, EventPipeline, Method, Plan, Rules};
 use zellige_psa::simulate::{basis, lattice};
 
 const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };
@@ -121,7 +121,7 @@ fn at(event: &[f32], channel: usize, sample: usize) -> f32 {
 fn events_are_compared_with_the_basis() {
     let (_, basis, events) = made();
     let doubt = |signals: &[f32], shifts: usize| {
-        let mut comparison = Comparison::new(basis, shifts);
+        let mut comparison = BasisComparison::new(basis, shifts);
         let _ = signals.chunks_exact(CHANNELS * SAMPLING.samples).any(|event| comparison.add(event));
         comparison.doubt()
     };
@@ -166,13 +166,14 @@ fn clipped_events_are_found_and_fitted() {
     let search = |signals: &[f32]| {
         let levels = Levels::of(signals, CHANNELS, SAMPLING.samples);
         let (now, mut answers) = (std::time::Instant::now(), Vec::new());
-        let mut flow = Flow::new(&rt, &full, Batching::default(), basis, Rules::DEFAULT).expect("a search");
+        let mut pipeline =
+            EventPipeline::new(&rt, &full, Batching::default(), basis, Rules::DEFAULT).expect("a search");
         for event in signals.chunks_exact(length) {
             let saturated = levels.find(event, SAMPLING.samples);
             let event = Event { timestamp: 0, hit: None, signals: event.to_vec(), saturated };
-            flow.push(event, now).expect("an event");
+            pipeline.push(event, now).expect("an event");
         }
-        flow.finish(now, &mut answers).expect("answers");
+        pipeline.finish(now, &mut answers).expect("answers");
         answers
     };
     assert!(search(&events.signals).iter().all(|answer| answer.saturated == 0));
@@ -180,12 +181,12 @@ fn clipped_events_are_found_and_fitted() {
     let clipped: Vec<f32> = events.signals.iter().map(|x| x.clamp(-clip, clip)).collect();
     let mut apart = Vec::new();
     for (answer, &energy) in search(&clipped).iter().zip(&events.energies) {
-        let flags: Vec<_> = answer.places.iter().flat_map(|place| place.found.flags.words()).collect();
+        let flags: Vec<_> = answer.hits.iter().flat_map(|hit| hit.best.flags.names()).collect();
         if energy < 640.0 {
             assert_eq!((answer.saturated, flags.contains(&"saturated")), (0, false), "{energy}");
         } else if energy > 700.0 {
             assert!(answer.saturated > 0 && flags.contains(&"saturated"), "{energy}: {answer:?}");
-            apart.push((answer.places[0].energy / energy - 1.0).abs());
+            apart.push((answer.hits[0].energy / energy - 1.0).abs());
         }
     }
     // Without the fit all energies are 655 keV.
@@ -205,13 +206,16 @@ fn events_without_hits_are_doubted() {
     let doubt = |factor: f32| {
         let (now, mut answers) = (std::time::Instant::now(), Vec::new());
         let full = Plan { method: Method::Full, ..Plan::DEFAULT };
-        let mut flow = Flow::new(&rt, &full, Batching::default(), basis, Rules::DEFAULT).expect("a search");
+        let mut pipeline =
+            EventPipeline::new(&rt, &full, Batching::default(), basis, Rules::DEFAULT).expect("a search");
         for event in events.signals.chunks_exact(CHANNELS * SAMPLING.samples) {
             let signals = event.iter().map(|x| factor * x).collect();
-            flow.push(Event { timestamp: 0, hit: None, signals, saturated: Vec::new() }, now).expect("one");
+            pipeline
+                .push(Event { timestamp: 0, hit: None, signals, saturated: Vec::new() }, now)
+                .expect("one");
         }
-        flow.finish(now, &mut answers).expect("answers");
-        flow.doubt()
+        pipeline.finish(now, &mut answers).expect("answers");
+        pipeline.doubt()
     };
     assert_eq!(doubt(1.0), None);
     for (factor, cause) in [

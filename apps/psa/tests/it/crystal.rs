@@ -14,7 +14,7 @@ use zellige_psa::detector::Detector;
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{self, Energies, Spec, Within};
 use zellige_psa::observe::Silent;
-use zellige_psa::search::{Batching, Event, Flow, Plan, Rules};
+use zellige_psa::search::{Batching, Event, EventPipeline, Plan, Rules};
 use zellige_psa::simulate::{basis, lattice, unsettled};
 use zellige_test_data::data;
 
@@ -214,14 +214,15 @@ fn what_is_caught_on_the_way_is_given_back() {
     let events = events::simulate(&runtime(2), &caught, &spec, &Silent).expect("events");
     let energies = |trapping| {
         let (rt, rules) = (runtime(2), Rules { trapping, ..Rules::DEFAULT });
-        let mut flow = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &basis, rules).expect("a flow");
+        let mut pipeline =
+            EventPipeline::new(&rt, &Plan::DEFAULT, Batching::default(), &basis, rules).expect("a pipeline");
         let (now, mut answers) = (Instant::now(), Vec::new());
         for signals in events.signals.chunks(CHANNELS * SAMPLING.samples) {
             let event = Event { timestamp: 0, hit: None, signals: signals.to_vec(), saturated: Vec::new() };
-            flow.push(event, now).expect("an event");
+            pipeline.push(event, now).expect("an event");
         }
-        flow.finish(now, &mut answers).expect("answers");
-        let mut energies: Vec<f64> = answers.iter().map(|answer| answer.places[0].energy).collect();
+        pipeline.finish(now, &mut answers).expect("answers");
+        let mut energies: Vec<f64> = answers.iter().map(|answer| answer.hits[0].energy).collect();
         energies.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| energies[(share * energies.len() as f64) as usize];
         (at(0.5), at(0.9) - at(0.1))
@@ -235,12 +236,12 @@ fn what_is_caught_on_the_way_is_given_back() {
         Basis::new(SAMPLING, basis.positions().to_vec(), basis.segments().to_vec(), basis.values().to_vec());
     let (rt, old, rules) =
         (runtime(1), old.expect("a basis"), Rules { trapping: Some(trapping), ..Rules::DEFAULT });
-    let refused = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &old, rules).map(drop);
+    let refused = EventPipeline::new(&rt, &Plan::DEFAULT, Batching::default(), &old, rules).map(drop);
     assert!(refused.is_err_and(|error| error.to_string().contains("simulate it again")));
     // A basis with impossible sensitivities is refused, too.
     let points = basis.positions().len();
     let odd = basis.clone().with_sensitivities(vec![[0.0, 900.0]; points]).expect("one for each");
     let rules = Rules { trapping: Some(trapping), ..Rules::DEFAULT };
-    let refused = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &odd, rules).map(drop);
+    let refused = EventPipeline::new(&rt, &Plan::DEFAULT, Batching::default(), &odd, rules).map(drop);
     assert!(refused.is_err_and(|error| error.to_string().contains("would lose 150 %")));
 }

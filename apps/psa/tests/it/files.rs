@@ -12,8 +12,10 @@ use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Events, Spec};
 use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::files::basis::{Origin, Values};
+#[cfg(feature = "hdf5")]
+use zellige_psa::files::read_basis;
 use zellige_psa::files::{
-    archives, basis as folder, events as event_files, fields as field_files, gretina, read_basis, record,
+    archives, basis as folder, events as event_files, fields as field_files, gretina, record,
 };
 use zellige_psa::observe::Silent;
 use zellige_psa::{Error, detector::Detector};

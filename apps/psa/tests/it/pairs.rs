@@ -11,7 +11,7 @@ use zellige_psa::body::{Body, Vec3};
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::detector::Detector;
 use zellige_psa::observe::Silent;
-use zellige_psa::search::{Events, PairFound, PairPlan, PairSearch};
+use zellige_psa::search::{PairMatch, PairPlan, PairSearch, SegmentEvents};
 use zellige_psa::simulate::{basis, lattice};
 
 const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };
@@ -43,7 +43,7 @@ fn events(
     shares: &[f64],
     count: usize,
     random: &mut ChaCha8Rng,
-) -> (Events, Vec<Vec<Vec3>>) {
+) -> (SegmentEvents, Vec<Vec<Vec3>>) {
     let (mut samples, mut places) = (Vec::new(), Vec::new());
     for _ in 0..count {
         let mut signals = vec![0.0; CHANNELS * SAMPLING.samples];
@@ -71,7 +71,7 @@ fn events(
         places.push(of_event);
     }
     let channels = ChannelSet::Neighbours.of(segment()).len();
-    (Events::new(channels, SAMPLING.samples, &vec![energy; count], &samples).expect("events"), places)
+    (SegmentEvents::new(channels, SAMPLING.samples, &vec![energy; count], &samples).expect("events"), places)
 }
 
 fn distance(a: Vec3, b: Vec3) -> f64 {
@@ -79,7 +79,7 @@ fn distance(a: Vec3, b: Vec3) -> f64 {
 }
 
 /// Returns the distance of the worse of two hits from its true position.
-fn error(basis: &SegmentBasis, found: &PairFound, places: &[Vec3]) -> f64 {
+fn error(basis: &SegmentBasis, found: &PairMatch, places: &[Vec3]) -> f64 {
     let [a, b] = found.points.map(|point| basis.positions()[point].map(f64::from));
     let worse = |to: [usize; 2]| distance(a, places[to[0]]).max(distance(b, places[to[1]]));
     worse([0, 1]).min(worse([1, 0]))
@@ -92,7 +92,7 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
 
 /// Statistics of pairs within this range of distances (mm): their number, the percentage classified
 /// as pairs, and the median and 90th percentile of the error of the worse hit.
-fn of_pairs(basis: &SegmentBasis, found: &[PairFound], places: &[Vec<Vec3>], apart: [f64; 2]) -> [f64; 4] {
+fn of_pairs(basis: &SegmentBasis, found: &[PairMatch], places: &[Vec<Vec3>], apart: [f64; 2]) -> [f64; 4] {
     let is_so = |at: &[Vec3]| (apart[0]..apart[1]).contains(&distance(at[0], at[1]));
     let events: Vec<_> = found.iter().zip(places).filter(|(_, at)| is_so(at)).collect();
     let called = events.iter().filter(|(found, _)| found.is_pair).count();
@@ -115,7 +115,7 @@ fn two_hits_are_told_from_one() {
         let (singles, places) = events(&detector, energy, &[1.0], EVENTS, &mut random);
         let found = search.search(&singles).expect("answers");
         let called = 100.0 * found.iter().filter(|found| found.is_pair).count() as f64 / EVENTS as f64;
-        let single = |(found, at): (&PairFound, &Vec<Vec3>)| {
+        let single = |(found, at): (&PairMatch, &Vec<Vec3>)| {
             distance(basis.positions()[found.single.index].map(f64::from), at[0])
         };
         let mut errors: Vec<f64> = found.iter().zip(&places).map(single).collect();

@@ -8,7 +8,9 @@ use serde_json::Value;
 use zellige_psa::basis::FIXED;
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::files::arrays::{self, Quantity};
-use zellige_psa::search::{Events, Flags, Found, Method, Plan, Precision, Prepared, Screen, Table};
+use zellige_psa::search::{
+    Flags, Match, Method, Plan, PowerTable, Precision, Prepared, Screen, SegmentEvents,
+};
 use zellige_test_data::data;
 
 /// A segment with some channels, a set of its events, and the answers.
@@ -16,7 +18,7 @@ struct Case {
     mask: &'static str,
     set: &'static str,
     basis: SegmentBasis,
-    events: Events,
+    events: SegmentEvents,
     answers: Vec<Value>,
 }
 
@@ -46,7 +48,7 @@ fn case(folder: &Path, segment: &str, set: &'static str, mask: &'static str) -> 
     values.iter_mut().for_each(|value| *value /= FIXED);
     let basis = SegmentBasis::new(kept, samples, positions, values).expect("sizes that fit");
     let events = masked(&events.numbers, channels, samples, mask);
-    let events = Events::new(kept, samples, &energies.numbers, &events).expect("events");
+    let events = SegmentEvents::new(kept, samples, &energies.numbers, &events).expect("events");
     Case { mask, set, basis, events, answers }
 }
 
@@ -71,7 +73,7 @@ fn external() -> Option<Vec<Case>> {
     Some(cases(&data("psa/synthetic")?))
 }
 
-fn run(case: &Case, plan: &Plan) -> Vec<Found> {
+fn run(case: &Case, plan: &Plan) -> Vec<Match> {
     Prepared::new(plan, &case.basis).expect("a plan").search(&case.events, &[]).expect("events that fit")
 }
 
@@ -176,7 +178,7 @@ fn screens_by_products(cases: &[Case]) {
             let found = of(case, Screen::Product, keep, precision);
             assert_eq!(found, of(case, Screen::Square, keep, precision), "{} {}", case.set, case.mask);
             if keep == 128 && precision == Precision::Fp32 {
-                let agrees = |(event, found): (usize, &Found)| found.index == answer(case, event, "p03").0;
+                let agrees = |(event, found): (usize, &Match)| found.index == answer(case, event, "p03").0;
                 same += found.iter().enumerate().filter(|&found| agrees(found)).count();
                 all += found.len();
             }
@@ -221,8 +223,8 @@ fn plan(name: &str) -> Plan {
         match word {
             "cfgs" => plan.method = Method::CoarseFine { cells: 1 },
             "screen" => plan.method = Plan::default().method,
-            "lut" if name.contains("log") => plan.table = Table::Log,
-            "lut" => plan.table = Table::Whole,
+            "lut" if name.contains("log") => plan.table = PowerTable::Log,
+            "lut" => plan.table = PowerTable::Whole,
             "fgs" | "log" => {}
             precision => plan.precision = precision.parse().expect("a precision"),
         }

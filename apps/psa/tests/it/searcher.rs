@@ -15,8 +15,8 @@ use zellige_kernels::distance::{Margin, Shape};
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::Segment;
 use zellige_psa::search::{
-    Batching, Block, Events, Flags, Found, Hit, Method, Plan, Precision, Prepared, Query, SampleFormat,
-    Screen, Searcher, Table,
+    Batching, Block, Flags, Hit, Match, Method, Plan, PowerTable, Precision, Prepared, Query, SampleFormat,
+    Screen, Searcher, SegmentEvents,
 };
 use zellige_runtime::{Data, Emulated, Runtime, RuntimeBuilder};
 use zellige_twins::mock_with_wrong_products;
@@ -47,7 +47,7 @@ fn basis(edge: usize) -> SegmentBasis {
 }
 
 /// Returns noisy signals of random points, of 20 keV to 2 MeV.
-fn events(basis: &SegmentBasis, count: usize) -> Events {
+fn events(basis: &SegmentBasis, count: usize) -> SegmentEvents {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let energies: Vec<f64> = (0..count).map(|_| 20.0 * 100f64.powf(random.random_range(0.0..1.0))).collect();
     let mut samples = Vec::new();
@@ -55,7 +55,7 @@ fn events(basis: &SegmentBasis, count: usize) -> Events {
         let point = basis.point(random.random_range(0..basis.positions().len()));
         samples.extend(point.iter().map(|b| b * *energy as f32 + random.random_range(-4.0..4.0)));
     }
-    Events::new(CHANNELS, SAMPLES, &energies, &samples).expect("events")
+    SegmentEvents::new(CHANNELS, SAMPLES, &energies, &samples).expect("events")
 }
 
 fn plans() -> Vec<Plan> {
@@ -66,7 +66,7 @@ fn plans() -> Vec<Plan> {
         full,
         Plan { precision: Precision::Fp64, p: 0.5, ..full },
         Plan { precision: Precision::Fp16, ..full },
-        Plan { table: Table::Log, ..full },
+        Plan { table: PowerTable::Log, ..full },
         Plan { precision: Precision::Mixed, ..cells },
         Plan { precision: Precision::Int16, ..screen(Screen::Quarter) },
         Plan { precision: Precision::Bf16, ..screen(Screen::Power) },
@@ -77,17 +77,29 @@ fn plans() -> Vec<Plan> {
     ]
 }
 
-fn on(rt: RuntimeBuilder, plan: &Plan, basis: &SegmentBasis, events: &Events, size: usize) -> Vec<Found> {
+fn on(
+    rt: RuntimeBuilder,
+    plan: &Plan,
+    basis: &SegmentBasis,
+    events: &SegmentEvents,
+    size: usize,
+) -> Vec<Match> {
     search_on(&rt.build().expect("a runtime"), plan, basis, events, size)
 }
 
-fn search_on(rt: &Runtime, plan: &Plan, basis: &SegmentBasis, events: &Events, size: usize) -> Vec<Found> {
+fn search_on(
+    rt: &Runtime,
+    plan: &Plan,
+    basis: &SegmentBasis,
+    events: &SegmentEvents,
+    size: usize,
+) -> Vec<Match> {
     let batching = Batching { size, patience: Duration::from_secs(60) };
     let mut searcher = Searcher::new(rt, plan, batching);
     searcher.host(segment(3), basis).expect("a basis");
     let now = Instant::now();
     for (number, &energy) in events.energies().iter().enumerate() {
-        let hit = Hit { number, segment: segment(3), energy, coarse_only: false };
+        let hit = Hit { ticket: number, segment: segment(3), energy, coarse_only: false };
         searcher.push(hit, events.samples(number), now).expect("an event that fits");
     }
     searcher.finish().expect("answers").into_iter().map(|(_, found)| found).collect()
@@ -136,7 +148,12 @@ fn an_exact_search_is_the_full_one_in_f64() {
 
 /// Searches on a mock GPU: the kernels' source on the host, and a driver that checks the order of
 /// streams. `None` without g++.
-fn on_gpu(workers: usize, plan: &Plan, basis: &SegmentBasis, events: &Events) -> Option<(Vec<Found>, u64)> {
+fn on_gpu(
+    workers: usize,
+    plan: &Plan,
+    basis: &SegmentBasis,
+    events: &SegmentEvents,
+) -> Option<(Vec<Match>, u64)> {
     Some(on_mock(zellige_twins::mock(DISTANCE_SOURCES)?, workers, plan, basis, events))
 }
 
@@ -146,8 +163,8 @@ fn on_mock(
     workers: usize,
     plan: &Plan,
     basis: &SegmentBasis,
-    events: &Events,
-) -> (Vec<Found>, u64) {
+    events: &SegmentEvents,
+) -> (Vec<Match>, u64) {
     let mock = Arc::new(mock.seed(5).build());
     let rt = Runtime::builder().workers(workers).gpu_only(true);
     let rt = rt.device(Gpu::new(mock.clone(), 0).memory(1 << 28)).build().expect("a runtime");
@@ -217,7 +234,7 @@ fn what_gpus_have_no_kernels_for_is_searched_beside_them() {
         assert_eq!(found, alone, "{plan:?}");
         let searched = matches!(plan.method, Method::Full | Method::Screen { .. })
             && ON_GPUS.contains(&plan.precision)
-            && plan.table == Table::None
+            && plan.table == PowerTable::None
             && !plan.certify;
         assert_eq!(came_back > 0, searched, "{plan:?}");
     }
@@ -226,11 +243,12 @@ fn what_gpus_have_no_kernels_for_is_searched_beside_them() {
 /// Returns the signals of points of a basis as events, so that products with the basis cancel.
 /// Points on the diagonal of a cube of five are included: their neighbours on the three axes have
 /// equal distances.
-fn still(basis: &SegmentBasis) -> Events {
+fn still(basis: &SegmentBasis) -> SegmentEvents {
     let points = 0..basis.positions().len();
     let points = points.clone().step_by(5).chain(points.step_by(31));
     let points: Vec<f32> = points.flat_map(|point| basis.point(point).to_vec()).collect();
-    Events::new(CHANNELS, SAMPLES, &vec![1.0; points.len() / CHANNELS / SAMPLES], &points).expect("events")
+    SegmentEvents::new(CHANNELS, SAMPLES, &vec![1.0; points.len() / CHANNELS / SAMPLES], &points)
+        .expect("events")
 }
 
 fn by_product(precision: Precision, keep: usize) -> Plan {
@@ -305,7 +323,8 @@ fn products_keep_the_points_that_squares_keep() {
 #[test]
 fn events_that_are_too_large_for_products_have_an_answer() {
     let basis = basis(4);
-    let events = Events::new(CHANNELS, SAMPLES, &[1e-3], &[1e30; CHANNELS * SAMPLES]).expect("an event");
+    let events =
+        SegmentEvents::new(CHANNELS, SAMPLES, &[1e-3], &[1e30; CHANNELS * SAMPLES]).expect("an event");
     let plan = Plan { method: Method::Screen { by: Screen::Product, keep: 3 }, ..Plan::default() };
     let found = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
     assert_eq!(found.len(), 1);
@@ -328,13 +347,13 @@ fn a_rule_chooses_by_energy() {
     let mut searcher = Searcher::new(&rt, &rule, Batching::default());
     searcher.host(segment(0), &basis).expect("a basis");
     for (number, &energy) in events.energies().iter().enumerate() {
-        let hit = Hit { number, segment: segment(0), energy, coarse_only: true };
+        let hit = Hit { ticket: number, segment: segment(0), energy, coarse_only: true };
         searcher.push(hit, events.samples(number), Instant::now()).expect("an event that fits");
     }
     for (number, found) in searcher.finish().expect("answers") {
         assert_eq!(found.flags.has(Flags::COARSE_ONLY), events.energies()[number] < 50.0);
     }
-    let nowhere = Hit { number: 0, segment: segment(9), energy: 1.0, coarse_only: false };
+    let nowhere = Hit { ticket: 0, segment: segment(9), energy: 1.0, coarse_only: false };
     assert!(searcher.push(nowhere, events.samples(0), Instant::now()).is_err());
     let here = Hit { segment: segment(0), ..nowhere };
     assert!(searcher.push(here, &events.samples(0)[1..], Instant::now()).is_err());

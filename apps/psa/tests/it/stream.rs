@@ -19,7 +19,7 @@ use zellige_psa::pipeline::stream::record::{KIND, Traces};
 use zellige_psa::pipeline::stream::socket::{Listener, send};
 use zellige_psa::pipeline::stream::source::{Mark, Next, Once, Source};
 use zellige_psa::pipeline::stream::{Options, Overload, Summary, run};
-use zellige_psa::search::{Batching, Event, Flow, Method, Plan, Rules};
+use zellige_psa::search::{Batching, Event, EventPipeline, Method, Plan, Rules};
 use zellige_runtime::Runtime;
 
 const SAMPLES: usize = 16;
@@ -72,8 +72,8 @@ fn stream(
 ) -> Result<Summary, Error> {
     let (basis, rt) = (basis(), Runtime::builder().workers(2).build().expect("a runtime"));
     let batching = Batching { size: 16, patience: Duration::from_millis(1) };
-    let mut flow = Flow::new(&rt, &PLAN, batching, &basis, RULES)?;
-    run(source, output, &mut flow, options, &Silent)
+    let mut pipeline = EventPipeline::new(&rt, &PLAN, batching, &basis, RULES)?;
+    run(source, output, &mut pipeline, options, &Silent)
 }
 
 /// Checks that every event is present once, in order, at its point.

@@ -15,7 +15,7 @@ use zellige_psa::observe::Silent;
 use zellige_psa::pipeline::results::Results;
 use zellige_psa::track::germanium::{Attenuation, scattered};
 use zellige_psa::track::hits::{self, Hits, Spectra};
-use zellige_psa::track::montecarlo::{Spec, Target, scatter};
+use zellige_psa::track::montecarlo::{EmissionSpec, Target, scatter};
 use zellige_psa::track::order::best_order;
 use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Kind, Motion, Point, Settings, track, track_all};
@@ -66,8 +66,8 @@ fn scattering_follows_klein_and_nishina() {
     }
 }
 
-fn shell(energies: Energies, multiplicity: usize) -> Spec {
-    Spec {
+fn shell(energies: Energies, multiplicity: usize) -> EmissionSpec {
+    EmissionSpec {
         seed: 1,
         multiplicity,
         energies,
@@ -95,8 +95,10 @@ fn sharp() -> Settings {
 /// kinds of interactions occur in proportion to the cross sections.
 #[test]
 fn free_paths_follow_the_cross_sections() {
-    let spec =
-        Spec { target: Target::shell(100.0, 5000.0).expect("a shell"), ..shell(Energies::Line(3000.0), 1) };
+    let spec = EmissionSpec {
+        target: Target::shell(100.0, 5000.0).expect("a shell"),
+        ..shell(Energies::Line(3000.0), 1)
+    };
     let attenuation = Attenuation::at(3000.0);
     let (mut depth, mut pairs) = (0.0, 0.0);
     const COUNT: u64 = 20_000;
@@ -284,7 +286,7 @@ proptest! {
 #[test]
 fn the_energy_of_a_moving_source_comes_back() {
     let motion = Motion { beta: 0.33, axis: [0.0, 2.0, 1.0] };
-    let spec = Spec { motion, ..shell(Energies::Line(1000.0), 1) };
+    let spec = EmissionSpec { motion, ..shell(Energies::Line(1000.0), 1) };
     let settings = Settings { motion, ..sharp() };
     let (mut least, mut most, mut count) = (f64::INFINITY, 0.0f64, 0);
     for number in 0..400 {
@@ -304,7 +306,7 @@ fn the_energy_of_a_moving_source_comes_back() {
 
 #[test]
 fn peak_to_total_falls_with_multiplicity() {
-    let spec = Spec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1000.0), 1) };
+    let spec = EmissionSpec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1000.0), 1) };
     let counting = Counting { events: 300, window: 5.0, step: 1.0, most: 2000.0 };
     let settings = Settings::default();
     let tallies = |workers| survey(&runtime(workers), &spec, &settings, &[1, 5, 20], &counting, &Silent);
@@ -323,7 +325,7 @@ fn peak_to_total_falls_with_multiplicity() {
 
 #[test]
 fn events_are_the_same_for_any_number_of_workers() {
-    let spec = Spec { smearing: 5.0, ..shell(Energies::LogUniform { from: 100.0, to: 3000.0 }, 4) };
+    let spec = EmissionSpec { smearing: 5.0, ..shell(Energies::LogUniform { from: 100.0, to: 3000.0 }, 4) };
     let events: Arc<Vec<_>> = Arc::new((0..150).map(|number| spec.event(number).points).collect());
     let tracked = |workers| track_all(&runtime(workers), &events, &Settings::default(), &Silent);
     let one = tracked(1).expect("tracked");
@@ -338,7 +340,7 @@ fn events_are_the_same_for_any_number_of_workers() {
 fn crystals_of_an_array_hold_the_points() {
     let array = Array::sphere(60, 235.0).expect("an array");
     let crystal = example();
-    let spec = Spec { target: Target::crystals(&array, &crystal), ..shell(Energies::Line(500.0), 1) };
+    let spec = EmissionSpec { target: Target::crystals(&array, &crystal), ..shell(Energies::Line(500.0), 1) };
     let (mut inside, mut touched) = (0, 0);
     for number in 0..300 {
         let event = spec.event(number);
@@ -434,7 +436,7 @@ fn hits_become_events_and_files() {
     assert_eq!(csv.lines().count(), 1001);
     assert!(csv.lines().nth(501).is_some_and(|line| line.starts_with("500.5,") && line.ends_with(",1")));
     let json = std::fs::read(folder.path().join("out/gammas.json")).expect("a file");
-    let back: Vec<hits::Event> = serde_json::from_slice(&json).expect("events");
+    let back: Vec<hits::EventGammas> = serde_json::from_slice(&json).expect("events");
     assert_eq!(back.iter().map(|event| event.event).collect::<Vec<_>>(), [2, 4]);
     assert!(back.iter().zip(&tracked).all(|(back, tracked)| back.tracked == *tracked));
 }
@@ -442,10 +444,13 @@ fn hits_become_events_and_files() {
 /// The random numbers of an event are independent of other events.
 #[test]
 fn events_do_not_depend_on_each_other() {
-    let spec = Spec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1332.0), 3) };
+    let spec = EmissionSpec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1332.0), 3) };
     assert_eq!(spec.event(17), spec.event(17));
     assert_ne!(spec.event(17), spec.event(18));
     assert!(Target::shell(3.0, 2.0).is_err());
-    assert!(Spec { energies: Energies::Line(3e4), ..spec.clone() }.check().is_err(), "no cross sections");
-    assert!(Spec { multiplicity: 0, ..spec }.check().is_err());
+    assert!(
+        EmissionSpec { energies: Energies::Line(3e4), ..spec.clone() }.check().is_err(),
+        "no cross sections"
+    );
+    assert!(EmissionSpec { multiplicity: 0, ..spec }.check().is_err());
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use zellige_psa::channels::{ChannelSet, Segment};
 use zellige_psa::drift::Trapping;
 use zellige_psa::search::saturation::Saturated;
-use zellige_psa::search::{Precision, Screen, Table};
+use zellige_psa::search::{PowerTable, Precision, Screen};
 
 use crate::args::ExecutionArgs;
 use crate::args::execution::DEVICES;
@@ -147,8 +147,8 @@ pub struct PsaSearch {
     /// Table of powers: none, whole, log.
     ///
     /// whole: 2 MB, at whole thousandths. log: 16 KB, interpolated.
-    #[arg(long, value_name = "TABLE", default_value = "none", hide_short_help = true, value_parser = word::<Table>)]
-    pub lut: Table,
+    #[arg(long, value_name = "TABLE", default_value = "none", hide_short_help = true, value_parser = word::<PowerTable>)]
+    pub lut: PowerTable,
     /// Metric of the screen: quarter, bits, linear, square, product, power.
     ///
     /// quarter: about p = 1/4, from bits. bits: about p, from bits. linear, square, power: the

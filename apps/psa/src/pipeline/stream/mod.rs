@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::Error;
-use crate::consistency::Comparison;
+use crate::consistency::BasisComparison;
 use crate::files::geb::Frame;
 use crate::observe::Observer;
-use crate::search::{Answer, Flow};
+use crate::search::{Answer, EventPipeline};
 use output::Output;
 use record::Traces;
 use source::{Mark, Next, Source};
@@ -118,7 +118,7 @@ struct Counts {
     foreign: AtomicU64,
 }
 
-/// Searches for all events of a source and writes their hits. `flow` must be without events.
+/// Searches for all events of a source and writes their hits. `pipeline` must be without events.
 ///
 /// # Errors
 /// [`Error::Stream`] if the source cannot be read further; everything before that is answered and
@@ -126,7 +126,7 @@ struct Counts {
 pub fn run(
     source: impl Source + 'static,
     output: &mut Output<'_>,
-    flow: &mut Flow<'_, '_>,
+    pipeline: &mut EventPipeline<'_, '_>,
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Summary, Error> {
@@ -134,11 +134,12 @@ pub fn run(
     let counts = Arc::new(Counts::default());
     let acknowledger = source.acknowledger();
     let begin = Instant::now();
-    let rules = flow.rules();
-    let comparison = Some(Comparison::new(flow.basis(), if rules.align { usize::MAX } else { rules.shifts }));
+    let rules = pipeline.rules();
+    let comparison =
+        Some(BasisComparison::new(pipeline.basis(), if rules.align { usize::MAX } else { rules.shifts }));
     let mut pump = Pump {
         output,
-        flow,
+        pipeline,
         options,
         observer,
         pending: VecDeque::new(),
@@ -212,7 +213,7 @@ const LONGEST: u64 = 3_600_000_000;
 /// Loop that moves events from the buffer through the search to the output.
 struct Pump<'a, 'o, 'rt, 'b> {
     output: &'a mut Output<'o>,
-    flow: &'a mut Flow<'rt, 'b>,
+    pipeline: &'a mut EventPipeline<'rt, 'b>,
     options: &'a Options,
     observer: &'a dyn Observer,
     pending: VecDeque<Pending>,
@@ -223,7 +224,7 @@ struct Pump<'a, 'o, 'rt, 'b> {
     safe: Option<Mark>,
     acknowledge: &'a dyn Fn(u64),
     /// Comparison with the basis, until enough events have come.
-    comparison: Option<Comparison<'b>>,
+    comparison: Option<BasisComparison<'b>>,
 }
 
 impl Pump<'_, '_, '_, '_> {
@@ -243,11 +244,11 @@ impl Pump<'_, '_, '_, '_> {
                 Err(RecvTimeoutError::Disconnected) => break Ok(()),
             }
             let now = Instant::now();
-            if self.flow.on_the_way() >= self.options.buffer.max(1) {
-                self.flow.wait(now, &mut self.answers)?;
+            if self.pipeline.pending() >= self.options.buffer.max(1) {
+                self.pipeline.wait(now, &mut self.answers)?;
                 self.write()?;
             } else if now - polled >= tick {
-                self.flow.poll(now, &mut self.answers)?;
+                self.pipeline.poll(now, &mut self.answers)?;
                 self.write()?;
                 polled = now;
             }
@@ -258,7 +259,7 @@ impl Pump<'_, '_, '_, '_> {
         };
         self.settle()?;
         self.compare();
-        self.flow.doubt().into_iter().for_each(|doubt| self.observer.warn(&doubt));
+        self.pipeline.doubt().into_iter().for_each(|doubt| self.observer.warn(&doubt));
         ended
     }
 
@@ -269,7 +270,7 @@ impl Pump<'_, '_, '_, '_> {
                 if event.hit.is_none() && self.comparison.as_mut().is_some_and(|c| c.add(&event.signals)) {
                     self.compare();
                 }
-                match self.flow.push(event, arrived) {
+                match self.pipeline.push(event, arrived) {
                     Ok(()) => (crystal, None),
                     Err(Error::Runtime(e)) => return Err(e.into()),
                     Err(problem) => (crystal, Some((timestamp, problem))),
@@ -286,7 +287,7 @@ impl Pump<'_, '_, '_, '_> {
                 self.observer.warn(&format!("event {number} is invalid and gets no hits: {problem}"));
             }
             self.summary.broken += 1;
-            self.flow.pass(timestamp);
+            self.pipeline.pass(timestamp);
         }
         self.pending.push_back(Pending { end, arrived, crystal, is_broken });
         Ok(())
@@ -300,7 +301,7 @@ impl Pump<'_, '_, '_, '_> {
 
     /// Answers everything that was received, and makes it safe.
     fn settle(&mut self) -> Result<(), Error> {
-        self.flow.finish(Instant::now(), &mut self.answers)?;
+        self.pipeline.finish(Instant::now(), &mut self.answers)?;
         self.write()?;
         self.commit()
     }
@@ -314,7 +315,7 @@ impl Pump<'_, '_, '_, '_> {
             self.latencies.saturating_record(took.as_micros() as u64);
             self.summary.late += u64::from(took > self.options.latency);
             self.summary.events += 1;
-            self.summary.hits += answer.places.len() as u64;
+            self.summary.hits += answer.hits.len() as u64;
             self.summary.saturated += u64::from(answer.saturated > 0);
             self.safe = Some(event.end);
         }

@@ -11,7 +11,7 @@ use super::source::Mark;
 use crate::Error;
 use crate::files::geb::{HEADER, mode2, write_frame};
 use crate::files::{not_written, unseal};
-use crate::search::{Answer, Place};
+use crate::search::{Answer, LocatedHit};
 
 /// Output of frames with the hits of events. A file has its name when it is complete; until then it
 /// is `NAME.part`, with a [`Journal`] next to it.
@@ -177,20 +177,20 @@ const SATURATED: i32 = 2;
 
 /// Converts an answer to a record; of more hits than it has space for, those with most energy.
 fn decomposed(answer: &Answer, crystal: i32, is_broken: bool, step: f64) -> mode2::Decomposed {
-    let point = |place: &Place| mode2::Point {
-        position: place.position,
-        energy: place.energy as f32,
-        segment: place.segment,
-        segment_energy: place.energy as f32,
+    let point = |hit: &LocatedHit| mode2::InteractionPoint {
+        position: hit.position,
+        energy: hit.energy as f32,
+        segment: hit.segment,
+        segment_energy: hit.energy as f32,
     };
     mode2::Decomposed {
         crystal,
-        total_energy: answer.places.iter().map(|place| place.energy).sum::<f64>() as f32,
+        total_energy: answer.hits.iter().map(|hit| hit.energy).sum::<f64>() as f32,
         timestamp: answer.timestamp / 10,
         t0: (answer.shift * step) as f32,
-        chi2: answer.places.iter().map(|place| place.found.fom).sum::<f64>() as f32,
+        chi2: answer.hits.iter().map(|hit| hit.best.fom).sum::<f64>() as f32,
         error: i32::from(is_broken) | if answer.saturated > 0 { SATURATED } else { 0 },
-        points: answer.places.iter().take(mode2::MOST_POINTS).map(point).collect(),
+        points: answer.hits.iter().take(mode2::MOST_POINTS).map(point).collect(),
         ..Default::default()
     }
 }

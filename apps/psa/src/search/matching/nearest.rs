@@ -3,7 +3,7 @@
 
 use zellige_kernels::distance::{Margin, Shape, longest};
 
-use super::best::Best;
+use crate::search::segment::Best;
 
 /// Selection of the smallest squared distances from sums of
 /// [`zellige_kernels::distance::products`].
@@ -83,18 +83,18 @@ mod tests {
             sums(&Metric::power(2.0), values, shape, &event, &[], &mut [], &mut direct)
                 .expect("sizes that fit");
             let keep = 1 + round as usize % 20;
-            let found = Nearest::new(&lengths, shape).find(&event, &products_of, keep);
+            let nearby = Nearest::new(&lengths, shape).find(&event, &products_of, keep);
             let mut order: Vec<usize> = (0..stride).collect();
             order.sort_by(|&a, &b| direct[a].total_cmp(&direct[b]).then(a.cmp(&b)));
             let kept = &order[..keep];
-            assert!(found.sure.iter().all(|point| kept.contains(point)), "{found:?}");
+            assert!(nearby.sure.iter().all(|point| kept.contains(point)), "{nearby:?}");
             assert!(
-                kept.iter().all(|point| found.sure.contains(point) || found.doubtful.contains(point)),
-                "{found:?}"
+                kept.iter().all(|point| nearby.sure.contains(point) || nearby.doubtful.contains(point)),
+                "{nearby:?}"
             );
-            assert!(found.sure.len() + found.wanted == keep && found.doubtful.len() >= found.wanted);
-            sure += found.sure.len();
-            doubtful += found.doubtful.len() - found.wanted;
+            assert!(nearby.sure.len() + nearby.wanted == keep && nearby.doubtful.len() >= nearby.wanted);
+            sure += nearby.sure.len();
+            doubtful += nearby.doubtful.len() - nearby.wanted;
         }
         assert!(sure > 100 && doubtful > 100, "both happen: {sure} {doubtful}");
     }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn nothing_is_certain_of_what_is_too_large() {
         let shape = Shape { channels: 1, samples: 1 };
-        let found = Nearest::new(&[1.0, f32::INFINITY], shape).find(&[1.0], &[f32::NAN, 1.0], 1);
-        assert_eq!(found, Nearby { sure: vec![], doubtful: vec![0, 1], wanted: 1 });
+        let nearby = Nearest::new(&[1.0, f32::INFINITY], shape).find(&[1.0], &[f32::NAN, 1.0], 1);
+        assert_eq!(nearby, Nearby { sure: vec![], doubtful: vec![0, 1], wanted: 1 });
     }
 }

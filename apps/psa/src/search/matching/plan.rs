@@ -6,9 +6,8 @@ use std::sync::OnceLock;
 
 use zellige_kernels::distance::Metric;
 
-use super::block::SampleFormat;
-use super::device;
 use crate::Error;
+use crate::search::segment::{SampleFormat, THOUSAND};
 
 /// Method that selects the points that are compared with an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,7 +74,7 @@ pub enum Precision {
 
 /// Source of the powers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Table {
+pub enum PowerTable {
     /// No table: powers are computed.
     #[default]
     None,
@@ -95,7 +94,7 @@ pub struct Plan {
     /// Precision of storage and computation.
     pub precision: Precision,
     /// Source of the powers, in `f32` and less.
-    pub table: Table,
+    pub table: PowerTable,
     /// Whether a screen must state for each event if its answer is proven to be that of a full
     /// search in `f64`. It requires [`Screen::Bits`] with samples in `f32`.
     pub certify: bool,
@@ -109,18 +108,18 @@ impl Default for Plan {
 
 /// Stage of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(in crate::search) enum Stage {
     First,
     Last,
 }
 
 /// Metrics of a plan's stages for one block, created on first use: tables take longer than a batch.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Metrics([OnceLock<Metric>; 2]);
+pub(in crate::search) struct Metrics([OnceLock<Metric>; 2]);
 
 impl Metrics {
     /// Returns the metric of a stage of `plan`; the samples' `scale` must be the same in all calls.
-    pub(super) fn of(&self, plan: &Plan, stage: Stage, scale: f32) -> &Metric {
+    pub(in crate::search) fn of(&self, plan: &Plan, stage: Stage, scale: f32) -> &Metric {
         self.0[stage as usize].get_or_init(|| plan.metric(stage, scale))
     }
 }
@@ -131,7 +130,7 @@ impl Plan {
         method: Method::Screen { by: Screen::Quarter, keep: 8 },
         p: 0.3,
         precision: Precision::Fp32,
-        table: Table::None,
+        table: PowerTable::None,
         certify: false,
     };
 
@@ -165,19 +164,22 @@ impl Plan {
         }
     }
 
-    /// Returns whether GPUs have kernels for all stages: for full searches and screens, with
-    /// samples in `f32`, `i16` or `bf16` and powers that are computed.
+    /// Returns whether GPUs have kernels for all stages: for full searches and screens (that by
+    /// products uses a library in part), with samples in `f32`, `i16` or `bf16` and powers that are
+    /// computed.
     pub fn runs_on_gpus(&self) -> bool {
-        device::has_kernels(self)
+        let method = matches!(self.method, Method::Full | Method::Screen { .. });
+        let precision = matches!(self.precision, Precision::Fp32 | Precision::Int16 | Precision::Bf16);
+        method && precision && self.table == PowerTable::None && !self.certify
     }
 
     /// Returns whether the plan proves its answers.
-    pub(super) fn proves(&self) -> bool {
+    pub(in crate::search) fn proves(&self) -> bool {
         self.certify || matches!(self.method, Method::Exact { .. })
     }
 
     /// Returns the storage format of the samples of a stage.
-    pub(super) fn format(&self, stage: Stage) -> SampleFormat {
+    pub(in crate::search) fn format(&self, stage: Stage) -> SampleFormat {
         let two_stages = matches!(self.method, Method::Screen { .. } | Method::Exact { .. });
         match (self.precision, stage) {
             (_, Stage::Last) if two_stages => SampleFormat::F32,
@@ -189,18 +191,18 @@ impl Plan {
     }
 
     /// Returns whether a stage is computed in `f64`.
-    pub(super) fn is_double(&self, stage: Stage) -> bool {
+    pub(in crate::search) fn is_double(&self, stage: Stage) -> bool {
         let screens = matches!(self.method, Method::Screen { .. });
         self.precision == Precision::Fp64 && !(screens && stage == Stage::First)
     }
 
     /// Returns whether a stage sums by matrix products.
-    pub(super) fn is_product(&self, stage: Stage) -> bool {
+    pub(in crate::search) fn is_product(&self, stage: Stage) -> bool {
         matches!(self.method, Method::Screen { by: Screen::Product, .. }) && stage == Stage::First
     }
 
     /// Returns the metric of a stage; `scale` is that of its samples.
-    pub(super) fn metric(&self, stage: Stage, scale: f32) -> Metric {
+    pub(in crate::search) fn metric(&self, stage: Stage, scale: f32) -> Metric {
         match (self.method, stage) {
             (Method::Screen { by, .. }, Stage::First) => match by {
                 Screen::Quarter => Metric::quarter_bits(),
@@ -215,15 +217,15 @@ impl Plan {
 
     /// Returns the factor that converts a sum by a metric to a figure of merit; `scale` is that of
     /// the samples.
-    pub(super) fn unit(&self, metric: &Metric, scale: f32) -> f64 {
-        metric.unit() * (super::THOUSAND / f64::from(scale)).powf(self.p)
+    pub(in crate::search) fn unit(&self, metric: &Metric, scale: f32) -> f64 {
+        metric.unit() * (THOUSAND / f64::from(scale)).powf(self.p)
     }
 
     fn power(&self, scale: f32) -> Metric {
         match self.table {
-            Table::None => Metric::power(self.p),
-            Table::Whole => Metric::whole_table(self.p, super::THOUSAND as f32 / scale),
-            Table::Log => Metric::log_table(self.p),
+            PowerTable::None => Metric::power(self.p),
+            PowerTable::Whole => Metric::whole_table(self.p, THOUSAND as f32 / scale),
+            PowerTable::Log => Metric::log_table(self.p),
         }
     }
 }
@@ -256,7 +258,7 @@ names!(Screen, "screen": Quarter "quarter", Bits "bits", Linear "linear", Square
     Power "power");
 names!(Precision, "precision":
     Fp64 "fp64", Fp32 "fp32", Fp16 "fp16", Mixed "mixed", Int16 "int16", Bf16 "bf16");
-names!(Table, "lut": None "none", Whole "whole", Log "log");
+names!(PowerTable, "lut": None "none", Whole "whole", Log "log");
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,10 @@
-//! Detection and treatment of samples that a digitiser has clipped at the end of its range.
+//! Detection of samples that a digitiser has clipped at the end of its range.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use super::parts::{Charge, Parts, SETTLED};
 use crate::Error;
-use crate::channels::Channel;
 
 /// Treatment of an event with clipped samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,35 +73,35 @@ fn flat_tops(trace: &[f32], event: &[f32], samples: usize) -> impl Iterator<Item
     })
 }
 
-/// Appends to `found` the samples of a trace that are at a level or beyond it; `begin` is the
+/// Appends to `clipped` the samples of a trace that are at a level or beyond it; `begin` is the
 /// number of its first sample.
-fn beyond(trace: &[f32], level: f32, begin: usize, found: &mut Vec<u32>) {
+fn beyond(trace: &[f32], level: f32, begin: usize, clipped: &mut Vec<u32>) {
     let is_beyond = |&(_, &x): &(usize, &f32)| x * level.signum() >= level.abs();
-    found.extend(trace.iter().enumerate().filter(is_beyond).map(|(at, _)| (begin + at) as u32));
+    clipped.extend(trace.iter().enumerate().filter(is_beyond).map(|(at, _)| (begin + at) as u32));
 }
 
 /// Returns the clipped samples of an event, detected from this event alone in traces with noise,
 /// since charges with noise do not end in flat tops. Traces without noise begin at exactly 0 and
 /// are skipped.
 pub fn find(signals: &[f32], samples: usize) -> Vec<u32> {
-    let mut found = Vec::new();
+    let mut clipped = Vec::new();
     for (number, trace) in signals.chunks_exact(samples.max(1)).enumerate() {
         if trace[0] == 0.0 {
             continue;
         }
         for level in flat_tops(trace, signals, samples) {
-            beyond(trace, level, number * samples, &mut found);
+            beyond(trace, level, number * samples, &mut clipped);
         }
     }
-    found
+    clipped
 }
 
 /// Values at which traces of several events are clipped.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Levels(HashMap<u32, Seen>);
+pub struct Levels(HashMap<u32, LevelSource>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum LevelSource {
     In(usize),
     InSeveral,
 }
@@ -123,145 +121,36 @@ impl Levels {
         for (number, event) in signals.chunks_exact(channels * samples).enumerate() {
             for (trace, ends) in event.chunks_exact(samples).zip(&ends) {
                 for level in flat_tops(trace, event, samples).filter(|level| ends.contains(level)) {
-                    let seen = levels.entry(level.to_bits()).or_insert(Seen::In(number));
-                    if *seen != Seen::In(number) {
-                        *seen = Seen::InSeveral;
+                    let source = levels.entry(level.to_bits()).or_insert(LevelSource::In(number));
+                    if *source != LevelSource::In(number) {
+                        *source = LevelSource::InSeveral;
                     }
                 }
             }
         }
-        levels.retain(|_, seen| *seen == Seen::InSeveral);
+        levels.retain(|_, source| *source == LevelSource::InSeveral);
         if signals.iter().all(|x| x.fract() == 0.0) {
             let most = signals.iter().fold(0.0f32, |most, &x| most.max(x));
             let ends = if most > i16::MAX.into() { [65_535.0, 65_535.0] } else { [-32_768.0, 32_767.0] };
-            levels.extend(ends.map(|end: f32| (end.to_bits(), Seen::InSeveral)));
+            levels.extend(ends.map(|end: f32| (end.to_bits(), LevelSource::InSeveral)));
         }
         Levels(levels)
     }
 
     /// Returns the samples of an event that are at such a level.
     pub fn find(&self, signals: &[f32], samples: usize) -> Vec<u32> {
-        let mut found = Vec::new();
+        let mut clipped = Vec::new();
         if self.0.is_empty() {
-            return found;
+            return clipped;
         }
         for (number, trace) in signals.chunks_exact(samples.max(1)).enumerate() {
             let most = trace.iter().fold(0.0f32, |most, &x| most.max(x));
             let least = trace.iter().fold(0.0f32, |least, &x| least.min(x));
             for level in [most, least].into_iter().filter(|level| self.0.contains_key(&level.to_bits())) {
-                beyond(trace, level, number * samples, &mut found);
+                beyond(trace, level, number * samples, &mut clipped);
             }
         }
-        found
-    }
-}
-
-/// An event whose clipped samples are replaced.
-pub(super) struct Clipped<'s> {
-    pub signals: &'s mut [f32],
-    pub channels: &'s [Channel],
-    /// Indices of the clipped samples, in ascending order.
-    pub samples: &'s [u32],
-    /// Whether the energies are known from elsewhere.
-    pub is_known: bool,
-}
-
-/// Number of sweeps over the hits of an event.
-const SWEEPS: usize = 3;
-
-impl Clipped<'_> {
-    /// Fits a point to each hit, and an energy if its segment is clipped, by least squares over the
-    /// compared samples. Clipped samples count only if the fit falls short of them. Then replaces
-    /// clipped samples by the fit if it exceeds them.
-    pub fn restore(&mut self, parts: &Parts<'_>, hits: &[Charge]) {
-        let samples = self.signals.len() / self.channels.len();
-        let is_clipped = {
-            let mut is_clipped = vec![false; self.signals.len()];
-            self.samples.iter().for_each(|&at| is_clipped[at as usize] = true);
-            is_clipped
-        };
-        let collected = hits;
-        let mut hits = hits.to_vec();
-        let mut at: Vec<usize> = hits.iter().map(|&(segment, _)| parts.begin(segment)).collect();
-        for _ in 0..if hits.len() > 1 { SWEEPS } else { hits.len() } {
-            for hit in 0..hits.len() {
-                // The clipped charge is a lower bound.
-                let mut beside = hits.clone();
-                beside[hit] = collected[hit];
-                (hits[hit].1, at[hit]) = self.fitted(parts, &beside, &at, hit, &is_clipped);
-            }
-        }
-        let mut model = vec![0.0; samples];
-        for (place, &channel) in self.channels.iter().enumerate() {
-            let range = place * samples..(place + 1) * samples;
-            if !is_clipped[range.clone()].contains(&true) {
-                continue;
-            }
-            model.fill(0.0);
-            parts.add(hits.iter().zip(at.iter().copied()), channel, &mut model);
-            // The charge is constant after its end.
-            let known = parts.samples().min(samples);
-            let last = model[known - 1];
-            model[known..].fill(last);
-            let trace = self.signals[range.clone()].iter_mut().zip(&is_clipped[range]).zip(&model);
-            for ((x, _), &model) in trace.filter(|((_, is_clipped), _)| **is_clipped) {
-                let model = model as f32;
-                *x = if *x < 0.0 { x.min(model) } else { x.max(model) };
-            }
-        }
-    }
-
-    /// Fits the energy and the point of a hit, given the other hits.
-    fn fitted(
-        &self,
-        parts: &Parts<'_>,
-        hits: &[Charge],
-        at: &[usize],
-        hit: usize,
-        is_clipped: &[bool],
-    ) -> (f64, usize) {
-        let ((segment, energy), window) = (hits[hit], parts.rules().window);
-        let samples = self.signals.len() / self.channels.len();
-        let compared = parts.channels(segment).unwrap_or_default();
-        let (mut left, mut clipped) = (Vec::new(), Vec::new());
-        let mut is_open = false;
-        for &channel in compared {
-            let place = self.channels.iter().position(|&other| other == channel);
-            let begin = place.expect("a channel that is compared") * samples;
-            let mut others = vec![0.0; window];
-            let all = hits.iter().zip(at.iter().copied()).enumerate();
-            parts.add(all.filter(|&(other, _)| other != hit).map(|(_, other)| other), channel, &mut others);
-            let signal = self.signals[begin..][..window].iter().zip(&others);
-            left.extend(signal.map(|(&x, other)| f64::from(x) - other));
-            clipped.extend_from_slice(&is_clipped[begin..][..window]);
-            let settled = begin + samples.saturating_sub(SETTLED)..begin + samples;
-            is_open |= channel == segment.into() && is_clipped[settled].contains(&true);
-        }
-        let is_open = is_open && !self.is_known;
-        let mut best = (f64::INFINITY, energy, at[hit]);
-        for point in 0..parts.points(segment) {
-            let known = parts.point(segment, point);
-            let signals = compared.iter().flat_map(|&channel| &parts.signal(known, channel)[..window]);
-            let terms =
-                || left.iter().zip(signals.clone()).zip(&clipped).map(|((&v, &b), &c)| (v, f64::from(b), c));
-            let energy = match is_open {
-                true => {
-                    let open = terms().filter(|&(.., clipped)| !clipped);
-                    let sums = open.fold((0.0, 0.0), |(vb, bb), (v, b, _)| (vb + v * b, bb + b * b));
-                    if sums.1 > 0.0 { (sums.0 / sums.1).max(energy) } else { energy }
-                }
-                false => energy,
-            };
-            let square = terms().fold(0.0, |sum, (v, b, clipped)| {
-                let apart = v - energy * b;
-                let counts = !clipped || apart * v.signum() > 0.0;
-                sum + if counts { apart * apart } else { 0.0 }
-            });
-            if square < best.0 {
-                best = (square, energy, point);
-            }
-        }
-        (best.1, best.2)
+        clipped
     }
 }
 
@@ -278,8 +167,8 @@ mod tests {
     #[test]
     fn clipped_samples_are_found_and_settled_ones_are_not() {
         let noise = [0.7, -1.1, 0.2, 1.9, -0.4];
-        let found = find(&rise(900.0, 500.0, &noise), 40);
-        assert_eq!((found.len(), found.first(), found.last()), (34, Some(&6), Some(&39)));
+        let clipped = find(&rise(900.0, 500.0, &noise), 40);
+        assert_eq!((clipped.len(), clipped.first(), clipped.last()), (34, Some(&6), Some(&39)));
         assert!(find(&rise(900.0, 5000.0, &noise), 40).is_empty());
         // Settled charges in steps of a digitiser, with and without a little noise.
         for noise in [&[0.0][..], &[0.1, 0.0]] {

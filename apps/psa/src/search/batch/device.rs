@@ -15,26 +15,17 @@ use zellige_kernels::cuda::{
 };
 use zellige_kernels::distance::Metric;
 use zellige_runtime::codelet::{DeviceRef, OnDevice};
-use zellige_runtime::{Codelet, Operands, TaskContext, TaskError};
+use zellige_runtime::{Operands, Read, TaskContext, TaskError, Write};
 
-use super::THOUSAND;
-use super::block::{Block, BlockHeader, SampleFormat};
-use super::engine::NEAR;
-use super::found::{Flags, NUMBERS};
-use super::plan::{Method, Plan, Precision, Stage, Table};
-use super::tasks::SearchBatch;
+use crate::search::matching::{Flags, Method, NEAR, NUMBERS, Plan, Stage};
+use crate::search::segment::{Block, BlockHeader, SampleFormat, THOUSAND};
+
+/// Operands of a batch: the block for the first stage, that for the last, the samples, and the
+/// answers.
+pub(super) type SearchOperands = (Read<Block>, Read<Block>, Read<Vec<f64>>, Write<Vec<f64>>);
 
 /// Views of the operands of a batch on the device.
-pub(super) type Views<'v> = <<SearchBatch as Codelet>::Operands as Operands>::Views<'v, OnDevice>;
-
-/// Returns whether GPUs have kernels for all stages of a plan. They have them for full searches and
-/// screens (that by products uses a library in part), with samples in `f32`, `i16` or `bf16` and
-/// powers that are computed.
-pub(super) fn has_kernels(plan: &Plan) -> bool {
-    let method = matches!(plan.method, Method::Full | Method::Screen { .. });
-    let precision = matches!(plan.precision, Precision::Fp32 | Precision::Int16 | Precision::Bf16);
-    method && precision && plan.table == Table::None && !plan.certify
-}
+pub(super) type Views<'v> = <SearchOperands as Operands>::Views<'v, OnDevice>;
 
 /// Submits the search of a batch to the task's stream; the answers are identical, to the bit, to
 /// those of the CPU.
@@ -44,8 +35,8 @@ pub(super) fn search(
     cx: &mut TaskContext<'_>,
 ) -> Result<(), TaskError> {
     let gpu = cx.gpu();
-    let work = Work { gpu, kernels: Loaded::shared(gpu.driver(), gpu.gpu(), DISTANCE_SOURCES)? };
-    let first = Side::new(plan, Stage::First, first)?;
+    let work = StreamWork { gpu, kernels: Loaded::shared(gpu.driver(), gpu.gpu(), DISTANCE_SOURCES)? };
+    let first = DeviceStage::new(plan, Stage::First, first)?;
     let (from, bytes): (Address, u64) = samples.part(0);
     let count = (bytes / 8) as usize / first.points.shape.terms();
     let stride = first.points.stride();
@@ -63,7 +54,7 @@ pub(super) fn search(
     }
     let compared = match keep {
         Some(keep) => {
-            let last = Side::new(plan, Stage::Last, last)?;
+            let last = DeviceStage::new(plan, Stage::Last, last)?;
             let (kept, again) = (work.room(4 * count * keep)?, work.room(4 * count * keep)?);
             work.launch(&distance_best(&first.points, sums, count, keep, kept)?)?;
             let events = work.events(&last, from, count)?;
@@ -80,7 +71,7 @@ pub(super) fn search(
 }
 
 /// Data of a stage.
-struct Side {
+struct DeviceStage {
     points: PointsAt,
     positions: Address,
     metric: Metric,
@@ -89,7 +80,7 @@ struct Side {
     scale: f32,
 }
 
-impl Side {
+impl DeviceStage {
     fn new(plan: &Plan, stage: Stage, block: DeviceRef<'_, Block>) -> Result<Self, TaskError> {
         let header: &BlockHeader = block.header();
         let stored = match header.format() {
@@ -106,7 +97,7 @@ impl Side {
         let points = PointsAt { at: block.part(0), stored, shape, points };
         let metric = plan.metric(stage, header.scale());
         let unit = plan.unit(&metric, header.scale());
-        Ok(Side { points, positions, metric, unit, scale: header.scale() })
+        Ok(DeviceStage { points, positions, metric, unit, scale: header.scale() })
     }
 
     /// Returns the parameters of the comparison without sums.
@@ -117,12 +108,12 @@ impl Side {
 }
 
 /// Stream and working space of a task.
-struct Work<'c> {
+struct StreamWork<'c> {
     gpu: GpuContext<'c>,
     kernels: Arc<Loaded>,
 }
 
-impl Work<'_> {
+impl StreamWork<'_> {
     fn room(&self, bytes: usize) -> Result<Address, TaskError> {
         Ok(self.gpu.scratch(bytes as u64)?.at)
     }
@@ -148,12 +139,12 @@ impl Work<'_> {
     /// Computes sums of squares by a matrix product; the best `keep` of each event get direct sums.
     fn products(
         &self,
-        side: &Side,
+        stage: &DeviceStage,
         events: Address,
         (count, keep): (usize, usize),
         sums: Address,
     ) -> Result<(), TaskError> {
-        let (points, stride) = (&side.points, side.points.stride());
+        let (points, stride) = (&stage.points, stage.points.stride());
         let (matrix, squares) = (self.room(4 * stride * points.shape.terms())?, self.room(4 * stride)?);
         self.launch(&distance_matrix(points, matrix, squares)?)?;
         self.multiply(&distance_products(points, matrix, events, count, sums)?)?;
@@ -168,10 +159,10 @@ impl Work<'_> {
     }
 
     /// Converts the samples of `count` events to the unit of a stage.
-    fn events(&self, side: &Side, samples: Address, count: usize) -> Result<Address, TaskError> {
-        let len = count * side.points.shape.terms();
+    fn events(&self, stage: &DeviceStage, samples: Address, count: usize) -> Result<Address, TaskError> {
+        let len = count * stage.points.shape.terms();
         let events = self.room(4 * len)?;
-        self.launch(&distance_events(samples, f64::from(side.scale) / THOUSAND, len, events))?;
+        self.launch(&distance_events(samples, f64::from(stage.scale) / THOUSAND, len, events))?;
         Ok(events)
     }
 }

@@ -1,15 +1,12 @@
 //! Proof that a point is the best of all: the points that the error bound of a screen leaves in
 //! question.
 
+mod bound;
+
 use zellige_kernels::distance::{LANES, Metric, Shape, sums};
 
-use super::THOUSAND;
-use super::best::Best;
-use super::block::Block;
-use super::bound::Bound;
-use super::events::in_two_parts;
-use super::found::Found;
-use super::reference::figure_of_merit;
+use super::segment::{Best, Block, THOUSAND, figure_of_merit, in_two_parts};
+use bound::Bound;
 
 /// Upper bound of the relative rounding error of a figure of merit in `f64`.
 const REFERENCE: f64 = 1e-12;
@@ -18,7 +15,7 @@ const LARGEST: f32 = 7.0;
 
 /// A screen by the bits of differences, with the error bounds of its sums.
 #[derive(Clone, Debug)]
-pub struct Proof {
+pub(super) struct Proof {
     p: f64,
     bits: (Metric, Bound),
     /// Metric and bound of the polynomials, for exponents with a known bound.
@@ -36,7 +33,7 @@ impl Proof {
 
     /// Computes the sums of all points for several events. Returns the error of each event's
     /// samples, infinity if they are too large for a proof.
-    pub(super) fn screen(&self, block: &Block, events: &[&[f64]], out: &mut [f32]) -> Vec<f64> {
+    pub fn screen(&self, block: &Block, events: &[&[f64]], out: &mut [f32]) -> Vec<f64> {
         let (mut high, mut low) = (Vec::new(), Vec::new());
         let lost = events.iter().map(|event| {
             let first = high.len();
@@ -56,12 +53,12 @@ impl Proof {
         best.restart(2);
         best.offer_all(sums);
         let fom = |&(_, point): &(f64, usize)| figure_of_merit(block, point, samples, self.p);
-        best.found().iter().map(fom).fold(0.0, f64::max) * (1.0 + REFERENCE)
+        best.ranking().iter().map(fom).fold(0.0, f64::max) * (1.0 + REFERENCE)
     }
 
     /// Returns the points that can be the best or the second of all; `None` if there are more than
     /// `cap` of them.
-    pub(super) fn in_question(
+    pub fn in_question(
         &self,
         block: &Block,
         samples: &[f64],
@@ -104,33 +101,33 @@ impl Proof {
         let mut best = Best::default();
         best.restart(2);
         sums_of.iter().zip(points).for_each(|(&sum, &point)| best.offer(sum, point));
-        let limit = best.found().iter().map(|&(sum, _)| bound.most(sum, lost)).fold(0.0, f64::max);
+        let limit = best.ranking().iter().map(|&(sum, _)| bound.most(sum, lost)).fold(0.0, f64::max);
         let possible = points.iter().zip(&sums_of).filter(|&(_, &sum)| bound.least(sum, lost) <= limit);
         possible.map(|(&point, _)| point).collect()
     }
 
-    /// Returns whether an answer from some points is that of all points. The smallest sum of the
+    /// Returns whether `best`, one of some points, is the best of all. The smallest sum of the
     /// other points, `next`, must exclude these, and no other of the given points may be better in
     /// `f64`.
-    pub(super) fn holds(
+    pub fn holds(
         &self,
         block: &Block,
         samples: &[f64],
         points: &[usize],
-        found: &Found,
+        best: usize,
         next: Option<f64>,
         lost: f64,
     ) -> bool {
         if lost.is_infinite() || block.most() >= LARGEST {
             return false;
         }
-        let fom = figure_of_merit(block, found.index, samples, self.p);
+        let fom = figure_of_merit(block, best, samples, self.p);
         let others =
             next.is_none_or(|sum| self.bits.1.least(sum, lost) * self.unit() > fom * (1.0 + REFERENCE));
         others
-            && points.iter().filter(|&&point| point != found.index).all(|&point| {
+            && points.iter().filter(|&&point| point != best).all(|&point| {
                 let other = figure_of_merit(block, point, samples, self.p);
-                (fom, found.index) < (other, point)
+                (fom, best) < (other, point)
             })
     }
 

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::saturation::{self, Levels};
-use super::{Events, Hit};
 use crate::Error;
 use crate::basis::SegmentBasis;
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use crate::consistency::{check_channels, check_energies, check_events, check_segment};
-use crate::files::arrays::{self, Array, Quantity};
+use crate::files::arrays::{self, NumberArray, Quantity};
+use crate::search::saturation::{self, Levels};
+use crate::search::{Hit, SegmentEvents};
 
 /// Paths of the input files.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub struct Input {
     /// Points of the segment.
     pub basis: SegmentBasis,
     /// Events in the segment.
-    pub events: Events,
+    pub events: SegmentEvents,
     /// Numbers of the events with clipped samples.
     pub saturated: Vec<usize>,
 }
@@ -45,7 +45,7 @@ impl Input {
     /// # Errors
     /// [`Error::File`] and [`Error::Format`] for files that cannot be read or do not match each
     /// other, [`Error::Parameter`] for an invalid window, [`Error::Shape`] for a basis without
-    /// matching sizes, and those of [`Events::new`].
+    /// matching sizes, and those of [`SegmentEvents::new`].
     pub fn read(
         files: &Files,
         segment: Segment,
@@ -55,7 +55,7 @@ impl Input {
         let basis = arrays::open(&files.basis, 3)?;
         let shape = basis.sides().to_vec();
         let numbers = arrays::charges(basis)?.into_iter().map(f64::from).collect();
-        let basis = Array { shape, numbers };
+        let basis = NumberArray { shape, numbers };
         let positions = arrays::read(&files.positions, 2, Quantity::Length)?;
         let events = arrays::read(&files.events, 3, Quantity::Energy)?;
         let energies = arrays::read(&files.energies, 1, Quantity::Energy)?;
@@ -80,11 +80,11 @@ impl Input {
         let place = |at: &[f64; 3]| at.map(|x| x as f32);
         let positions: Vec<[f32; 3]> = positions.numbers.as_chunks().0.iter().map(place).collect();
         if in_file == CHANNELS {
-            let whole = |array: &Array| array.numbers.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+            let whole = |array: &NumberArray| array.numbers.iter().map(|&x| x as f32).collect::<Vec<f32>>();
             check_channels(&whole(&basis), samples, segment).map_err(|e| bad(&files.basis, e))?;
             check_events(&whole(&events), samples).map_err(|e| bad(&files.events, e))?;
         }
-        let own = |array: &Array| -> Vec<f32> { picked(array, &kept[..kept.len().min(1)], samples) };
+        let own = |array: &NumberArray| -> Vec<f32> { picked(array, &kept[..kept.len().min(1)], samples) };
         let signals = own(&basis);
         check_segment(signals.chunks_exact(samples), &positions).map_err(|e| bad(&files.basis, e))?;
         let charges = own(&events);
@@ -99,13 +99,14 @@ impl Input {
         let each = compared.chunks_exact((kept.len() * samples).max(1)).enumerate();
         let saturated = each.filter(|(_, signals)| is_clipped(signals)).map(|(event, _)| event).collect();
         let basis = SegmentBasis::new(kept.len(), window, positions, picked(&basis, &kept, window))?;
-        let events = Events::new(kept.len(), window, &energies.numbers, &picked(&events, &kept, window))?;
+        let events =
+            SegmentEvents::new(kept.len(), window, &energies.numbers, &picked(&events, &kept, window))?;
         Ok(Input { segment, basis, events, saturated })
     }
 
     /// Returns the events as hits, each the only one of its event.
     pub fn hits(&self) -> impl Iterator<Item = (Hit, &[f64])> {
-        let hit = |(number, &energy)| Hit { number, segment: self.segment, energy, coarse_only: false };
+        let hit = |(ticket, &energy)| Hit { ticket, segment: self.segment, energy, coarse_only: false };
         let hits = self.events.energies().iter().enumerate().map(hit);
         hits.zip(self.events.all().chunks_exact(self.events.shape().terms().max(1)))
     }
@@ -115,7 +116,7 @@ fn bad(path: &Path, problem: String) -> Error {
     Error::Format { path: path.to_owned(), offset: None, problem }
 }
 
-fn sides(array: &Array) -> [usize; 3] {
+fn sides(array: &NumberArray) -> [usize; 3] {
     [array.shape[0], array.shape[1], array.shape[2]]
 }
 
@@ -129,7 +130,7 @@ fn kept(segment: Segment, channels: ChannelSet, in_file: usize) -> Vec<usize> {
 }
 
 /// Returns the first samples of some channels of an array, by first index, channel and sample.
-fn picked(array: &Array, kept: &[usize], window: usize) -> Vec<f32> {
+fn picked(array: &NumberArray, kept: &[usize], window: usize) -> Vec<f32> {
     let [_, channels, samples] = sides(array);
     let whole = array.numbers.chunks_exact((channels * samples).max(1));
     let signals = whole.flat_map(|all| kept.iter().map(move |&channel| &all[channel * samples..][..window]));

@@ -1,13 +1,12 @@
 //! Searches on the calling thread.
 
-use super::block::Block;
-use super::engine::{Engine, Map};
-use super::events::Events;
-use super::found::Found;
+use super::best_match::Match;
+use super::engine::Engine;
 use super::plan::{Metrics, Plan, Stage};
-use super::proof::Proof;
 use crate::Error;
 use crate::basis::SegmentBasis;
+use crate::search::proof::Proof;
+use crate::search::segment::{Block, PointGrid, SegmentEvents};
 
 /// Searches for events of one segment on the calling thread, without a runtime.
 ///
@@ -17,9 +16,9 @@ use crate::basis::SegmentBasis;
 pub fn search(
     plan: &Plan,
     basis: &SegmentBasis,
-    events: &Events,
+    events: &SegmentEvents,
     coarse_only: &[bool],
-) -> Result<Vec<Found>, Error> {
+) -> Result<Vec<Match>, Error> {
     Prepared::new(plan, basis)?.search(events, coarse_only)
 }
 
@@ -28,7 +27,7 @@ pub fn search(
 pub struct Prepared {
     plan: Plan,
     metrics: Metrics,
-    map: Map,
+    grid: PointGrid,
     blocks: [Block; 2],
     proof: Option<Proof>,
 }
@@ -49,7 +48,7 @@ impl Prepared {
         for (stage, block) in stages.into_iter().zip(&blocks) {
             metrics.of(plan, stage, block.scale());
         }
-        Ok(Prepared { plan: *plan, metrics, map: Map::new(basis.positions()), blocks, proof })
+        Ok(Prepared { plan: *plan, metrics, grid: PointGrid::new(basis.positions()), blocks, proof })
     }
 
     /// Returns the answer for each event. `coarse_only` marks the events for which only coarse
@@ -58,7 +57,7 @@ impl Prepared {
     /// # Errors
     /// [`Error::Shape`] if events have other channels or samples than the basis, or there is not
     /// one `coarse_only` for each.
-    pub fn search(&self, events: &Events, coarse_only: &[bool]) -> Result<Vec<Found>, Error> {
+    pub fn search(&self, events: &SegmentEvents, coarse_only: &[bool]) -> Result<Vec<Match>, Error> {
         let [first, last] = &self.blocks;
         if events.shape() != first.shape() {
             let problem = format!("{:?}, {:?} in the basis", events.shape(), first.shape());
@@ -71,7 +70,7 @@ impl Prepared {
         let none = vec![false; if coarse_only.is_empty() { events.len() } else { 0 }];
         let coarse_only = if coarse_only.is_empty() { &none } else { coarse_only };
         let mut engine =
-            Engine::new(&self.plan, &self.metrics, &self.map, [first, last], self.proof.as_ref());
+            Engine::new(&self.plan, &self.metrics, &self.grid, [first, last], self.proof.as_ref());
         Ok(engine.run(events.all(), coarse_only))
     }
 }

@@ -4,22 +4,19 @@ use std::sync::Arc;
 
 use zellige_cuda::CUDA;
 use zellige_runtime::codelet::{DeviceTable, DeviceViews};
-use zellige_runtime::{Codelet, Read, Slot, TaskContext, TaskError, TaskInfo, Write};
+use zellige_runtime::{Codelet, Slot, TaskContext, TaskError, TaskInfo};
 
-use super::block::Block;
 use super::device;
-use super::engine::{Engine, Map};
-use super::found::Found;
-use super::plan::{Method, Metrics, Plan};
-use super::proof::Proof;
 use crate::channels::Segment;
+use crate::search::matching::{Engine, Match, Method, Metrics, Plan};
+use crate::search::proof::Proof;
+use crate::search::segment::{Block, PointGrid};
 
-/// Task of a batch. Its operands are the block for the first stage, that for the last, the samples,
-/// and the answers.
+/// Task of a batch.
 pub(super) struct SearchBatch {
     pub plan: Plan,
     pub metrics: Arc<Metrics>,
-    pub map: Arc<Map>,
+    pub grid: Arc<PointGrid>,
     pub proof: Option<Arc<Proof>>,
     pub coarse_only: Vec<bool>,
     pub segment: Segment,
@@ -28,7 +25,7 @@ pub(super) struct SearchBatch {
 }
 
 impl Codelet for SearchBatch {
-    type Operands = (Read<Block>, Read<Block>, Read<Vec<f64>>, Write<Vec<f64>>);
+    type Operands = device::SearchOperands;
 
     fn name(&self) -> &'static str {
         "search"
@@ -58,9 +55,9 @@ impl Codelet for SearchBatch {
         _: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let mut engine =
-            Engine::new(&self.plan, &self.metrics, &self.map, [first, last], self.proof.as_deref());
-        let found = engine.run(samples, &self.coarse_only);
-        answers.put(found.into_iter().flat_map(Found::to_numbers).collect());
+            Engine::new(&self.plan, &self.metrics, &self.grid, [first, last], self.proof.as_deref());
+        let matches = engine.run(samples, &self.coarse_only);
+        answers.put(matches.into_iter().flat_map(Match::to_numbers).collect());
         Ok(())
     }
 
@@ -70,7 +67,7 @@ impl Codelet for SearchBatch {
     }
 
     fn on_devices(&self, table: &mut DeviceTable<Self>) {
-        if device::has_kernels(&self.plan) {
+        if self.plan.runs_on_gpus() {
             table.add(*CUDA, Self::cuda);
         }
     }

@@ -13,13 +13,12 @@
 
 use zellige_kernels::vectors::dot;
 
-use super::THOUSAND;
-use super::best::Best;
-use super::lattice::Lattice;
-use super::reference::power_sum;
-use super::{Events, Found, Plan, Prepared};
+use super::best_match::Match;
+use super::plan::Plan;
+use super::prepared::Prepared;
 use crate::Error;
 use crate::basis::SegmentBasis;
+use crate::search::segment::{Best, Lattice, SegmentEvents, THOUSAND, power_sum};
 
 /// Parameters of the search for pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +50,7 @@ impl PairPlan {
     ///
     /// # Errors
     /// [`Error::Parameter`] with the invalid parameter.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(in crate::search) fn check(&self) -> Result<(), Error> {
         let wrong = |name, problem: &str| Err(Error::Parameter { name, problem: problem.into() });
         if self.keep == 0 {
             return wrong("pairs kept", "at least one pair must be kept");
@@ -71,7 +70,7 @@ impl PairPlan {
 
 /// Answers for an event as one hit and as two.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PairFound {
+pub struct PairMatch {
     /// The two points, the lower number first; the same one twice if no two points are far enough
     /// apart.
     pub points: [usize; 2],
@@ -80,7 +79,7 @@ pub struct PairFound {
     /// Figure of merit of the sum of the two, for a charge of 1000; infinite if there is no pair.
     pub fom: f64,
     /// Answer for one hit.
-    pub single: Found,
+    pub single: Match,
     /// Figure of merit as one hit between points of the lattice: that of the sum of two points that
     /// are too close to be a pair, or that of `single` if it is smaller.
     pub fom_of_one: f64,
@@ -150,20 +149,20 @@ impl PairSearch {
     ///
     /// # Errors
     /// [`Error::Shape`] if events have other channels or samples than the basis.
-    pub fn search(&self, events: &Events) -> Result<Vec<PairFound>, Error> {
+    pub fn search(&self, events: &SegmentEvents) -> Result<Vec<PairMatch>, Error> {
         let singles = self.prepared.search(events, &[])?;
         let mut best = Best::default();
-        let found = |(event, single)| self.search_one(events.samples(event), single, &mut best);
-        Ok(singles.into_iter().enumerate().map(found).collect())
+        let decide = |(event, single)| self.search_one(events.samples(event), single, &mut best);
+        Ok(singles.into_iter().enumerate().map(decide).collect())
     }
 
     /// Searches for a pair in an event and decides between one hit and two, given the answer for
     /// one hit.
-    pub(super) fn decide(&self, samples: &[f64], single: Found) -> PairFound {
+    pub(in crate::search) fn decide(&self, samples: &[f64], single: Match) -> PairMatch {
         self.search_one(samples, single, &mut Best::default())
     }
 
-    fn search_one(&self, samples: &[f64], single: Found, best: &mut Best) -> PairFound {
+    fn search_one(&self, samples: &[f64], single: Match, best: &mut Best) -> PairMatch {
         let event = Products::new(self, samples);
         let points = event.diagonal.len();
         best.restart(self.plan.keep);
@@ -174,11 +173,11 @@ impl PairSearch {
         }
         let apart = |i, j| self.are_apart(i, j);
         let refined = |&(_, pair): &(f64, usize)| refined(&event, [pair / points, pair % points], apart);
-        let mut pairs: Vec<_> = best.found().iter().map(refined).collect();
+        let mut pairs: Vec<_> = best.ranking().iter().map(refined).collect();
         pairs.sort_by_key(|&(points, _)| points);
         pairs.dedup_by_key(|&mut (points, _)| points);
         let fom_of_one = single.fom.min(self.between(&event, samples, single.index));
-        let none = PairFound {
+        let none = PairMatch {
             points: [single.index; 2],
             share: 1.0,
             fom: f64::INFINITY,
@@ -186,12 +185,12 @@ impl PairSearch {
             fom_of_one,
             is_pair: false,
         };
-        let better = |best: PairFound, (points, share): Scored| {
+        let better = |best: PairMatch, (points, share): Scored| {
             let fom = self.figure_of_merit(samples, points, share);
-            if fom < best.fom { PairFound { points, share, fom, ..best } } else { best }
+            if fom < best.fom { PairMatch { points, share, fom, ..best } } else { best }
         };
-        let found = pairs.into_iter().fold(none, better);
-        PairFound { is_pair: fom_of_one > self.plan.penalty * found.fom, ..found }
+        let best = pairs.into_iter().fold(none, better);
+        PairMatch { is_pair: fom_of_one > self.plan.penalty * best.fom, ..best }
     }
 
     /// Returns the figure of merit of a hit between two points that are close to each other,
@@ -312,12 +311,12 @@ mod tests {
         assert_eq!(search.coarse.len(), 40);
         for _ in 0..20 {
             let samples: Vec<f32> = (0..24).map(|_| random.random_range(-1000.0..1000.0)).collect();
-            let events = Events::new(2, 12, &[1000.0], &samples).expect("an event");
-            let found = search.search(&events).expect("an answer")[0];
-            let [i, j] = found.points;
-            assert!(i < j && (0.1..=0.9).contains(&found.share));
-            let own = squares(&basis, events.samples(0), found.points, found.share);
-            assert!((found.fom * 1e-6 / own - 1.0).abs() < 1e-9, "{} {own}", found.fom);
+            let events = SegmentEvents::new(2, 12, &[1000.0], &samples).expect("an event");
+            let pair = search.search(&events).expect("an answer")[0];
+            let [i, j] = pair.points;
+            assert!(i < j && (0.1..=0.9).contains(&pair.share));
+            let own = squares(&basis, events.samples(0), pair.points, pair.share);
+            assert!((pair.fom * 1e-6 / own - 1.0).abs() < 1e-9, "{} {own}", pair.fom);
             for i in 0..40 {
                 for j in 0..i {
                     for step in 100..=900 {
@@ -337,15 +336,16 @@ mod tests {
         for (i, j, share) in [(0, 39, 0.3), (7, 12, 0.5), (20, 21, 0.85)] {
             let sum = |(a, b): (&f32, &f32)| 500.0 * (share * a + (1.0 - share) * b);
             let samples: Vec<f32> = basis.point(i).iter().zip(basis.point(j)).map(sum).collect();
-            let events = Events::new(2, 12, &[500.0], &samples).expect("an event");
-            let found = search.search(&events).expect("an answer")[0];
-            assert_eq!((found.points, found.is_pair), ([i, j], true));
-            assert!((found.share - f64::from(share)).abs() < 1e-6, "{}", found.share);
+            let events = SegmentEvents::new(2, 12, &[500.0], &samples).expect("an event");
+            let pair = search.search(&events).expect("an answer")[0];
+            assert_eq!((pair.points, pair.is_pair), ([i, j], true));
+            assert!((pair.share - f64::from(share)).abs() < 1e-6, "{}", pair.share);
         }
         let one: Vec<f32> = basis.point(17).iter().map(|x| 500.0 * x).collect();
-        let found =
-            search.search(&Events::new(2, 12, &[500.0], &one).expect("an event")).expect("an answer")[0];
-        assert_eq!((found.single.index, found.is_pair), (17, false));
+        let pair = search
+            .search(&SegmentEvents::new(2, 12, &[500.0], &one).expect("an event"))
+            .expect("an answer")[0];
+        assert_eq!((pair.single.index, pair.is_pair), (17, false));
     }
 
     #[test]
@@ -357,8 +357,9 @@ mod tests {
         let basis = SegmentBasis::new(1, 6, (0..6).map(at).collect(), values).expect("sizes that fit");
         let search = PairSearch::new(&PairPlan::default(), &basis).expect("a search");
         let samples: Vec<f32> = signal(4).zip(signal(2)).map(|(a, b)| 50.0 * a + 50.0 * b).collect();
-        let found = search.search(&Events::new(1, 6, &[100.0], &samples).expect("an event")).expect("one")[0];
-        assert_eq!(found.points, [1, 2]);
+        let pair =
+            search.search(&SegmentEvents::new(1, 6, &[100.0], &samples).expect("an event")).expect("one")[0];
+        assert_eq!(pair.points, [1, 2]);
     }
 
     #[test]
@@ -366,10 +367,10 @@ mod tests {
         let basis =
             SegmentBasis::new(1, 2, vec![[0.0; 3], [1.0, 0.0, 0.0]], vec![0.0, 1.0, 0.5, 1.0]).expect("one");
         let search = PairSearch::new(&PairPlan::default(), &basis).expect("a search");
-        let events = Events::new(1, 2, &[100.0], &[51.0, 99.0]).expect("an event");
-        let found = search.search(&events).expect("an answer")[0];
-        assert_eq!((found.points, found.fom, found.is_pair), ([1, 1], f64::INFINITY, false));
-        assert!(search.search(&Events::new(1, 1, &[1.0], &[1.0]).expect("an event")).is_err());
+        let events = SegmentEvents::new(1, 2, &[100.0], &[51.0, 99.0]).expect("an event");
+        let pair = search.search(&events).expect("an answer")[0];
+        assert_eq!((pair.points, pair.fom, pair.is_pair), ([1, 1], f64::INFINITY, false));
+        assert!(search.search(&SegmentEvents::new(1, 1, &[1.0], &[1.0]).expect("an event")).is_err());
         let plan = PairPlan::default();
         for wrong in [
             PairPlan { keep: 0, ..plan },

@@ -1,4 +1,4 @@
-//! Answer of a search for an event.
+//! Answer of a search of one segment.
 
 /// Flags that describe the origin of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,12 +38,12 @@ impl Flags {
     }
 
     /// Returns the flags as one of the numbers of an answer.
-    pub(super) fn number(self) -> f64 {
+    pub(in crate::search) fn number(self) -> f64 {
         f64::from(self.0)
     }
 
     /// Returns the names of the flags.
-    pub fn words(self) -> Vec<&'static str> {
+    pub fn names(self) -> Vec<&'static str> {
         let all = [
             (Flags::CERTIFIED, "certified"),
             (Flags::FELL_BACK, "fell-back"),
@@ -53,13 +53,13 @@ impl Flags {
             (Flags::PAIR, "pair"),
             (Flags::SATURATED, "saturated"),
         ];
-        all.into_iter().filter(|&(flag, _)| self.has(flag)).map(|(_, word)| word).collect()
+        all.into_iter().filter(|&(flag, _)| self.has(flag)).map(|(_, name)| name).collect()
     }
 }
 
 /// The point whose signals fit an event best.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct Match {
     /// Index of the point in the segment.
     pub index: usize,
     /// Figure of merit of the point, for a charge of 1000.
@@ -76,16 +76,18 @@ pub struct Found {
 }
 
 /// Number of numbers that encode an answer.
-pub(super) const NUMBERS: usize = 6;
+pub(in crate::search) const NUMBERS: usize = 6;
 
-impl Found {
-    pub(super) fn to_numbers(self) -> [f64; NUMBERS] {
+impl Match {
+    pub(in crate::search) fn to_numbers(self) -> [f64; NUMBERS] {
         let second = self.second.map_or(-1.0, |second| second as f64);
         [self.index as f64, self.fom, second, self.gap, self.spread, self.flags.number()]
     }
 
-    pub(super) fn from_numbers(&[index, fom, second, gap, spread, flags]: &[f64; NUMBERS]) -> Found {
+    pub(in crate::search) fn from_numbers(
+        &[index, fom, second, gap, spread, flags]: &[f64; NUMBERS],
+    ) -> Match {
         let second = (second >= 0.0).then_some(second as usize);
-        Found { index: index as usize, fom, second, gap, spread, flags: Flags(flags as u8) }
+        Match { index: index as usize, fom, second, gap, spread, flags: Flags(flags as u8) }
     }
 }

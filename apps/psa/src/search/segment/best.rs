@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 /// The points with the smallest sums in ascending order. Of points with equal sums, those with
 /// lower numbers come first.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Best {
+pub(in crate::search) struct Best {
     most: usize,
-    found: Vec<(f64, usize)>,
+    ranking: Vec<(f64, usize)>,
     /// Smallest of each sixteen sums, in the order of the points and in another order.
     least: Vec<f32>,
     sorted: Vec<f32>,
@@ -58,35 +58,35 @@ impl Best {
     /// Clears the result for the `most` smallest sums.
     pub fn restart(&mut self, most: usize) {
         self.most = most;
-        self.found.clear();
+        self.ranking.clear();
     }
 
     /// Considers the sum of a point.
     #[inline]
     pub fn offer(&mut self, sum: f64, point: usize) {
-        if self.found.len() == self.most {
-            match self.found.last() {
-                Some(&last) if (sum, point) < last => drop(self.found.pop()),
+        if self.ranking.len() == self.most {
+            match self.ranking.last() {
+                Some(&last) if (sum, point) < last => drop(self.ranking.pop()),
                 _ => return,
             }
         }
-        let at = self.found.partition_point(|&better| better <= (sum, point));
-        self.found.insert(at, (sum, point));
+        let at = self.ranking.partition_point(|&better| better <= (sum, point));
+        self.ranking.insert(at, (sum, point));
     }
 
     /// Finds the points with the smallest sums among all points from 0 on, and replaces the
     /// previous result.
     pub fn offer_all(&mut self, sums: &[f32]) {
         self.collect(sums);
-        self.found.sort_unstable_by(in_order);
-        self.found.truncate(self.most);
+        self.ranking.sort_unstable_by(in_order);
+        self.ranking.truncate(self.most);
     }
 
     /// Returns the largest of the `most` smallest sums; there must be at least as many sums.
     pub fn last_of(&mut self, most: usize, sums: &[f32]) -> f64 {
         self.restart(most);
         self.collect(sums);
-        self.found.select_nth_unstable_by(most - 1, in_order).1.0
+        self.ranking.select_nth_unstable_by(most - 1, in_order).1.0
     }
 
     /// Collects the requested points and a few others, in no order.
@@ -107,10 +107,10 @@ impl Best {
         } else {
             limit_by_halving(sums, self.most)
         };
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
-        found.extend(self.up_to(sums, limit.into()));
-        self.found = found;
+        let mut ranking = std::mem::take(&mut self.ranking);
+        ranking.clear();
+        ranking.extend(self.up_to(sums, limit.into()));
+        self.ranking = ranking;
     }
 
     /// Returns the points whose sums do not exceed a limit, by number; `sums` must be those of the
@@ -126,8 +126,8 @@ impl Best {
     }
 
     /// Returns the pairs of sum and point.
-    pub fn found(&self) -> &[(f64, usize)] {
-        &self.found
+    pub fn ranking(&self) -> &[(f64, usize)] {
+        &self.ranking
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
             let mut all: Vec<(f64, usize)> = sums.iter().enumerate().map(|(i, &sum)| (sum.into(), i)).collect();
             all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             all.truncate(most);
-            prop_assert_eq!(best.found(), &all[..]);
+            prop_assert_eq!(best.ranking(), &all[..]);
             if most <= sums.len() {
                 prop_assert_eq!(best.last_of(most, &sums), all[most - 1].0);
             }

@@ -1,9 +1,25 @@
-//! Coarse points of a segment, and the fine ones around each.
+//! Positions of a segment's points, and its coarse points with the fine ones around each.
 
 /// Step of the coarse lattice (mm).
 const EDGE: f64 = 6.0;
 /// Reach of the fine points around a coarse one along each axis (mm).
 const REACH: f64 = 6.1;
+
+/// Positions of the points of a segment, and the lattice of coarse points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointGrid {
+    /// Positions of the points (mm).
+    pub positions: Vec<[f32; 3]>,
+    /// Coarse points, with the fine points around each.
+    pub lattice: Lattice,
+}
+
+impl PointGrid {
+    /// Creates the grid of points at `positions` (mm).
+    pub fn new(positions: &[[f32; 3]]) -> PointGrid {
+        PointGrid { positions: positions.to_vec(), lattice: Lattice::new(positions) }
+    }
+}
 
 /// Points of the coarse and of the fine stage of a search.
 #[derive(Clone, Debug, PartialEq)]

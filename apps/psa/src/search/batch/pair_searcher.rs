@@ -6,99 +6,109 @@ use std::time::Instant;
 
 use zellige_runtime::{Runtime, Submit, read, write};
 
-use super::batches::{Answered, Batches};
-use super::found::{Found, NUMBERS};
-use super::pair::{PairFound, PairPlan, PairSearch};
+use super::in_flight::{Answered, Batches};
 use super::queue::{EnergyClass, Queue};
 use super::searcher::Batching;
 use crate::Error;
 use crate::basis::SegmentBasis;
 use crate::channels::Segment;
+use crate::search::matching::{Match, PairMatch, PairPlan, PairSearch};
 
-/// Search for pairs in the segments of a crystal.
-pub(super) struct Pairs<'rt> {
+/// Search for pairs in the segments of a crystal. `T` identifies hits.
+pub(in crate::search) struct PairSearcher<'rt, T> {
     plan: PairPlan,
-    segments: BTreeMap<Segment, Arc<Hosted>>,
-    queue: Queue<Asked>,
-    batches: Batches<'rt>,
+    segments: BTreeMap<Segment, Arc<PairSegment>>,
+    queue: Queue<PairRequest<T>>,
+    batches: Batches<'rt, T, Option<AcceptedPair>>,
 }
 
 /// A segment; its products are computed by the first task that needs them.
-struct Hosted {
+struct PairSegment {
     basis: SegmentBasis,
     search: OnceLock<Result<PairSearch, Error>>,
 }
 
-/// Number of a hit, its samples (thousandths of its energy) and its answer as one hit.
-struct Asked {
-    number: usize,
+/// A hit, its samples (thousandths of its energy) and its answer as one hit.
+struct PairRequest<T> {
+    ticket: T,
     samples: Vec<f64>,
-    single: Found,
+    single: Match,
 }
 
 /// Answer for a hit that is a pair: two points, the share of the first one, the figures of merit as
 /// two hits and as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Two {
+pub(in crate::search) struct AcceptedPair {
     pub points: [usize; 2],
     pub share: f64,
     pub fom: f64,
     pub fom_of_one: f64,
 }
 
-impl<'rt> Pairs<'rt> {
+impl AcceptedPair {
+    /// Returns the pair of an answer; `None` if one hit explains the event.
+    fn of(answer: &PairMatch) -> Option<AcceptedPair> {
+        let &PairMatch { points, share, fom, fom_of_one, is_pair, .. } = answer;
+        is_pair.then_some(AcceptedPair { points, share, fom, fom_of_one })
+    }
+}
+
+impl<'rt, T> PairSearcher<'rt, T> {
     pub fn new(rt: &'rt Runtime, plan: PairPlan, batching: Batching) -> Self {
         let queue = Queue::new(batching.size, batching.patience);
-        Pairs { plan, segments: BTreeMap::new(), queue, batches: Batches::new(rt) }
+        PairSearcher { plan, segments: BTreeMap::new(), queue, batches: Batches::new(rt) }
     }
 
     pub fn host(&mut self, segment: Segment, basis: &SegmentBasis) {
-        let hosted = Hosted { basis: basis.clone(), search: OnceLock::new() };
+        let hosted = PairSegment { basis: basis.clone(), search: OnceLock::new() };
         self.segments.insert(segment, Arc::new(hosted));
     }
 
     /// Adds a hit with its answer as one hit.
     pub fn push(
         &mut self,
-        number: usize,
+        ticket: T,
         segment: Segment,
         samples: Vec<f64>,
-        single: Found,
+        single: Match,
         now: Instant,
     ) -> Result<(), Error> {
         // Hits of all energies share a queue: they are searched with the same plan.
-        let asked = Asked { number, samples, single };
-        match self.queue.push((segment, EnergyClass::High), asked, now) {
+        let request = PairRequest { ticket, samples, single };
+        match self.queue.push((segment, EnergyClass::High), request, now) {
             Some(batch) => self.submit(segment, batch),
             None => Ok(()),
         }
     }
 
     /// Submits batches whose batching delay has passed; returns available answers.
-    pub fn poll(&mut self, now: Instant) -> Result<Vec<(usize, Option<Two>)>, Error> {
+    pub fn poll(&mut self, now: Instant) -> Result<Vec<(T, Option<AcceptedPair>)>, Error> {
         for ((segment, _), batch) in self.queue.due(now) {
             self.submit(segment, batch)?;
         }
-        Ok(self.batches.done()?.into_iter().flat_map(answers).collect())
+        Ok(self.batches.done()?.into_iter().flat_map(by_ticket).collect())
     }
 
     /// Waits for the oldest batch; if none is in flight, first submits all waiting hits. Returns
     /// the answers of the batch, none if nothing was left.
-    pub fn wait(&mut self) -> Result<Vec<(usize, Option<Two>)>, Error> {
+    pub fn wait(&mut self) -> Result<Vec<(T, Option<AcceptedPair>)>, Error> {
         if self.batches.len() == 0 {
             for ((segment, _), batch) in self.queue.drain() {
                 self.submit(segment, batch)?;
             }
         }
-        Ok(self.batches.oldest()?.into_iter().flat_map(answers).collect())
+        Ok(self.batches.oldest()?.into_iter().flat_map(by_ticket).collect())
     }
 
-    fn submit(&mut self, segment: Segment, batch: Vec<Asked>) -> Result<(), Error> {
+    fn submit(&mut self, segment: Segment, batch: Vec<PairRequest<T>>) -> Result<(), Error> {
         let rt = self.batches.rt;
-        let numbers = batch.iter().map(|asked| asked.number).collect();
-        let singles: Vec<Found> = batch.iter().map(|asked| asked.single).collect();
-        let samples = rt.register(batch.into_iter().flat_map(|asked| asked.samples).collect::<Vec<f64>>());
-        let answers = rt.register(Vec::new());
+        let singles: Vec<Match> = batch.iter().map(|request| request.single).collect();
+        let (mut tickets, mut samples) = (Vec::with_capacity(batch.len()), Vec::new());
+        for request in batch {
+            tickets.push(request.ticket);
+            samples.extend(request.samples);
+        }
+        let (samples, answers) = (rt.register(samples), rt.register(Vec::new()));
         let (plan, hosted) = (self.plan, self.segments[&segment].clone());
         let task = rt
             .task("pairs")
@@ -107,27 +117,16 @@ impl<'rt> Pairs<'rt> {
                 let search = hosted.search.get_or_init(|| PairSearch::new(&plan, &hosted.basis));
                 let search = search.as_ref().map_err(|e| e.to_string())?;
                 let each = samples.chunks_exact(samples.len() / singles.len()).zip(&singles);
-                answers.put(
-                    each.flat_map(|(samples, &single)| numbers_of(&search.decide(samples, single))).collect(),
-                );
+                let decide = |(samples, &single)| AcceptedPair::of(&search.decide(samples, single));
+                answers.put(each.map(decide).collect());
                 Ok::<(), String>(())
             })
             .submit()?;
-        self.batches.add(task, numbers, answers);
+        self.batches.add(task, tickets, answers);
         Ok(())
     }
 }
 
-/// Encodes an answer in as many numbers as an answer for one hit.
-fn numbers_of(found: &PairFound) -> [f64; NUMBERS] {
-    let [first, second] = found.points.map(|point| point as f64);
-    [f64::from(u8::from(found.is_pair)), first, second, found.share, found.fom, found.fom_of_one]
-}
-
-fn answers((numbers, answers): Answered) -> Vec<(usize, Option<Two>)> {
-    let two = |&[is_pair, first, second, share, fom, fom_of_one]: &[f64; NUMBERS]| {
-        let points = [first as usize, second as usize];
-        (is_pair > 0.0).then_some(Two { points, share, fom, fom_of_one })
-    };
-    numbers.into_iter().zip(answers.as_chunks::<NUMBERS>().0.iter().map(two)).collect()
+fn by_ticket<T, A>((tickets, answers): Answered<T, A>) -> impl Iterator<Item = (T, A)> {
+    tickets.into_iter().zip(answers)
 }

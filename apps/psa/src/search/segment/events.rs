@@ -3,27 +3,31 @@
 use zellige_kernels::distance::Shape;
 use zellige_kernels::formats::bits::{f16_from_f32, f32_from_f16};
 
-use super::THOUSAND;
-use super::block::{Block, SampleFormat};
+use super::block::{Block, SampleFormat, THOUSAND};
 use crate::Error;
 
 /// Events of one segment: samples by event, channel and sample, in thousandths of each event's
 /// energy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Events {
+pub struct SegmentEvents {
     shape: Shape,
     energies: Vec<f64>,
     samples: Vec<f64>,
 }
 
-impl Events {
+impl SegmentEvents {
     /// Creates events with `energies` (keV) from `samples` (keV) by event, channel and sample,
     /// positive where charge is collected.
     ///
     /// # Errors
     /// [`Error::Shape`] if the lengths do not match; [`Error::Parameter`] for a sample that is
     /// non-finite, and for an energy that is not above 0.
-    pub fn new(channels: usize, window: usize, energies: &[f64], samples: &[f32]) -> Result<Events, Error> {
+    pub fn new(
+        channels: usize,
+        window: usize,
+        energies: &[f64],
+        samples: &[f32],
+    ) -> Result<SegmentEvents, Error> {
         let shape = Shape { channels, samples: window };
         if channels.checked_mul(window).and_then(|terms| terms.checked_mul(energies.len()))
             != Some(samples.len())
@@ -46,7 +50,7 @@ impl Events {
         let normal =
             |(at, &sample): (usize, &f32)| f64::from(sample) * THOUSAND / energies[at / shape.terms()];
         let samples = samples.iter().enumerate().map(normal).collect();
-        Ok(Events { shape, energies: energies.to_vec(), samples })
+        Ok(SegmentEvents { shape, energies: energies.to_vec(), samples })
     }
 
     /// Returns the number of events.
@@ -84,7 +88,7 @@ impl Events {
 }
 
 /// Appends samples in `f32`, in the unit and with the rounding of a block's format.
-pub(super) fn narrowed(samples: &[f64], block: &Block, to: &mut Vec<f32>) {
+pub(in crate::search) fn narrowed(samples: &[f64], block: &Block, to: &mut Vec<f32>) {
     let factor = f64::from(block.scale()) / THOUSAND;
     match block.format() {
         SampleFormat::F16 => {
@@ -97,7 +101,12 @@ pub(super) fn narrowed(samples: &[f64], block: &Block, to: &mut Vec<f32>) {
 /// Appends samples in units of the charge as two `f32`, whose sum differs from the sample by a
 /// relative error of about 2^-49. Returns an upper bound of the sum over samples of the `p`-th
 /// power of the remaining error.
-pub(super) fn in_two_parts(samples: &[f64], p: f64, high: &mut Vec<f32>, low: &mut Vec<f32>) -> f64 {
+pub(in crate::search) fn in_two_parts(
+    samples: &[f64],
+    p: f64,
+    high: &mut Vec<f32>,
+    low: &mut Vec<f32>,
+) -> f64 {
     let mut left = 0.0;
     for &sample in samples {
         let unit = sample / THOUSAND;
@@ -131,11 +140,11 @@ mod tests {
 
     #[test]
     fn what_is_no_event_is_refused() {
-        assert!(Events::new(2, 3, &[100.0], &[0.0; 6]).is_ok());
-        assert!(Events::new(2, 3, &[100.0], &[0.0; 7]).is_err());
-        assert!(Events::new(2, 3, &[0.0], &[0.0; 6]).is_err());
-        assert!(Events::new(2, 3, &[f64::NAN], &[0.0; 6]).is_err());
-        assert!(Events::new(1, 1, &[1.0], &[f32::INFINITY]).is_err());
-        assert!(Events::new(usize::MAX, 2, &[1.0], &[0.0]).is_err());
+        assert!(SegmentEvents::new(2, 3, &[100.0], &[0.0; 6]).is_ok());
+        assert!(SegmentEvents::new(2, 3, &[100.0], &[0.0; 7]).is_err());
+        assert!(SegmentEvents::new(2, 3, &[0.0], &[0.0; 6]).is_err());
+        assert!(SegmentEvents::new(2, 3, &[f64::NAN], &[0.0; 6]).is_err());
+        assert!(SegmentEvents::new(1, 1, &[1.0], &[f32::INFINITY]).is_err());
+        assert!(SegmentEvents::new(usize::MAX, 2, &[1.0], &[0.0]).is_err());
     }
 }

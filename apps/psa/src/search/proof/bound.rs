@@ -15,7 +15,7 @@ const ROUNDING: f64 = 1.0 / (1u32 << 24) as f64;
 /// metric. `F` lies between `S / high - nothing` and `S / low + nothing`. `nothing` is the error of
 /// small differences and of the rounding of the event's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bound {
+pub(super) struct Bound {
     low: f64,
     high: f64,
     /// Upper bound of the contribution of differences below the smallest one.
@@ -77,7 +77,8 @@ impl Bound {
     }
 
     /// Returns the relative errors of the sum, below and above.
-    pub fn errors(&self) -> (f64, f64) {
+    #[cfg(test)]
+    fn errors(&self) -> (f64, f64) {
         (self.low - 1.0, self.high - 1.0)
     }
 }

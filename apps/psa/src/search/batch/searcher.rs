@@ -1,23 +1,22 @@
 //! Queues, batches and tasks of the search of a crystal's segments.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zellige_kernels::distance::Shape;
 use zellige_runtime::{Handle, Read, Runtime, Submit, read, write};
 
-use super::batches::{Answered, Batches};
-use super::block::{Block, SampleFormat};
-use super::engine::Map;
-use super::found::{Found, NUMBERS};
-use super::plan::{Metrics, Plan, Stage, Table};
-use super::proof::Proof;
-use super::queue::{EnergyClass, Key, Queue};
-use super::tasks::SearchBatch;
+use super::in_flight::{Answered, Batches};
+use super::queue::{EnergyClass, Queue, QueueKey};
+use super::task::SearchBatch;
 use crate::Error;
 use crate::basis::SegmentBasis;
 use crate::channels::Segment;
+use crate::search::matching::{Match, Metrics, NUMBERS, Plan, PowerTable, Stage};
+use crate::search::proof::Proof;
+use crate::search::segment::{Block, PointGrid, SampleFormat};
 
 /// Properties of the batches of a segment and an energy class, for a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,9 +68,9 @@ impl Default for Batching {
 
 /// A hit to be searched for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hit {
-    /// Index of the hit in the results.
-    pub number: usize,
+pub struct Hit<T = usize> {
+    /// Identifies the hit in the results; shown in messages.
+    pub ticket: T,
     /// Segment of the hit.
     pub segment: Segment,
     /// Energy of the hit (keV).
@@ -88,35 +87,35 @@ struct Planned {
 }
 
 /// A segment that is registered with the runtime.
-struct Hosted {
+struct RegisteredSegment {
     block: Handle<Block>,
-    map: Arc<Map>,
+    grid: Arc<PointGrid>,
     shape: Shape,
     points: usize,
     /// Plans of the energy classes.
     plans: BTreeMap<EnergyClass, Planned>,
 }
 
-/// Searches events of a crystal's segments on a runtime.
+/// Searches events of a crystal's segments on a runtime. `T` identifies the hits.
 ///
 /// Events wait in queues by segment and energy class. A batch is a task: it reads its segment's
 /// block, in the formats that its plan requests, and writes its answers. Blocks are only read: the
 /// runtime keeps replicas of them where tasks run. Answers are identical, to the bit, for any
 /// number of workers, batch size and devices.
-pub struct Searcher<'rt> {
+pub struct Searcher<'rt, T = usize> {
     rule: &'rt dyn SearchRule,
-    segments: BTreeMap<Segment, Hosted>,
-    queue: Queue<(Hit, Vec<f64>)>,
-    batches: Batches<'rt>,
+    segments: BTreeMap<Segment, RegisteredSegment>,
+    queue: Queue<(Hit<T>, Vec<f64>)>,
+    batches: Batches<'rt, T, f64>,
 }
 
-impl std::fmt::Debug for Searcher<'_> {
+impl<T> std::fmt::Debug for Searcher<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Searcher({} segments, {} batches)", self.segments.len(), self.batches.len())
     }
 }
 
-impl<'rt> Searcher<'rt> {
+impl<'rt, T: Copy + Ord + Display> Searcher<'rt, T> {
     /// Creates a searcher without segments.
     pub fn new(rt: &'rt Runtime, rule: &'rt dyn SearchRule, batching: Batching) -> Self {
         let queue = Queue::new(batching.size, batching.patience);
@@ -142,7 +141,7 @@ impl<'rt> Searcher<'rt> {
                     let metrics = Metrics::default();
                     // Tables are created before the first event arrives, so that they do not delay
                     // it.
-                    if plan.table != Table::None {
+                    if plan.table != PowerTable::None {
                         for stage in [Stage::First, Stage::Last] {
                             metrics.of(&plan, stage, block.scale_in(plan.format(stage)));
                         }
@@ -152,9 +151,9 @@ impl<'rt> Searcher<'rt> {
             };
             plans.insert(class, planned);
         }
-        let map = Arc::new(Map::new(basis.positions()));
+        let grid = Arc::new(PointGrid::new(basis.positions()));
         let block = self.batches.rt.register(block);
-        self.segments.insert(segment, Hosted { block, map, shape, points, plans });
+        self.segments.insert(segment, RegisteredSegment { block, grid, shape, points, plans });
         Ok(())
     }
 
@@ -164,15 +163,15 @@ impl<'rt> Searcher<'rt> {
     /// # Errors
     /// [`Error::Parameter`] if the segment's basis is not registered; [`Error::Shape`] for other
     /// channels or samples than in the basis; errors of the runtime.
-    pub fn push(&mut self, hit: Hit, samples: &[f64], now: Instant) -> Result<(), Error> {
+    pub fn push(&mut self, hit: Hit<T>, samples: &[f64], now: Instant) -> Result<(), Error> {
         let Some(hosted) = self.segments.get(&hit.segment) else {
             let problem =
-                format!("event {}: there is no basis of segment {}", hit.number, hit.segment.index());
+                format!("event {}: there is no basis of segment {}", hit.ticket, hit.segment.index());
             return Err(Error::Parameter { name: "segment", problem });
         };
         if samples.len() != hosted.shape.terms() {
             let problem =
-                format!("{} of event {}, {} in the basis", samples.len(), hit.number, hosted.shape.terms());
+                format!("{} of event {}, {} in the basis", samples.len(), hit.ticket, hosted.shape.terms());
             return Err(Error::shape("samples of all channels", problem));
         }
         let key = (hit.segment, EnergyClass::of(hit.energy));
@@ -182,20 +181,20 @@ impl<'rt> Searcher<'rt> {
         }
     }
 
-    fn submit(&mut self, key: Key, batch: Vec<(Hit, Vec<f64>)>) -> Result<(), Error> {
+    fn submit(&mut self, key: QueueKey, batch: Vec<(Hit<T>, Vec<f64>)>) -> Result<(), Error> {
         let hosted = &self.segments[&key.0];
         let Planned { plan, metrics, proof } = &hosted.plans[&key.1];
         let coarse_only = batch.iter().map(|(hit, _)| hit.coarse_only).collect();
-        let numbers: Vec<usize> = batch.iter().map(|(hit, _)| hit.number).collect();
+        let tickets: Vec<T> = batch.iter().map(|(hit, _)| hit.ticket).collect();
         let samples: Vec<f64> = batch.into_iter().flat_map(|(_, samples)| samples).collect();
         let codelet = SearchBatch {
             plan: *plan,
             metrics: metrics.clone(),
-            map: hosted.map.clone(),
+            grid: hosted.grid.clone(),
             proof: proof.clone(),
             coarse_only,
             segment: key.0,
-            size: [numbers.len() as u32, hosted.points as u32, hosted.shape.terms() as u32],
+            size: [tickets.len() as u32, hosted.points as u32, hosted.shape.terms() as u32],
         };
         let rt = self.batches.rt;
         let (samples, answers) = (rt.register(samples), rt.register(Vec::new()));
@@ -203,20 +202,20 @@ impl<'rt> Searcher<'rt> {
         let block = &hosted.block;
         let operands = (formatted(block, first), formatted(block, last), read(&samples), write(&answers));
         let task = rt.submit(codelet, operands)?;
-        self.batches.add(task, numbers, answers);
+        self.batches.add(task, tickets, answers);
         Ok(())
     }
 
     /// Submits batches whose batching delay has passed; returns available answers, with the hits'
-    /// numbers.
+    /// tickets.
     ///
     /// # Errors
     /// Errors of the runtime.
-    pub fn poll(&mut self, now: Instant) -> Result<Vec<(usize, Found)>, Error> {
+    pub fn poll(&mut self, now: Instant) -> Result<Vec<(T, Match)>, Error> {
         for (key, batch) in self.queue.due(now) {
             self.submit(key, batch)?;
         }
-        Ok(self.batches.done()?.into_iter().flat_map(found).collect())
+        Ok(self.batches.done()?.into_iter().flat_map(matches).collect())
     }
 
     /// Waits for the oldest batch; if none is in flight, first submits all waiting hits. Returns
@@ -224,35 +223,35 @@ impl<'rt> Searcher<'rt> {
     ///
     /// # Errors
     /// Errors of the runtime.
-    pub fn wait(&mut self) -> Result<Vec<(usize, Found)>, Error> {
+    pub fn wait(&mut self) -> Result<Vec<(T, Match)>, Error> {
         if self.batches.len() == 0 {
-            self.let_go()?;
+            self.submit_all()?;
         }
-        Ok(self.batches.oldest()?.into_iter().flat_map(found).collect())
+        Ok(self.batches.oldest()?.into_iter().flat_map(matches).collect())
     }
 
-    /// Waits for all hits that were pushed; returns the answers with the hits' numbers, ordered by
-    /// number.
+    /// Waits for all hits that were pushed; returns the answers with the hits' tickets, ordered by
+    /// these.
     ///
     /// # Errors
     /// Errors of the runtime.
-    pub fn finish(&mut self) -> Result<Vec<(usize, Found)>, Error> {
-        self.let_go()?;
+    pub fn finish(&mut self) -> Result<Vec<(T, Match)>, Error> {
+        self.submit_all()?;
         let mut all = Vec::new();
         while let Some(answered) = self.batches.oldest()? {
-            all.extend(found(answered));
+            all.extend(matches(answered));
         }
-        all.sort_unstable_by_key(|&(number, _)| number);
+        all.sort_unstable_by_key(|&(ticket, _)| ticket);
         Ok(all)
     }
 
-    fn let_go(&mut self) -> Result<(), Error> {
+    fn submit_all(&mut self) -> Result<(), Error> {
         self.queue.drain().into_iter().try_for_each(|(key, batch)| self.submit(key, batch))
     }
 }
 
-fn found((numbers, answers): Answered) -> Vec<(usize, Found)> {
-    numbers.into_iter().zip(answers.as_chunks::<NUMBERS>().0.iter().map(Found::from_numbers)).collect()
+fn matches<T>((tickets, answers): Answered<T, f64>) -> Vec<(T, Match)> {
+    tickets.into_iter().zip(answers.as_chunks::<NUMBERS>().0.iter().map(Match::from_numbers)).collect()
 }
 
 fn formatted(block: &Handle<Block>, format: SampleFormat) -> Read<Block> {

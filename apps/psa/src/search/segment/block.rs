@@ -136,7 +136,7 @@ impl Block {
     }
 
     /// Returns the scale of the samples in another format.
-    pub(super) fn scale_in(&self, format: SampleFormat) -> f32 {
+    pub(in crate::search) fn scale_in(&self, format: SampleFormat) -> f32 {
         match format {
             SampleFormat::F32 | SampleFormat::Bf16 => 1.0,
             SampleFormat::F16 => THOUSAND as f32,
@@ -182,7 +182,7 @@ impl Block {
 
     /// Returns the squared lengths of the points as they are stored, with padding. They are
     /// computed on first use and cached.
-    pub(super) fn squares(&self) -> &[f32] {
+    pub(in crate::search) fn squares(&self) -> &[f32] {
         let squares = || squares(self.values(false), self.header.shape).expect("a block is whole");
         self.squares.get_or_init(squares)
     }
@@ -198,7 +198,7 @@ impl Block {
 
     /// Copies up to sixteen points to the lanes of `few`, a block from [`few`](Block::few); lanes
     /// without a point keep their content.
-    pub(super) fn gather(&self, points: &[usize], few: &mut Block) {
+    pub(in crate::search) fn gather(&self, points: &[usize], few: &mut Block) {
         let shape = self.header.shape;
         few.header = BlockHeader { points: LANES, ..self.header };
         few.squares.take();
@@ -211,7 +211,7 @@ impl Block {
     }
 
     /// Allocates a block for [`gather`](Block::gather).
-    pub(super) fn few(&self) -> Block {
+    pub(in crate::search) fn few(&self) -> Block {
         Block::blank(&BlockHeader { points: LANES, ..self.header })
     }
 }
@@ -226,22 +226,22 @@ fn gather<T: Copy>(from: &[T], shape: Shape, points: &[usize], to: &mut [T]) {
 
 impl BlockHeader {
     /// Returns the number of points of the block.
-    pub(super) fn points(&self) -> usize {
+    pub(in crate::search) fn points(&self) -> usize {
         self.points
     }
 
     /// Returns the number of channels and samples.
-    pub(super) fn shape(&self) -> Shape {
+    pub(in crate::search) fn shape(&self) -> Shape {
         self.shape
     }
 
     /// Returns the storage format of the samples.
-    pub(super) fn format(&self) -> SampleFormat {
+    pub(in crate::search) fn format(&self) -> SampleFormat {
         self.format
     }
 
     /// Returns the stored value of a sample of 1.
-    pub(super) fn scale(&self) -> f32 {
+    pub(in crate::search) fn scale(&self) -> f32 {
         self.scale
     }
 

@@ -46,7 +46,7 @@ impl EnergyClass {
 }
 
 /// Key of a queue: the segment and the energy class of its events.
-pub type Key = (Segment, EnergyClass);
+pub type QueueKey = (Segment, EnergyClass);
 
 /// Waiting items by segment and energy class. A batch leaves when it is full or the batching delay
 /// of its first item has passed. The queue does not read a clock: callers pass the time.
@@ -54,7 +54,7 @@ pub type Key = (Segment, EnergyClass);
 pub struct Queue<T> {
     size: usize,
     patience: Duration,
-    waiting: BTreeMap<Key, (Instant, Vec<T>)>,
+    waiting: BTreeMap<QueueKey, (Instant, Vec<T>)>,
 }
 
 impl<T> Queue<T> {
@@ -65,7 +65,7 @@ impl<T> Queue<T> {
     }
 
     /// Adds an item; returns the batch if this completes it.
-    pub fn push(&mut self, key: Key, item: T, now: Instant) -> Option<Vec<T>> {
+    pub fn push(&mut self, key: QueueKey, item: T, now: Instant) -> Option<Vec<T>> {
         let (_, waiting) = self.waiting.entry(key).or_insert_with(|| (now, Vec::new()));
         waiting.push(item);
         let full = waiting.len() >= self.size;
@@ -73,7 +73,7 @@ impl<T> Queue<T> {
     }
 
     /// Returns the batches whose first member has waited for the batching delay.
-    pub fn due(&mut self, now: Instant) -> Vec<(Key, Vec<T>)> {
+    pub fn due(&mut self, now: Instant) -> Vec<(QueueKey, Vec<T>)> {
         let patience = self.patience;
         let late = |since: Instant| now.saturating_duration_since(since) >= patience;
         self.waiting
@@ -83,7 +83,7 @@ impl<T> Queue<T> {
     }
 
     /// Returns all waiting batches.
-    pub fn drain(&mut self) -> Vec<(Key, Vec<T>)> {
+    pub fn drain(&mut self) -> Vec<(QueueKey, Vec<T>)> {
         std::mem::take(&mut self.waiting).into_iter().map(|(key, (_, batch))| (key, batch)).collect()
     }
 }
