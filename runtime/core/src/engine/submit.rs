@@ -12,7 +12,9 @@ use crate::engine::{ReadyTask, ReplaySlot, Work};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sync::MutexGuard;
-use crate::task::{Body, Chain, Group, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskRef};
+use crate::task::{
+    Body, Chain, Group, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskPtr, TaskRef,
+};
 
 /// Controls whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +37,9 @@ trait Linked {
     fn join(&mut self, group: Member<Successor>);
 }
 
-impl Linked for &Arc<Task> {
+impl Linked for &TaskPtr {
     fn as_predecessor(&self) -> Predecessor {
-        Predecessor::Task(Arc::clone(self))
+        Predecessor::Task(self.ticket.clone())
     }
 
     fn numbers(&self) -> (u64, u64) {
@@ -270,7 +272,7 @@ impl Engine {
 
     /// Accepts a task whose type has been erased.
     #[inline(never)]
-    fn accept(self: &Arc<Self>, task: Arc<Task>, after: &[TaskRef]) -> Result<TaskRef, Error> {
+    fn accept(self: &Arc<Self>, task: TaskPtr, after: &[TaskRef]) -> Result<TaskRef, Error> {
         self.check_place(&task)?;
         let ticket = task.ticket.clone();
         self.link(task, after, Retired::Refused).map(|()| ticket)
@@ -280,7 +282,7 @@ impl Engine {
     /// The submitter counts it.
     pub(crate) fn link(
         self: &Arc<Self>,
-        task: Arc<Task>,
+        task: TaskPtr,
         after: &[TaskRef],
         retired: Retired,
     ) -> Result<(), Error> {
@@ -295,14 +297,14 @@ impl Engine {
         }
         linked?;
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
-        let task = Arc::into_raw(task);
+        let task = TaskPtr::into_raw(task);
         for group in &finished {
             self.complete_group(group);
         }
         // SAFETY: only its submitter knows the task until this.
         if unsafe { Task::end_links(task) } {
             // SAFETY: the reference above: nobody else counts the task down.
-            self.start(unsafe { Arc::from_raw(task) }, current::worker_of(self));
+            self.start(unsafe { TaskPtr::from_raw(task) }, current::worker_of(self));
         }
         Ok(())
     }
@@ -310,7 +312,7 @@ impl Engine {
     /// Links the task up to the point at which it belongs to the runtime.
     fn link_to_chains(
         self: &Arc<Self>,
-        task: &Arc<Task>,
+        task: &TaskPtr,
         after: &[TaskRef],
         retired: Retired,
         finished: &mut Finished,
@@ -367,7 +369,7 @@ impl Engine {
 
     /// Accepts a replay, which has been linked and is about to begin. `finished`: the groups that
     /// [`link_slots`](Self::link_slots) returned.
-    pub(crate) fn accept_replay(self: &Arc<Self>, gate: &Arc<Task>, finished: &Finished) {
+    pub(crate) fn accept_replay(self: &Arc<Self>, gate: &TaskPtr, finished: &Finished) {
         self.remember(gate);
         self.counters.accept();
         if self.transfers.as_ref().is_some_and(|transfers| transfers.is_limited()) {
@@ -413,7 +415,7 @@ impl Engine {
     /// are in the order of handles.
     fn link_locked(
         &self,
-        task: &Arc<Task>,
+        task: &TaskPtr,
         accesses: &[Declared<'_>],
         after: &[TaskRef],
         retired: Retired,
@@ -452,7 +454,7 @@ impl Engine {
     }
 
     /// Starts `task`, whose predecessors have all completed.
-    pub(crate) fn start(self: &Arc<Self>, task: Arc<Task>, from: Option<usize>) {
+    pub(crate) fn start(self: &Arc<Self>, task: TaskPtr, from: Option<usize>) {
         match task.role {
             Role::Work => self.push_ready(ReadyTask::new(Work::Task(task)), from),
             Role::Gate => {

@@ -17,7 +17,7 @@ use crate::engine::{Engine, Job, Ready, StageCell, Work, life};
 use crate::error::{Error, Failure};
 use crate::operand::{Accesses, Declared};
 use crate::task::{
-    Body, Bound, Env, Header, Options, Payload, Ran, Role, Successor, Task, TaskCell, TaskRef,
+    Body, Bound, Env, Header, Options, Payload, Ran, Role, Successor, TaskCell, TaskPtr, TaskRef,
 };
 
 /// The handles that a replay runs on: one for each slot of the graph.
@@ -134,7 +134,7 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
         }
     });
     let gate = TaskCell::make(header, Role::Replay, Whole(Payload::new(Arc::clone(&run))));
-    assert!(run.gate.set(Arc::clone(&gate)).is_ok(), "set once");
+    assert!(run.gate.set(gate.clone()).is_ok(), "set once");
     let accesses: Accesses<'_> = order.iter().map(|&at| run.access(at as usize)).collect();
     // No task begins before the sources do, and these wait for the slots below: nothing becomes
     // ready here.
@@ -199,7 +199,7 @@ pub(super) struct Run {
     awaited: Awaited,
     outcome: Outcome,
     /// The task that stands for the replay.
-    gate: OnceLock<Arc<Task>>,
+    gate: OnceLock<TaskPtr>,
     slots: Arc<[ReplaySlot]>,
     /// True once its slots are in the chains of their handles.
     is_linked: AtomicBool,
@@ -259,7 +259,7 @@ impl Run {
         NonNull::new(Arc::as_ptr(run).cast_mut()).expect("an Arc is never null")
     }
 
-    pub(super) fn gate(&self) -> &Arc<Task> {
+    pub(super) fn gate(&self) -> &TaskPtr {
         self.gate.get().expect("set when it was submitted")
     }
 
@@ -535,7 +535,7 @@ impl Job for ReplayTask {
         self.of_run().outcome.strict.load(Ordering::Acquire)
     }
 
-    fn stands_for(&self) -> &Arc<Task> {
+    fn stands_for(&self) -> &TaskPtr {
         self.of_run().gate()
     }
 
@@ -606,7 +606,7 @@ fn finish(run: Arc<Run>) {
     }
     drop(mode);
     ready.into_iter().for_each(|task| engine.push_ready(task, None));
-    engine.end_outside(Arc::clone(run.gate()), run.outcome.failure.get().cloned());
+    engine.end_outside(run.gate().clone(), run.outcome.failure.get().cloned());
     if let Some(run) = Arc::into_inner(run) {
         run.graph.0.spare.lock().push(run.tasks.pending);
     }
