@@ -321,10 +321,11 @@ impl Engine {
         if let Some(foreign) = after.iter().find(|earlier| !earlier.belongs_to(self.id)) {
             return Err(Error::Foreign { what: format!("task {}", foreign.name()) });
         }
-        let mut accesses = Accesses::new();
-        task.body.declare(&mut accesses);
-        sort_by_handle(&mut accesses);
-        self.link_locked(task, &accesses, after, retired, finished)?;
+        let mut declared = Accesses::new();
+        task.body.declare(&mut declared);
+        let accesses = declared.as_mut_slice();
+        sort_by_handle(accesses);
+        self.link_locked(task, accesses, after, retired, finished)?;
 
         if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role != Role::Gate) {
             transfers.will_use(task, self.home_of(&task.header));
@@ -438,11 +439,17 @@ impl Engine {
             transfers.check_fits(self, task, &declared, sized)?;
         }
         task.begin_links(accesses.len() + after.len());
-        let mut chain = 0;
-        for (at, access) in accesses.iter().enumerate() {
-            chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
+        let mut chains = chains.iter_mut();
+        let mut chain: Option<(u64, &mut Chain)> = None;
+        for access in accesses {
+            let id = access.base.id;
+            let own = match chain.take() {
+                Some((last, chain)) if last == id => chain,
+                _ => chains.next().expect("a chain for each handle"),
+            };
             let mut linking = Linking { engine: self, node: task, handle: access.handle, finished };
-            chains[chain].access(access.mode, &mut linking);
+            own.access(access.mode, &mut linking);
+            chain = Some((id, own));
         }
         for earlier in after {
             if let Some(recorder) = &self.recorder {

@@ -1,6 +1,7 @@
 //! Memory layout of a task: first the common part, then its body.
 
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool};
@@ -81,15 +82,20 @@ pub(crate) struct TaskCell<B: ?Sized> {
     linked: AtomicBool,
     /// Handle of the task that callers keep.
     pub(crate) ticket: TaskRef,
-    /// Edges, separate from the rest of the links: once an edge is published, other threads read it
-    /// while the submitter goes on linking.
-    edges: UnsafeCell<SmallVec<[Edge<Successor>; 4]>>,
+    /// Memory of up to [`FEW_EDGES`] edges, and of all if there are more. They are separate from
+    /// the rest of the links: once an edge is published, other threads read it while the submitter
+    /// goes on linking.
+    edges: UnsafeCell<[MaybeUninit<Edge<Successor>>; FEW_EDGES]>,
+    more_edges: UnsafeCell<Vec<Edge<Successor>>>,
     links: UnsafeCell<Links>,
     pub(crate) header: Header,
     pub(crate) stage: StageCell,
     pub(crate) planned: PlanCell,
     pub(crate) body: B,
 }
+
+/// Number of edges that are stored in the task.
+const FEW_EDGES: usize = 4;
 
 /// A task with any body.
 pub(crate) type Task = TaskCell<dyn Body>;
@@ -129,7 +135,7 @@ impl<B: Body + 'static> TaskCell<B> {
             (&raw mut (*at).role).write(role);
             (&raw mut (*at).linked).write(AtomicBool::new(false));
             (&raw mut (*at).ticket).write(ticket);
-            (&raw mut (*at).edges).write(UnsafeCell::default());
+            (&raw mut (*at).more_edges).write(UnsafeCell::default());
             (&raw mut (*at).links).write(UnsafeCell::default());
             (&raw mut (*at).header).write(header);
             (&raw mut (*at).stage).write(StageCell::default());
@@ -155,10 +161,15 @@ impl Task {
     /// Reserves memory for `count` edges.
     pub(crate) fn begin_links(&self, count: usize) {
         // SAFETY: only the submitter knows the task's links before `end_links`.
-        let (links, edges) = unsafe { (&mut *self.links.get(), &mut *self.edges.get()) };
-        // The length stays 0: edges need no drop.
-        edges.reserve_exact(count);
-        (links.first, links.room) = (NonNull::new(edges.as_mut_ptr()), count as u32);
+        let (links, more_edges) = unsafe { (&mut *self.links.get(), &mut *self.more_edges.get()) };
+        links.first = if count <= FEW_EDGES {
+            NonNull::new(self.edges.get().cast())
+        } else {
+            // The length stays 0: edges need no drop.
+            more_edges.reserve_exact(count);
+            NonNull::new(more_edges.as_mut_ptr())
+        };
+        links.room = count as u32;
         // Nobody else knows the task before its first edge is pushed.
         self.pending.store(count as u32 + 1, Ordering::Relaxed);
     }
