@@ -159,6 +159,7 @@ impl<B: ?Sized> TaskCell<B> {
 
 impl Task {
     /// Reserves memory for `count` edges.
+    #[inline(always)]
     pub(crate) fn begin_links(&self, count: usize) {
         // SAFETY: only the submitter knows the task's links before `end_links`.
         let (links, more_edges) = unsafe { (&mut *self.links.get(), &mut *self.more_edges.get()) };

@@ -86,6 +86,7 @@ pub(in crate::engine) fn worker_of(engine: &Engine) -> Option<usize> {
 
 /// Notes that this thread runs a body of this priority, until the guard is dropped. `task`: the
 /// task of the body, or the one that stands for the whole replay.
+#[inline]
 pub(crate) fn enter(task: &TaskPtr, priority: i32) -> Entered<'_> {
     let frame = Frame { task: std::ptr::from_ref(task), priority, tally: None };
     RUNNING.with_borrow_mut(|running| running.push(frame));
@@ -117,6 +118,7 @@ pub(super) fn stack(engine: &Engine) -> SmallVec<[TaskPtr; 2]> {
 }
 
 /// Calls `with` on the tally of the innermost body, if the thread runs a body of `shared`.
+#[inline]
 fn with_tally<R>(engine: &Engine, with: impl FnOnce(&mut Option<Arc<Tally>>) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         let frame = running.last_mut()?;
@@ -128,6 +130,7 @@ fn with_tally<R>(engine: &Engine, with: impl FnOnce(&mut Option<Arc<Tally>>) -> 
 
 /// Returns the tally of the tasks that the innermost body of this thread submits; `None` outside of
 /// any body.
+#[inline]
 pub(in crate::engine) fn tally(engine: &Engine) -> Option<Arc<Tally>> {
     with_tally(engine, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
 }
@@ -172,6 +175,7 @@ pub(in crate::engine) fn accesses(handle: u64) -> bool {
 pub(crate) struct Entered<'t>(PhantomData<&'t Task>);
 
 impl Drop for Entered<'_> {
+    #[inline]
     fn drop(&mut self) {
         RUNNING.with_borrow_mut(Vec::pop);
     }
