@@ -56,6 +56,7 @@ impl Engine {
 
     /// Notes that one of the predecessors of `successor` has completed. `ready` gets tasks for a
     /// policy; other nodes that become ready begin.
+    #[inline]
     pub(super) fn release(
         self: &Arc<Self>,
         successor: Successor,

@@ -166,6 +166,7 @@ impl<N: Linked> Links for Linking<'_, N> {
 const FEW: usize = 8;
 
 /// Puts the accesses in the order of their handles' ids, in which chains are locked.
+#[inline]
 pub(crate) fn sort_by_handle(accesses: &mut [Declared<'_>]) {
     if accesses.len() > FEW {
         return accesses.sort_unstable_by_key(|access| access.base.id);
@@ -280,6 +281,7 @@ impl Engine {
 
     /// Puts `task` into the chains of its handles and starts it if it has no pending predecessors.
     /// The submitter counts it.
+    #[inline]
     pub(crate) fn link(
         self: &Arc<Self>,
         task: TaskPtr,

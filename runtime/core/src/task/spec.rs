@@ -41,6 +41,7 @@ impl<B> Spec<B> {
 
 impl Options {
     /// Creates options with a name only.
+    #[inline]
     pub(crate) fn named(name: &'static str) -> Self {
         Options {
             name,
