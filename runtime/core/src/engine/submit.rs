@@ -199,19 +199,8 @@ fn is_alias(task: &str, a: &Declared<'_>, b: &Declared<'_>) -> Result<bool, Erro
 
 /// Refuses an access that cannot have a value, or that the handle's rights forbid. The chain's
 /// `written` and `rights` are passed in.
-#[inline]
+#[inline(never)]
 pub(crate) fn check_access(
-    task: &str,
-    access: &Declared<'_>,
-    written: bool,
-    rights: AccessRights,
-) -> Result<(), Error> {
-    let usual =
-        rights == AccessRights::Open && (written || !access.mode.reads()) && access.mode != Mode::Reduce;
-    if usual { Ok(()) } else { check_closely(task, access, written, rights) }
-}
-
-fn check_closely(
     task: &str,
     access: &Declared<'_>,
     written: bool,
@@ -399,11 +388,16 @@ impl Engine {
                 chains.push(base.chain.lock());
             }
             let chain = chains.last().expect("just pushed");
-            let rights = match chain.rights {
-                AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
-                rights => rights,
-            };
-            check_access(task, access, chain.written, rights)?;
+            let is_usual = chain.rights == AccessRights::Open
+                && access.mode != Mode::Reduce
+                && (chain.written || !access.mode.reads());
+            if !is_usual {
+                let rights = match chain.rights {
+                    AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
+                    rights => rights,
+                };
+                check_access(task, access, chain.written, rights)?;
+            }
             if !base.belongs_to(self.id) {
                 return Err(Error::Foreign { what: base.name() });
             }

@@ -18,7 +18,7 @@ const CHUNK: usize = 8 << 10;
 /// Size of the largest task that shares a chunk [bytes].
 const SMALL: usize = CHUNK / 8;
 /// Alignment of chunks, and the largest alignment of a task that shares one.
-const ALIGN: usize = 64;
+const ALIGN: usize = 16;
 /// Count of a chunk that a thread takes memory from; it is corrected once, when the chunk is full.
 const OPEN: u32 = 1 << 30;
 
