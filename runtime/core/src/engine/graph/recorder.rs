@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use zellige_model::{CachedId, TaskInfo};
 
+use super::Bindings;
 use super::device_graph::DeviceGraph;
 use super::edges::{Edges, Nodes, range};
 use super::ends::{Ends, SlotEnds};
-use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::deps::{AccessRights, Links, Node, Order};
 use crate::engine::{check_access, check_aliases, sort_by_handle};

@@ -160,7 +160,7 @@ impl Blocked {
         match (self.stack.last(), self.guards.last()) {
             (Some(task), _) => format!("the body of {}", title(task)),
             (None, Some(guard)) => {
-                format!("thread {:?}, which holds the guard of {}", self.thread, title(guard))
+                format!("thread {:?}, which holds the guard of {},", self.thread, title(guard))
             }
             (None, None) => format!("thread {:?}", self.thread),
         }
