@@ -240,19 +240,22 @@ impl Submit for Recorder {
 }
 
 /// Returns the name with the lifetime of the process.
+#[inline]
 fn kept(name: Cow<'static, str>) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     match name {
         Cow::Borrowed(name) => name,
-        Cow::Owned(name) => {
-            let mut names = NAMES.lock();
-            names.get(&*name).copied().unwrap_or_else(|| {
-                let name: &'static str = name.leak();
-                names.insert(name);
-                name
-            })
-        }
+        Cow::Owned(name) => kept_once(name),
     }
+}
+
+fn kept_once(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock();
+    names.get(&*name).copied().unwrap_or_else(|| {
+        let name: &'static str = name.leak();
+        names.insert(name);
+        name
+    })
 }
 
 /// A task with a name; its operands come next.

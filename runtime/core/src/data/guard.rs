@@ -14,13 +14,13 @@ use crate::engine::transfer;
 use crate::engine::{Engine, Retired, WaitKind, drops_guard, gate, holds_guard};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
-use crate::task::{Body, Env, Header, Implementations, Ran, Role, Task, TaskCell};
+use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell, TaskPtr};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
 pub(crate) struct Gate<D: Data> {
     engine: Arc<Engine>,
     handle: Handle<D>,
-    task: Arc<Task>,
+    task: TaskPtr,
     /// Place to which the value was brought; `None`: it is in the handle's own cell.
     brought: Option<(transfer::HostAccess, Arc<ValueCell<D>>)>,
     /// It stays on its thread, like a mutex guard, so that the waiting thread is known.
@@ -163,7 +163,7 @@ impl<D: Data> Gate<D> {
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode, thread::current()));
-        engine.link(Arc::clone(&task), &[], retired)?;
+        engine.link(TaskPtr::clone(&task), &[], retired)?;
         if let Err(error) = engine.wait_for_gate(&task, kind) {
             // Tasks after the gate must not wait for a caller that has given up.
             if task.ticket.leave_gate() {

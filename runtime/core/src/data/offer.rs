@@ -10,7 +10,7 @@ use crate::engine::{Engine, Retired, gate};
 use crate::error::{Error, Failure};
 use crate::format::Format;
 use crate::operand::{Accesses, Declared, Mode};
-use crate::task::{Body, Env, Ran, Task};
+use crate::task::{Body, Env, Ran, TaskPtr};
 
 /// One version of a handle's value, that of its last writer so far, for other processes. Tasks that
 /// write the handle wait until this is dropped. It is not a task: it does not count for the window,
@@ -19,7 +19,7 @@ use crate::task::{Body, Env, Ran, Task};
 pub struct Offer<D: Data> {
     engine: Arc<Engine>,
     core: Arc<HandleCore<D>>,
-    task: Arc<Task>,
+    task: TaskPtr,
 }
 
 /// Callback that gets the meta of the version, or the reason why there is none.
@@ -74,7 +74,7 @@ impl<D: Data> Offer<D> {
     /// # Errors
     /// Those of a submission.
     pub fn begins(&self) -> Result<(), Error> {
-        self.engine.link(Arc::clone(&self.task), &[], Retired::Refused)
+        self.engine.link(TaskPtr::clone(&self.task), &[], Retired::Refused)
     }
 
     /// Returns the handle.

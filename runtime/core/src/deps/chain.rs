@@ -22,11 +22,6 @@ impl<P, T: Copy> Chain<P, T> {
         Chain { order: Order::default(), written, rights: AccessRights::Open, writers: 0 }
     }
 
-    /// Drops a completed node that holds this chain's handle.
-    pub(crate) fn forget(&mut self, is_it: impl FnOnce(&P) -> bool) {
-        self.order.forget(is_it);
-    }
-
     /// Appends the access of a task to the chain.
     #[inline(always)]
     pub(crate) fn access(&mut self, mode: Mode, links: &mut impl Links<Task = P, Group = Arc<Group<T>>>) {

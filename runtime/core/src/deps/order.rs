@@ -69,9 +69,4 @@ impl<T, G> Order<T, G> {
     pub(crate) fn take_open(&mut self) -> Option<(Mode, G)> {
         self.open.take()
     }
-
-    /// Drops the last node if it is a task for which `is_it` returns true.
-    pub(crate) fn forget(&mut self, is_it: impl FnOnce(&T) -> bool) {
-        self.last.take_if(|last| matches!(last, Node::Task(task) if is_it(task)));
-    }
 }

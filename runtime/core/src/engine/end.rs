@@ -9,25 +9,24 @@ use super::job::{Job, Work};
 use crate::engine::ReadyTask;
 use crate::engine::ReplaySlot;
 use crate::error::{Cause, Failure, caught};
-use crate::operand::Accesses;
-use crate::task::{Group, Role, Successor, Task};
+use crate::task::{Group, Role, Successor, Task, TaskPtr};
 
 /// Ready tasks that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
 
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
-pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
+pub(super) fn count_down(task: *const Task) -> Option<TaskPtr> {
     // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave
     // up, and only one thread sees the count reach zero: it takes over that reference. Other
     // threads have no reference to the task, only its address.
-    unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
+    unsafe { Task::count_down(task).then(|| TaskPtr::from_raw(task)) }
 }
 
 impl Engine {
     /// Completes `task`, which has run or was discarded. Tasks that become ready are left in
     /// `ready`, or begin if no policy is to get them. `worker`: the worker as which the calling
     /// thread acts.
-    pub(super) fn complete(self: &Arc<Self>, task: &Arc<Task>, worker: Option<usize>, ready: &mut Ready) {
+    pub(super) fn complete(self: &Arc<Self>, task: &TaskPtr, worker: Option<usize>, ready: &mut Ready) {
         self.forget(task);
         let failure = task.ticket.cause();
         if let Some(failure) = &failure {
@@ -57,6 +56,7 @@ impl Engine {
 
     /// Notes that one of the predecessors of `successor` has completed. `ready` gets tasks for a
     /// policy; other nodes that become ready begin.
+    #[inline]
     pub(super) fn release(
         self: &Arc<Self>,
         successor: Successor,
@@ -107,12 +107,8 @@ impl Engine {
     }
 
     /// Ends the turn of the thread behind a gate.
-    pub(crate) fn close_gate(self: &Arc<Self>, gate: &Arc<Task>) {
-        self.end_outside(Arc::clone(gate), None);
-        // The gate holds its handle: the handle's chain must not hold it.
-        let mut accesses = Accesses::new();
-        gate.body.declare(&mut accesses);
-        accesses.iter().for_each(|access| access.base.chain.lock().forget(|last| last.is_task(gate)));
+    pub(crate) fn close_gate(self: &Arc<Self>, gate: &TaskPtr) {
+        self.end_outside(gate.clone(), None);
     }
 
     /// Completes the tasks that a policy dropped instead of handing them out, and those that no

@@ -8,20 +8,20 @@ use parking_lot::Mutex;
 use super::{Engine, Retired};
 use crate::error::{Error, Failure};
 use crate::operand::Accesses;
-use crate::task::{Body, Env, Options, Ran, Role, Task, TaskCell, TaskRef};
+use crate::task::{Body, Env, Options, Ran, Role, TaskCell, TaskPtr, TaskRef};
 
 /// An event outside of tasks. Tasks that name its [`task`](Event::task) in
 /// [`after`](crate::CodeletBuilder::after) run after it. The event occurs when this value is
 /// dropped, on any thread. No thread waits or polls for it.
 pub struct Event {
     engine: Arc<Engine>,
-    task: Arc<Task>,
+    task: TaskPtr,
 }
 
 impl Event {
     pub(crate) fn new(engine: &Arc<Engine>, name: &'static str) -> Result<Event, Error> {
         let task = gate(engine, name, Nothing);
-        engine.link(Arc::clone(&task), &[], Retired::Refused)?;
+        engine.link(TaskPtr::clone(&task), &[], Retired::Refused)?;
         Ok(Event { engine: Arc::clone(engine), task })
     }
 
@@ -52,7 +52,7 @@ pub(crate) fn when_done(
 }
 
 /// Creates a gate that no thread waits to open.
-pub(crate) fn gate<B: Body + 'static>(engine: &Arc<Engine>, name: &'static str, body: B) -> Arc<Task> {
+pub(crate) fn gate<B: Body + 'static>(engine: &Arc<Engine>, name: &'static str, body: B) -> TaskPtr {
     let (header, _) = Options::named(name).into_header(engine.counters.next_ids(1), engine.id, None);
     TaskCell::make(header, Role::Gate, body)
 }

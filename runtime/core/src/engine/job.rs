@@ -14,7 +14,7 @@ use crate::engine::graph::ReplayTask;
 use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Header, Member, Placement, Role, Successor, Task, resolved};
+use crate::task::{Body, Bound, Header, Member, Placement, Role, Successor, Task, TaskPtr, resolved};
 
 /// A task as the engine sees it. Submitted and replayed tasks differ in the location of their parts
 /// and successors.
@@ -30,7 +30,7 @@ pub(crate) trait Job: Sized {
     /// True if an operand may be poisoned.
     fn is_strict(&self) -> bool;
     /// The task that represents this one for waiting threads: for a replay, the task of the whole.
-    fn stands_for(&self) -> &Arc<Task>;
+    fn stands_for(&self) -> &TaskPtr;
     /// Number of predecessors that have not completed.
     fn pending(&self) -> u32;
     fn stage(&self) -> &StageCell;
@@ -113,7 +113,7 @@ pub(crate) trait Job: Sized {
 /// A submitted task or a task of a replay.
 pub(crate) enum Work {
     /// A submitted task.
-    Task(Arc<Task>),
+    Task(TaskPtr),
     /// A task of a recorded graph that is being replayed.
     Replay(ReplayTask),
 }
@@ -151,7 +151,7 @@ pub(crate) enum Notified {
     All,
 }
 
-impl Job for Arc<Task> {
+impl Job for TaskPtr {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -176,7 +176,7 @@ impl Job for Arc<Task> {
         true
     }
 
-    fn stands_for(&self) -> &Arc<Task> {
+    fn stands_for(&self) -> &TaskPtr {
         self
     }
 
@@ -251,7 +251,7 @@ impl Job for Work {
         each!(self, job => job.is_strict())
     }
 
-    fn stands_for(&self) -> &Arc<Task> {
+    fn stands_for(&self) -> &TaskPtr {
         each!(self, job => job.stands_for())
     }
 

@@ -12,7 +12,9 @@ use crate::engine::{ReadyTask, ReplaySlot, Work};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sync::MutexGuard;
-use crate::task::{Body, Chain, Group, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskRef};
+use crate::task::{
+    Body, Chain, Group, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskPtr, TaskRef,
+};
 
 /// Controls whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +37,9 @@ trait Linked {
     fn join(&mut self, group: Member<Successor>);
 }
 
-impl Linked for &Arc<Task> {
+impl Linked for &TaskPtr {
     fn as_predecessor(&self) -> Predecessor {
-        Predecessor::Task(Arc::clone(self))
+        Predecessor::Task(self.ticket.clone())
     }
 
     fn numbers(&self) -> (u64, u64) {
@@ -164,6 +166,7 @@ impl<N: Linked> Links for Linking<'_, N> {
 const FEW: usize = 8;
 
 /// Puts the accesses in the order of their handles' ids, in which chains are locked.
+#[inline]
 pub(crate) fn sort_by_handle(accesses: &mut [Declared<'_>]) {
     if accesses.len() > FEW {
         return accesses.sort_unstable_by_key(|access| access.base.id);
@@ -196,19 +199,8 @@ fn is_alias(task: &str, a: &Declared<'_>, b: &Declared<'_>) -> Result<bool, Erro
 
 /// Refuses an access that cannot have a value, or that the handle's rights forbid. The chain's
 /// `written` and `rights` are passed in.
-#[inline]
+#[inline(never)]
 pub(crate) fn check_access(
-    task: &str,
-    access: &Declared<'_>,
-    written: bool,
-    rights: AccessRights,
-) -> Result<(), Error> {
-    let usual =
-        rights == AccessRights::Open && (written || !access.mode.reads()) && access.mode != Mode::Reduce;
-    if usual { Ok(()) } else { check_closely(task, access, written, rights) }
-}
-
-fn check_closely(
     task: &str,
     access: &Declared<'_>,
     written: bool,
@@ -270,7 +262,7 @@ impl Engine {
 
     /// Accepts a task whose type has been erased.
     #[inline(never)]
-    fn accept(self: &Arc<Self>, task: Arc<Task>, after: &[TaskRef]) -> Result<TaskRef, Error> {
+    fn accept(self: &Arc<Self>, task: TaskPtr, after: &[TaskRef]) -> Result<TaskRef, Error> {
         self.check_place(&task)?;
         let ticket = task.ticket.clone();
         self.link(task, after, Retired::Refused).map(|()| ticket)
@@ -278,9 +270,10 @@ impl Engine {
 
     /// Puts `task` into the chains of its handles and starts it if it has no pending predecessors.
     /// The submitter counts it.
+    #[inline]
     pub(crate) fn link(
         self: &Arc<Self>,
-        task: Arc<Task>,
+        task: TaskPtr,
         after: &[TaskRef],
         retired: Retired,
     ) -> Result<(), Error> {
@@ -295,14 +288,14 @@ impl Engine {
         }
         linked?;
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
-        let task = Arc::into_raw(task);
+        let task = TaskPtr::into_raw(task);
         for group in &finished {
             self.complete_group(group);
         }
         // SAFETY: only its submitter knows the task until this.
         if unsafe { Task::end_links(task) } {
             // SAFETY: the reference above: nobody else counts the task down.
-            self.start(unsafe { Arc::from_raw(task) }, current::worker_of(self));
+            self.start(unsafe { TaskPtr::from_raw(task) }, current::worker_of(self));
         }
         Ok(())
     }
@@ -310,7 +303,7 @@ impl Engine {
     /// Links the task up to the point at which it belongs to the runtime.
     fn link_to_chains(
         self: &Arc<Self>,
-        task: &Arc<Task>,
+        task: &TaskPtr,
         after: &[TaskRef],
         retired: Retired,
         finished: &mut Finished,
@@ -319,10 +312,11 @@ impl Engine {
         if let Some(foreign) = after.iter().find(|earlier| !earlier.belongs_to(self.id)) {
             return Err(Error::Foreign { what: format!("task {}", foreign.name()) });
         }
-        let mut accesses = Accesses::new();
-        task.body.declare(&mut accesses);
-        sort_by_handle(&mut accesses);
-        self.link_locked(task, &accesses, after, retired, finished)?;
+        let mut declared = Accesses::new();
+        task.body.declare(&mut declared);
+        let accesses = declared.as_mut_slice();
+        sort_by_handle(accesses);
+        self.link_locked(task, accesses, after, retired, finished)?;
 
         if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role != Role::Gate) {
             transfers.will_use(task, self.home_of(&task.header));
@@ -367,7 +361,7 @@ impl Engine {
 
     /// Accepts a replay, which has been linked and is about to begin. `finished`: the groups that
     /// [`link_slots`](Self::link_slots) returned.
-    pub(crate) fn accept_replay(self: &Arc<Self>, gate: &Arc<Task>, finished: &Finished) {
+    pub(crate) fn accept_replay(self: &Arc<Self>, gate: &TaskPtr, finished: &Finished) {
         self.remember(gate);
         self.counters.accept();
         if self.transfers.as_ref().is_some_and(|transfers| transfers.is_limited()) {
@@ -394,11 +388,16 @@ impl Engine {
                 chains.push(base.chain.lock());
             }
             let chain = chains.last().expect("just pushed");
-            let rights = match chain.rights {
-                AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
-                rights => rights,
-            };
-            check_access(task, access, chain.written, rights)?;
+            let is_usual = chain.rights == AccessRights::Open
+                && access.mode != Mode::Reduce
+                && (chain.written || !access.mode.reads());
+            if !is_usual {
+                let rights = match chain.rights {
+                    AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
+                    rights => rights,
+                };
+                check_access(task, access, chain.written, rights)?;
+            }
             if !base.belongs_to(self.id) {
                 return Err(Error::Foreign { what: base.name() });
             }
@@ -413,7 +412,7 @@ impl Engine {
     /// are in the order of handles.
     fn link_locked(
         &self,
-        task: &Arc<Task>,
+        task: &TaskPtr,
         accesses: &[Declared<'_>],
         after: &[TaskRef],
         retired: Retired,
@@ -436,11 +435,17 @@ impl Engine {
             transfers.check_fits(self, task, &declared, sized)?;
         }
         task.begin_links(accesses.len() + after.len());
-        let mut chain = 0;
-        for (at, access) in accesses.iter().enumerate() {
-            chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
+        let mut chains = chains.iter_mut();
+        let mut chain: Option<(u64, &mut Chain)> = None;
+        for access in accesses {
+            let id = access.base.id;
+            let own = match chain.take() {
+                Some((last, chain)) if last == id => chain,
+                _ => chains.next().expect("a chain for each handle"),
+            };
             let mut linking = Linking { engine: self, node: task, handle: access.handle, finished };
-            chains[chain].access(access.mode, &mut linking);
+            own.access(access.mode, &mut linking);
+            chain = Some((id, own));
         }
         for earlier in after {
             if let Some(recorder) = &self.recorder {
@@ -452,7 +457,7 @@ impl Engine {
     }
 
     /// Starts `task`, whose predecessors have all completed.
-    pub(crate) fn start(self: &Arc<Self>, task: Arc<Task>, from: Option<usize>) {
+    pub(crate) fn start(self: &Arc<Self>, task: TaskPtr, from: Option<usize>) {
         match task.role {
             Role::Work => self.push_ready(ReadyTask::new(Work::Task(task)), from),
             Role::Gate => {

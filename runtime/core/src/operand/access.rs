@@ -156,6 +156,7 @@ impl<D: Data> Operand for Read<D> {
     type View<'v, K: DeviceKind> = K::Ref<'v, D>;
     type Held = HeldRef<D>;
 
+    #[inline]
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.push((&self.core, Mode::Read).into());
     }
@@ -171,6 +172,7 @@ impl<D: Data> Operand for Read<D> {
         Ok(())
     }
 
+    #[inline]
     fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<HeldRef<D>, Refusal> {
         let core = env.resolve(&self.core);
         hold(core, wanted.or(self.format), env)
@@ -200,6 +202,7 @@ impl<D: Data> Operand for Update<D> {
     type View<'v, K: DeviceKind> = K::Mut<'v, D>;
     type Held = HeldMut<D>;
 
+    #[inline]
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.push((&self.core, Mode::Update).into());
     }
@@ -215,6 +218,7 @@ impl<D: Data> Operand for Update<D> {
         Ok(())
     }
 
+    #[inline]
     fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         hold_mut(core, wanted.or(self.format), env)
@@ -277,6 +281,7 @@ impl<D: Data> Operand for Write<D> {
     type View<'v, K: DeviceKind> = K::Slot<'v, D>;
     type Held = HeldMut<D>;
 
+    #[inline]
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.push((&self.core, Mode::Write).into());
     }
@@ -334,6 +339,7 @@ impl<D: Data> Operand for Commute<D> {
     type View<'v, K: DeviceKind> = K::Mut<'v, D>;
     type Held = HeldMut<D>;
 
+    #[inline]
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.push((&self.core, Mode::Commute).into());
     }
@@ -413,6 +419,7 @@ impl<D: Data> Operand for Reduce<D> {
     type View<'v, K: DeviceKind> = K::Mut<'v, D>;
     type Held = HeldPartial<D>;
 
+    #[inline]
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.push((&self.core, Mode::Reduce).into());
     }

@@ -35,6 +35,7 @@ enum Kept<D> {
 }
 
 /// Acquires one version of `core` in `format` for reading.
+#[inline]
 pub(super) fn hold<D: Data>(
     core: &HandleCore<D>,
     format: Format,
@@ -138,6 +139,7 @@ pub(super) fn guarded<D: Data, R>(
 }
 
 /// Acquires exclusive access to a value that must exist, in `format`.
+#[inline]
 pub(super) fn hold_mut<D: Data>(
     core: &HandleCore<D>,
     format: Format,

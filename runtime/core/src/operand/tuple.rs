@@ -90,6 +90,7 @@ macro_rules! tuple_operands {
             type Views<'v, K: DeviceKind> = ($($name::View<'v, K>,)*);
             type Held = ($($name::Held,)*);
 
+            #[inline]
             fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
                 $(self.$at.declare(out);)*
             }
@@ -103,6 +104,7 @@ macro_rules! tuple_operands {
                 Ok(())
             }
 
+            #[inline]
             fn acquire<'e>(&'e self, env: &mut Env<'e>, choice: &Choice) -> Result<Self::Held, Refusal> {
                 tuple_operands!(@acquire self env choice; [] $($name $at),*)
             }

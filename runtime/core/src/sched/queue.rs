@@ -88,11 +88,6 @@ impl TaskQueue {
 
     /// Adds a task and removes the first, which may be the same.
     fn exchange(&mut self, task: ReadyTask) -> ReadyTask {
-        if task.priority() == 0 && self.others.is_empty() {
-            let Some(first) = self.plain.pop_front() else { return task };
-            self.plain.push_back(task);
-            return first;
-        }
         match self.priority() {
             Some(first) if first >= task.priority() => {
                 let first = self.take(first, 0);
@@ -267,13 +262,21 @@ impl SharedQueue {
 
     /// Adds a task and removes the first, which may be the same task without queueing it. Returns
     /// the task as an error if some queued tasks are restricted to some workers.
+    #[inline]
     pub(super) fn exchange(&self, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
-        if self.first.load(atomic::Ordering::Relaxed) < i64::from(task.priority()) {
+        let priority = task.priority();
+        if self.first.load(atomic::Ordering::Relaxed) < i64::from(priority) {
             return Ok(task);
         }
         let mut tasks = self.tasks.lock();
         if tasks.restricted > 0 {
             return Err(task);
+        }
+        if priority == 0 && tasks.others.is_empty() {
+            // The first priority stays 0.
+            let Some(first) = tasks.plain.pop_front() else { return Ok(task) };
+            tasks.plain.push_back(task);
+            return Ok(first);
         }
         let first = tasks.exchange(task);
         self.has_changed(&tasks);

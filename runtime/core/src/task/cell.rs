@@ -1,14 +1,15 @@
 //! Memory layout of a task: first the common part, then its body.
 
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{self, AtomicBool};
 
 use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo};
 
-use super::{Body, Implementations, Only, Successor, Tally, TaskRef};
+use super::{Body, Implementations, Only, Successor, Tally, TaskPtr, TaskRef, pointer};
 use crate::deps::{Edge, Member, Successors, UpTo};
 use crate::engine::StageCell;
 use crate::engine::transfer::plan::PlanCell;
@@ -71,6 +72,9 @@ pub(crate) enum Role {
 /// Fields that predecessors touch are adjacent: the task is cold memory by then.
 #[repr(C)]
 pub(crate) struct TaskCell<B: ?Sized> {
+    /// Number of pointers to it, and its offset in the chunk of its memory.
+    pub(super) references: atomic::AtomicU32,
+    pub(super) offset: u32,
     /// Predecessors that have not completed, plus one while the submitter links.
     pending: AtomicU32,
     pub(crate) role: Role,
@@ -78,15 +82,20 @@ pub(crate) struct TaskCell<B: ?Sized> {
     linked: AtomicBool,
     /// Handle of the task that callers keep.
     pub(crate) ticket: TaskRef,
-    /// Edges, separate from the rest of the links: once an edge is published, other threads read it
-    /// while the submitter goes on linking.
-    edges: UnsafeCell<SmallVec<[Edge<Successor>; 4]>>,
+    /// Memory of up to [`FEW_EDGES`] edges, and of all if there are more. They are separate from
+    /// the rest of the links: once an edge is published, other threads read it while the submitter
+    /// goes on linking.
+    edges: UnsafeCell<[MaybeUninit<Edge<Successor>>; FEW_EDGES]>,
+    more_edges: UnsafeCell<Vec<Edge<Successor>>>,
     links: UnsafeCell<Links>,
     pub(crate) header: Header,
     pub(crate) stage: StageCell,
     pub(crate) planned: PlanCell,
     pub(crate) body: B,
 }
+
+/// Number of edges that are stored in the task.
+const FEW_EDGES: usize = 4;
 
 /// A task with any body.
 pub(crate) type Task = TaskCell<dyn Body>;
@@ -113,19 +122,27 @@ unsafe impl<B: ?Sized + Send> Send for TaskCell<B> {}
 impl<B: Body + 'static> TaskCell<B> {
     /// Creates a task that is being linked: nobody can run it before `end_links`.
     #[inline]
-    pub(crate) fn make(header: Header, role: Role, body: B) -> Arc<Task> {
-        Arc::new(TaskCell {
-            ticket: TaskRef::new(&header),
-            header,
-            role,
-            stage: StageCell::default(),
-            planned: PlanCell::default(),
-            pending: AtomicU32::new(1),
-            links: UnsafeCell::default(),
-            linked: AtomicBool::new(false),
-            edges: UnsafeCell::default(),
-            body,
-        })
+    pub(crate) fn make(header: Header, role: Role, body: B) -> TaskPtr {
+        let ticket = TaskRef::new(&header);
+        let (cell, offset) = pointer::allocate::<B>();
+        let at = cell.as_ptr();
+        // Field by field: the compiler would copy a value of the whole.
+        // SAFETY: new memory, of which every field is written once.
+        unsafe {
+            (&raw mut (*at).references).write(atomic::AtomicU32::new(1));
+            (&raw mut (*at).offset).write(offset);
+            (&raw mut (*at).pending).write(AtomicU32::new(1));
+            (&raw mut (*at).role).write(role);
+            (&raw mut (*at).linked).write(AtomicBool::new(false));
+            (&raw mut (*at).ticket).write(ticket);
+            (&raw mut (*at).more_edges).write(UnsafeCell::default());
+            (&raw mut (*at).links).write(UnsafeCell::default());
+            (&raw mut (*at).header).write(header);
+            (&raw mut (*at).stage).write(StageCell::default());
+            (&raw mut (*at).planned).write(PlanCell::default());
+            (&raw mut (*at).body).write(body);
+            TaskPtr::first(NonNull::new_unchecked(at as *mut Task))
+        }
     }
 }
 
@@ -142,18 +159,24 @@ impl<B: ?Sized> TaskCell<B> {
 
 impl Task {
     /// Reserves memory for `count` edges.
+    #[inline(always)]
     pub(crate) fn begin_links(&self, count: usize) {
         // SAFETY: only the submitter knows the task's links before `end_links`.
-        let (links, edges) = unsafe { (&mut *self.links.get(), &mut *self.edges.get()) };
-        // The length stays 0: edges need no drop.
-        edges.reserve_exact(count);
-        (links.first, links.room) = (NonNull::new(edges.as_mut_ptr()), count as u32);
+        let (links, more_edges) = unsafe { (&mut *self.links.get(), &mut *self.more_edges.get()) };
+        links.first = if count <= FEW_EDGES {
+            NonNull::new(self.edges.get().cast())
+        } else {
+            // The length stays 0: edges need no drop.
+            more_edges.reserve_exact(count);
+            NonNull::new(more_edges.as_mut_ptr())
+        };
+        links.room = count as u32;
         // Nobody else knows the task before its first edge is pushed.
         self.pending.store(count as u32 + 1, Ordering::Relaxed);
     }
 
     /// Makes `task` wait for the node that owns `successors`, unless that has completed.
-    pub(crate) fn follow(task: &Arc<Task>, successors: &Successors<Successor>) {
+    pub(crate) fn follow(task: &TaskPtr, successors: &Successors<Successor>) {
         // SAFETY: only the submitter touches the links; the room for edges never moves again, and
         // lives as long as the task, which nobody runs or frees before every pushed edge has been
         // counted down.
@@ -161,7 +184,7 @@ impl Task {
             let links = &mut *task.links.get();
             assert!(links.pushed < links.room, "room was made for every edge");
             let edge = links.first.expect("room was made").as_ptr().add(links.pushed as usize);
-            edge.write(Edge::new(Successor::Task(Arc::as_ptr(task))));
+            edge.write(Edge::new(Successor::Task(TaskPtr::as_ptr(task))));
             links.pushed += u32::from(successors.push(edge));
         }
     }
@@ -182,10 +205,10 @@ impl Task {
 
     /// Gives the watchdog a reference to the task, which is being linked; returns its address with
     /// the type of the body erased.
-    pub(crate) fn list(task: &Arc<Task>) -> *const TaskCell<()> {
+    pub(crate) fn list(task: &TaskPtr) -> *const TaskCell<()> {
         // SAFETY: the caller is still the submitter.
         unsafe { &mut *task.links.get() }.listed = true;
-        Arc::into_raw(Arc::clone(task)).cast()
+        TaskPtr::into_raw(TaskPtr::clone(task)).cast()
     }
 
     /// Returns true if the watchdog has a reference to the task. For its executor only.
@@ -195,11 +218,11 @@ impl Task {
     }
 
     /// Takes the watchdog's reference back.
-    pub(crate) fn unlist(task: &Arc<Task>) {
+    pub(crate) fn unlist(task: &TaskPtr) {
         // SAFETY: as above.
         if std::mem::take(&mut unsafe { &mut *task.links.get() }.listed) {
             // SAFETY: the reference that `list` gave.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(task)) };
+            drop(unsafe { TaskPtr::from_raw(TaskPtr::as_ptr(task)) });
         }
     }
 
@@ -236,17 +259,14 @@ impl Task {
     pub(crate) fn waiting(
         &self,
         as_of: Option<UpTo<Successor>>,
-    ) -> (SmallVec<[Arc<Task>; 8]>, UpTo<Successor>) {
+    ) -> (SmallVec<[TaskPtr; 8]>, UpTo<Successor>) {
         let mut waiting = SmallVec::new();
         let each = |successor| {
             let Successor::Task(task) = successor else { return };
             // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by
             // the reference that `link` gave up until all that it waits for has completed, which
             // this one has not.
-            waiting.push(unsafe {
-                Arc::increment_strong_count(task);
-                Arc::from_raw(task)
-            });
+            waiting.push(unsafe { TaskPtr::share(task) });
         };
         // SAFETY: the caller launches the task or is about to complete it, and is the one that
         // completes it.

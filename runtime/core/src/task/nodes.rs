@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::Task;
+use super::{Task, TaskRef};
 use crate::deps::{self, Successors};
 use crate::engine::ReplaySlot;
 
 /// A node that the next access to a handle waits for, as stored in the handle's chain.
 #[derive(Clone)]
 pub(crate) enum Predecessor {
-    Task(Arc<Task>),
+    /// A submitted task, whose memory the chain need not keep.
+    Task(TaskRef),
     /// One of the slots of a replay, by its index.
     Slot(Arc<[ReplaySlot]>, u32),
 }
@@ -34,7 +35,7 @@ impl Predecessor {
     #[inline(always)]
     pub(crate) fn successors(&self) -> &Successors<Successor> {
         match self {
-            Predecessor::Task(task) => task.ticket.successors(),
+            Predecessor::Task(task) => task.successors(),
             Predecessor::Slot(slots, at) => slots[*at as usize].successors(),
         }
     }
@@ -42,12 +43,8 @@ impl Predecessor {
     /// Returns the number of its edges in a trace.
     pub(crate) fn number(&self) -> u64 {
         match self {
-            Predecessor::Task(task) => task.header.id,
+            Predecessor::Task(task) => task.id(),
             Predecessor::Slot(slots, at) => slots[*at as usize].exit(),
         }
-    }
-
-    pub(crate) fn is_task(&self, task: &Arc<Task>) -> bool {
-        matches!(self, Predecessor::Task(own) if Arc::ptr_eq(own, task))
     }
 }

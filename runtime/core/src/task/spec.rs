@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo};
 
 use super::{Codelet, Header, Implementations, Only, Tally, TaskRef, TypedBody};
@@ -18,7 +17,7 @@ pub(crate) struct Options {
     pub(crate) name: &'static str,
     pub(crate) info: TaskInfo,
     pub(crate) priority: i32,
-    pub(crate) after: SmallVec<[TaskRef; 2]>,
+    pub(crate) after: Vec<TaskRef>,
     /// Restriction to some workers, if there is one.
     pub(crate) only: Option<Box<Only>>,
     pub(crate) implementations: Implementations,
@@ -42,12 +41,13 @@ impl<B> Spec<B> {
 
 impl Options {
     /// Creates options with a name only.
+    #[inline]
     pub(crate) fn named(name: &'static str) -> Self {
         Options {
             name,
             info: TaskInfo::default(),
             priority: 0,
-            after: SmallVec::new(),
+            after: Vec::new(),
             only: None,
             implementations: Implementations::default(),
         }
@@ -60,7 +60,7 @@ impl Options {
         id: u64,
         runtime: u32,
         tally: Option<Arc<Tally>>,
-    ) -> (Header, SmallVec<[TaskRef; 2]>) {
+    ) -> (Header, Vec<TaskRef>) {
         let Options { name, info, priority, after, only, implementations } = self;
         let model = CachedId::default();
         (Header { id, runtime, name, priority, info, only, model, implementations, tally }, after)

@@ -2,6 +2,7 @@
 //! analysis.
 
 mod analysis;
+mod bindings;
 mod device_graph;
 mod edges;
 mod ends;
@@ -12,8 +13,8 @@ mod slot;
 mod tests;
 
 pub use analysis::GraphNode;
+pub use bindings::Bindings;
 pub use device_graph::DeviceGraphs;
 pub use recorder::{Described, Graph, Placement, Recorder};
-pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};
 pub(crate) use slot::ReplaySlot;

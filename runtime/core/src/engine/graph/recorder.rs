@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo};
 
+use super::Bindings;
 use super::device_graph::DeviceGraph;
 use super::edges::{Edges, Nodes, range};
 use super::ends::{Ends, SlotEnds};
-use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::deps::{AccessRights, Links, Node, Order};
 use crate::engine::{check_access, check_aliases, sort_by_handle};
@@ -334,7 +333,7 @@ impl Recorder {
             check_access(name, access, written, state.rights(access.base.id, now))?;
         }
         // A task that runs elsewhere counts as done.
-        let after: SmallVec<[TaskRef; 2]> =
+        let after: Vec<TaskRef> =
             after.into_iter().filter(|earlier| self.placement.is_none() || !earlier.is_done()).collect();
         for earlier in &after {
             if !state.index_of.contains_key(&earlier.id()) {

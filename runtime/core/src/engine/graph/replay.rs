@@ -7,95 +7,18 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::Graph;
 use super::device_graph::{DeviceGraph, LaunchMode, is_task_by_task};
 use super::slot::ReplaySlot;
-use crate::data::{AnyHandle, Data, Handle};
+use super::{Bindings, Graph};
+use crate::data::AnyHandle;
 use crate::engine::ReadyTask;
 use crate::engine::transfer::plan::PlanCell;
 use crate::engine::{Engine, Job, Ready, StageCell, Work, life};
 use crate::error::{Error, Failure};
 use crate::operand::{Accesses, Declared};
 use crate::task::{
-    Body, Bound, Env, Header, Options, Payload, Ran, Role, Successor, Task, TaskCell, TaskRef,
+    Body, Bound, Env, Header, Options, Payload, Ran, Role, Successor, TaskCell, TaskPtr, TaskRef,
 };
-
-/// The handles that a replay runs on: one for each slot of the graph.
-///
-/// ```
-/// use zellige_runtime::{Bindings, Runtime, Submit, update};
-///
-/// let rt = Runtime::builder().workers(1).build()?;
-/// let (x, y) = (rt.register(1i32).named("x"), rt.register(10i32));
-/// let graph = rt.record(|g| g.task("next").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().map(drop))?;
-/// rt.replay(&Bindings::recorded(&graph))?;
-/// rt.replay(&Bindings::recorded(&graph).and("x", &y)?)?; // on y in the place of x
-/// assert_eq!((rt.take(x)?, rt.take(y)?), (2, 11));
-/// # Ok::<(), zellige_runtime::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct Bindings {
-    graph: Graph,
-    /// Shared by the replays: counting a reference to each handle costs about as much as running
-    /// its tasks.
-    handles: Arc<[Arc<dyn AnyHandle>]>,
-    /// The slots by the numbers of their handles, in which chains are locked.
-    order: Arc<[u32]>,
-    /// True if some of them may differ from the recorded ones.
-    differ: bool,
-}
-
-impl Bindings {
-    /// The recorded handles.
-    pub fn recorded(graph: &Graph) -> Self {
-        let handles = graph.0.slots.iter().map(|slot| Arc::clone(&slot.handle)).collect();
-        Bindings::new(graph, handles, false)
-    }
-
-    /// One placeholder for each slot: handles of types with which no body runs.
-    pub(crate) fn placeholders(graph: &Graph, handles: Vec<Arc<dyn AnyHandle>>) -> Self {
-        Bindings::new(graph, handles, true)
-    }
-
-    fn new(graph: &Graph, handles: Vec<Arc<dyn AnyHandle>>, differ: bool) -> Self {
-        let mut order: Vec<u32> = (0..handles.len() as u32).collect();
-        order.sort_unstable_by_key(|&slot| handles[slot as usize].base().id);
-        Bindings { graph: graph.clone(), handles: handles.into(), order: order.into(), differ }
-    }
-
-    /// Binds `handle` in place of the slot called `name`.
-    ///
-    /// # Errors
-    /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of
-    /// data.
-    pub fn and<D: Data>(self, name: &str, handle: &Handle<D>) -> Result<Self, Error> {
-        let slots = &self.graph.0.slots;
-        let mut found = (0..slots.len()).filter(|&i| slots[i].handle.base().name() == name);
-        let (Some(slot), None) = (found.next(), found.next()) else {
-            let known = self.graph.slots().into_iter().take(16).collect::<Vec<_>>().join(", ");
-            return Err(Error::Binding(format!(
-                "the graph has no slot, or several, called {name:?}; it has {known}"
-            )));
-        };
-        let new: Arc<dyn AnyHandle> = Arc::clone(handle.core()) as Arc<dyn AnyHandle>;
-        if new.as_any().type_id() != slots[slot].handle.as_any().type_id() {
-            let kind = std::any::type_name::<D>();
-            return Err(Error::Binding(format!(
-                "slot {name:?} holds another type of data than {} ({kind})",
-                handle.name()
-            )));
-        }
-        let mut handles = self.handles.to_vec();
-        handles[slot] = new;
-        Ok(Bindings::new(&self.graph, handles, true))
-    }
-}
-
-impl std::fmt::Debug for Bindings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Bindings of {:?}", self.graph)
-    }
-}
 
 /// Submits a replay. Its tasks start when their own operands are ready. Each slot is a node of the
 /// dependency engine with one access: it notifies the tasks of the graph when they may use the
@@ -134,7 +57,7 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
         }
     });
     let gate = TaskCell::make(header, Role::Replay, Whole(Payload::new(Arc::clone(&run))));
-    assert!(run.gate.set(Arc::clone(&gate)).is_ok(), "set once");
+    assert!(run.gate.set(gate.clone()).is_ok(), "set once");
     let accesses: Accesses<'_> = order.iter().map(|&at| run.access(at as usize)).collect();
     // No task begins before the sources do, and these wait for the slots below: nothing becomes
     // ready here.
@@ -199,7 +122,7 @@ pub(super) struct Run {
     awaited: Awaited,
     outcome: Outcome,
     /// The task that stands for the replay.
-    gate: OnceLock<Arc<Task>>,
+    gate: OnceLock<TaskPtr>,
     slots: Arc<[ReplaySlot]>,
     /// True once its slots are in the chains of their handles.
     is_linked: AtomicBool,
@@ -259,7 +182,7 @@ impl Run {
         NonNull::new(Arc::as_ptr(run).cast_mut()).expect("an Arc is never null")
     }
 
-    pub(super) fn gate(&self) -> &Arc<Task> {
+    pub(super) fn gate(&self) -> &TaskPtr {
         self.gate.get().expect("set when it was submitted")
     }
 
@@ -535,7 +458,7 @@ impl Job for ReplayTask {
         self.of_run().outcome.strict.load(Ordering::Acquire)
     }
 
-    fn stands_for(&self) -> &Arc<Task> {
+    fn stands_for(&self) -> &TaskPtr {
         self.of_run().gate()
     }
 
@@ -606,7 +529,7 @@ fn finish(run: Arc<Run>) {
     }
     drop(mode);
     ready.into_iter().for_each(|task| engine.push_ready(task, None));
-    engine.end_outside(Arc::clone(run.gate()), run.outcome.failure.get().cloned());
+    engine.end_outside(run.gate().clone(), run.outcome.failure.get().cloned());
     if let Some(run) = Arc::into_inner(run) {
         run.graph.0.spare.lock().push(run.tasks.pending);
     }

@@ -4,13 +4,12 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::replay::Run;
 use crate::deps::{Edge, Member, Successors};
 use crate::engine::ReadyTask;
-use crate::task::{Successor, Task};
+use crate::task::{Successor, TaskPtr};
 
 /// A slot of a replay, with its access in the chain of its handle. Its predecessor notifies the
 /// replay's tasks that they may use the handle; the last of them on the slot completes it. The
@@ -122,7 +121,7 @@ impl ReplaySlot {
     ///
     /// # Safety
     /// The slot has not been completed, and is not meanwhile.
-    pub(crate) unsafe fn whole<'r>(this: *const ReplaySlot) -> &'r Arc<Task> {
+    pub(crate) unsafe fn whole<'r>(this: *const ReplaySlot) -> &'r TaskPtr {
         // SAFETY: so the run is alive.
         unsafe { (*this).run.as_ref() }.gate()
     }

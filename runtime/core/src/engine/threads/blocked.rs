@@ -12,7 +12,7 @@ use crate::engine::{Engine, ReplaySlot};
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
 use crate::sync::{AtomicU32, Ordering, Parker, fence};
-use crate::task::{Role, Successor, Tally, Task, TaskRef};
+use crate::task::{Role, Successor, Tally, Task, TaskPtr, TaskRef};
 
 /// The event that a thread waits for.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(crate) enum Target {
     /// The end of a task.
     Task(TaskRef),
     /// The opening of a gate.
-    Gate(Arc<Task>),
+    Gate(TaskPtr),
     /// The end of all tasks of a group, or of all that a body has submitted.
     Tally(Arc<Tally>),
     /// The end of all tasks.
@@ -108,9 +108,9 @@ pub(crate) struct Blocked {
     target: Target,
     kind: WaitKind,
     /// The tasks whose bodies are on the thread's stack, outermost first.
-    stack: SmallVec<[Arc<Task>; 2]>,
+    stack: SmallVec<[TaskPtr; 2]>,
     /// The gates of the guards that the thread holds.
-    guards: SmallVec<[Arc<Task>; 2]>,
+    guards: SmallVec<[TaskPtr; 2]>,
     /// The worker as which it runs a body, and whether it still acts as that worker.
     worker: Option<usize>,
     acts: AtomicBool,
@@ -145,7 +145,7 @@ impl Blocked {
     }
 
     /// Returns the tasks and gates that cannot complete before the thread goes on.
-    fn holds(&self) -> impl Iterator<Item = &Arc<Task>> {
+    fn holds(&self) -> impl Iterator<Item = &TaskPtr> {
         self.stack.iter().chain(&self.guards)
     }
 
@@ -160,7 +160,7 @@ impl Blocked {
         match (self.stack.last(), self.guards.last()) {
             (Some(task), _) => format!("the body of {}", title(task)),
             (None, Some(guard)) => {
-                format!("thread {:?}, which holds the guard of {}", self.thread, title(guard))
+                format!("thread {:?}, which holds the guard of {},", self.thread, title(guard))
             }
             (None, None) => format!("thread {:?}", self.thread),
         }
@@ -168,7 +168,7 @@ impl Blocked {
 
     /// Describes the thread for the watchdog.
     fn describe(&self) -> String {
-        let titles = |tasks: &mut dyn Iterator<Item = &Arc<Task>>| {
+        let titles = |tasks: &mut dyn Iterator<Item = &TaskPtr>| {
             tasks.map(|task| title(task)).collect::<Vec<_>>().join(" > ")
         };
         let mut text = format!("thread {:?}", self.thread);
@@ -422,7 +422,7 @@ impl<'l> Walk<'l> {
     }
 
     fn find(mut self, blocked: &Blocked) -> Option<Cycle> {
-        blocked.holds().for_each(|task| self.meet(Arc::as_ptr(task), Via::Start));
+        blocked.holds().for_each(|task| self.meet(TaskPtr::as_ptr(task), Via::Start));
         while let Some(at) = self.queue.pop() {
             // SAFETY: see the type.
             let task = unsafe { &*at };
@@ -438,7 +438,7 @@ impl<'l> Walk<'l> {
         for blocked in self.list {
             let waits = !std::ptr::eq(&**blocked, asking) && blocked.target.is_behind(task);
             if waits && !blocked.gives_up(self.engine) {
-                blocked.holds().for_each(|held| self.meet(Arc::as_ptr(held), Via::Wait(blocked, at)));
+                blocked.holds().for_each(|held| self.meet(TaskPtr::as_ptr(held), Via::Wait(blocked, at)));
             }
         }
         // A replay stands for its slots.
@@ -447,13 +447,14 @@ impl<'l> Walk<'l> {
             Successor::Slot(slot) => {
                 // SAFETY: see the type: what comes after such a task is not complete.
                 let replay = unsafe { ReplaySlot::whole(slot) };
-                self.meet(Arc::as_ptr(replay), Via::After(at));
+                self.meet(TaskPtr::as_ptr(replay), Via::After(at));
             }
         };
         // SAFETY: see the type.
         unsafe { task.each_after(&mut meet) };
         task.body.each_after(&mut meet);
-        if self.list.iter().any(|blocked| blocked.stack.iter().any(|held| is_same(Arc::as_ptr(held), at))) {
+        if self.list.iter().any(|blocked| blocked.stack.iter().any(|held| is_same(TaskPtr::as_ptr(held), at)))
+        {
             self.meet_parked(at, task);
         }
     }

@@ -8,13 +8,13 @@ use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::operand::Accesses;
-use crate::task::{Tally, Task, TaskRef};
+use crate::task::{Tally, Task, TaskPtr, TaskRef};
 
 /// One body on the thread's stack.
 struct Frame {
     /// Its task; for a replay, the task of the whole. A thread that waits for it waits for this
     /// thread.
-    task: *const Arc<Task>,
+    task: *const TaskPtr,
     /// Its priority when it began.
     priority: i32,
     /// Counter of the tasks that the body has submitted, if any.
@@ -31,7 +31,7 @@ thread_local! {
     /// The bodies that this thread runs, innermost last.
     static RUNNING: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
     /// The gates of the guards that this thread holds.
-    static GUARDS: RefCell<Vec<Arc<Task>>> = const { RefCell::new(Vec::new()) };
+    static GUARDS: RefCell<Vec<TaskPtr>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An address on the calling thread's stack.
@@ -86,14 +86,15 @@ pub(in crate::engine) fn worker_of(engine: &Engine) -> Option<usize> {
 
 /// Notes that this thread runs a body of this priority, until the guard is dropped. `task`: the
 /// task of the body, or the one that stands for the whole replay.
-pub(crate) fn enter(task: &Arc<Task>, priority: i32) -> Entered<'_> {
+#[inline]
+pub(crate) fn enter(task: &TaskPtr, priority: i32) -> Entered<'_> {
     let frame = Frame { task: std::ptr::from_ref(task), priority, tally: None };
     RUNNING.with_borrow_mut(|running| running.push(frame));
     Entered(PhantomData)
 }
 
 /// Calls `each` with every task whose body this thread runs, outermost first.
-fn each_running(mut each: impl FnMut(&Arc<Task>)) {
+fn each_running(mut each: impl FnMut(&TaskPtr)) {
     // SAFETY: a task is in the list only while `Entered` borrows it.
     RUNNING.with_borrow(|running| running.iter().for_each(|frame| each(unsafe { &*frame.task })));
 }
@@ -106,17 +107,18 @@ fn any_running(which: impl Fn(&Task) -> bool) -> bool {
 }
 
 /// Returns the tasks of `shared` that this thread runs, outermost first, each once.
-pub(super) fn stack(engine: &Engine) -> SmallVec<[Arc<Task>; 2]> {
-    let mut stack: SmallVec<[Arc<Task>; 2]> = SmallVec::new();
+pub(super) fn stack(engine: &Engine) -> SmallVec<[TaskPtr; 2]> {
+    let mut stack: SmallVec<[TaskPtr; 2]> = SmallVec::new();
     each_running(|task| {
-        if task.header.runtime == engine.id && !stack.last().is_some_and(|last| Arc::ptr_eq(last, task)) {
-            stack.push(Arc::clone(task));
+        if task.header.runtime == engine.id && !stack.last().is_some_and(|last| last.is(task)) {
+            stack.push(TaskPtr::clone(task));
         }
     });
     stack
 }
 
 /// Calls `with` on the tally of the innermost body, if the thread runs a body of `shared`.
+#[inline]
 fn with_tally<R>(engine: &Engine, with: impl FnOnce(&mut Option<Arc<Tally>>) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         let frame = running.last_mut()?;
@@ -128,6 +130,7 @@ fn with_tally<R>(engine: &Engine, with: impl FnOnce(&mut Option<Arc<Tally>>) -> 
 
 /// Returns the tally of the tasks that the innermost body of this thread submits; `None` outside of
 /// any body.
+#[inline]
 pub(in crate::engine) fn tally(engine: &Engine) -> Option<Arc<Tally>> {
     with_tally(engine, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
 }
@@ -172,25 +175,26 @@ pub(in crate::engine) fn accesses(handle: u64) -> bool {
 pub(crate) struct Entered<'t>(PhantomData<&'t Task>);
 
 impl Drop for Entered<'_> {
+    #[inline]
     fn drop(&mut self) {
         RUNNING.with_borrow_mut(Vec::pop);
     }
 }
 
 /// Notes that the calling thread holds a guard behind this gate.
-pub(crate) fn holds_guard(gate: &Arc<Task>) {
-    GUARDS.with_borrow_mut(|guards| guards.push(Arc::clone(gate)));
+pub(crate) fn holds_guard(gate: &TaskPtr) {
+    GUARDS.with_borrow_mut(|guards| guards.push(gate.clone()));
 }
 
 /// Notes that the guard of this gate is dropped, by the thread that made it: guards do not move
 /// between threads.
-pub(crate) fn drops_guard(gate: &Arc<Task>) {
+pub(crate) fn drops_guard(gate: &TaskPtr) {
     // A guard in a thread-local variable may outlive this one.
-    let _ = GUARDS.try_with(|guards| guards.borrow_mut().retain(|other| !Arc::ptr_eq(other, gate)));
+    let _ = GUARDS.try_with(|guards| guards.borrow_mut().retain(|other| !other.is(gate)));
 }
 
 /// Returns the gates of this runtime whose guards the calling thread holds.
-pub(super) fn guards(engine: &Engine) -> SmallVec<[Arc<Task>; 2]> {
+pub(super) fn guards(engine: &Engine) -> SmallVec<[TaskPtr; 2]> {
     GUARDS.with_borrow(|guards| {
         guards.iter().filter(|gate| gate.header.runtime == engine.id).cloned().collect()
     })

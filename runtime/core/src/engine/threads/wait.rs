@@ -13,7 +13,7 @@ use crate::engine::ReadyTask;
 use crate::engine::transfer::Next;
 use crate::engine::{Engine, Work};
 use crate::error::{Cause, Error, Failure};
-use crate::task::{Tally, Task, TaskRef, WorkerLocal};
+use crate::task::{Tally, TaskPtr, TaskRef, WorkerLocal};
 
 /// Counts of tasks that have inherited the priority of a body, until this is dropped.
 struct Inherited(SmallVec<[Arc<Tally>; 2]>);
@@ -63,8 +63,8 @@ impl Engine {
     }
 
     /// Waits until the gate opens.
-    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &Arc<Task>, kind: WaitKind) -> Result<(), Error> {
-        self.wait_as(&Target::Gate(Arc::clone(gate)), kind, || gate.ticket.is_gate_open())
+    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &TaskPtr, kind: WaitKind) -> Result<(), Error> {
+        self.wait_as(&Target::Gate(gate.clone()), kind, || gate.ticket.is_gate_open())
     }
 
     /// Waits until no body has a view of a slice that has been revoked.

@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::engine::Engine;
 use crate::engine::graph::Graph;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, pause};
-use crate::task::{Header, Role, Task, TaskCell, format_coords};
+use crate::task::{Header, Role, Task, TaskCell, TaskPtr, format_coords};
 
 /// Slots of the table of waiting tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;
@@ -138,7 +138,7 @@ impl Running {
 pub(crate) struct LiveTasks {
     slots: Box<[Place<AnyTask>]>,
     /// Gates and whole replays.
-    others: Mutex<BTreeMap<u64, Arc<Task>>>,
+    others: Mutex<BTreeMap<u64, TaskPtr>>,
     /// Graphs that are being replayed, by the number of the first task. A worker notes tasks of a
     /// replay by number only, since headers of recorded tasks are cold memory.
     replays: Mutex<Vec<(u64, Graph)>>,
@@ -163,7 +163,7 @@ impl LiveTasks {
     /// Enters a task that has to wait, or a gate or replay, which is being linked. A task that is
     /// ready at once goes to its policy instead.
     #[inline(always)]
-    pub(in crate::engine) fn insert(&self, task: &Arc<Task>) {
+    pub(in crate::engine) fn insert(&self, task: &TaskPtr) {
         match task.role {
             Role::Work if task.had_to_wait() => {
                 let place = self.place(task.header.id);
@@ -172,13 +172,15 @@ impl LiveTasks {
                 }
             }
             Role::Work => {}
-            Role::Gate | Role::Replay => drop(self.others.lock().insert(task.header.id, Arc::clone(task))),
+            Role::Gate | Role::Replay => {
+                drop(self.others.lock().insert(task.header.id, TaskPtr::clone(task)))
+            }
         }
     }
 
     /// Takes out a task that is about to complete.
     #[inline]
-    pub(in crate::engine) fn remove(&self, task: &Arc<Task>) {
+    pub(in crate::engine) fn remove(&self, task: &TaskPtr) {
         let cell: &Task = task;
         match cell.role {
             Role::Work if cell.is_listed() => {
@@ -195,10 +197,10 @@ impl LiveTasks {
     }
 
     /// Returns open gates with a guard each, or gates and replays that wait, the oldest first.
-    fn others(&self, open: bool) -> BTreeMap<u64, Arc<Task>> {
+    fn others(&self, open: bool) -> BTreeMap<u64, TaskPtr> {
         let others = self.others.lock();
         let which = others.iter().filter(|(_, task)| task.ticket.is_gate_open() == open);
-        which.map(|(&id, task)| (id, Arc::clone(task))).collect()
+        which.map(|(&id, task)| (id, TaskPtr::clone(task))).collect()
     }
 
     /// Describes the oldest waiting tasks except those with these numbers: title and number, and
@@ -222,14 +224,14 @@ impl LiveTasks {
 impl Engine {
     /// Notes that a task has been linked.
     #[inline(always)]
-    pub(in crate::engine) fn remember(&self, task: &Arc<Task>) {
+    pub(in crate::engine) fn remember(&self, task: &TaskPtr) {
         if let Some(live) = &self.waits.live {
             live.insert(task);
         }
     }
 
     /// Notes that a task is about to complete.
-    pub(in crate::engine) fn forget(&self, task: &Arc<Task>) {
+    pub(in crate::engine) fn forget(&self, task: &TaskPtr) {
         if let Some(live) = &self.waits.live {
             live.remove(task);
         }
@@ -313,7 +315,7 @@ fn describe(engine: &Engine, stalled: Duration) -> String {
             live.and_then(|live| live.of_replay(id)).or_else(|| engine.workers[worker].running.title(id));
         busy.push(format!("worker {worker} runs {} #{id}", title.unwrap_or_default()));
     }
-    let held_by = |task: &Arc<Task>| {
+    let held_by = |task: &TaskPtr| {
         let thread = task.body.holder().unwrap_or_default();
         format!("{} (by thread {thread:?})", super::blocked::title(task))
     };
@@ -353,14 +355,14 @@ mod models {
     fn a_task_stays_while_it_is_looked_at() {
         loom::model(|| {
             let (place, task) = (Arc::new(Place::new()), Arc::new(AtomicU32::new(1)));
-            place.enter(Arc::as_ptr(&task));
+            place.enter(TaskPtr::as_ptr(&task));
             let watch = {
                 let place = Arc::clone(&place);
                 loom::thread::spawn(move || {
                     place.look(|task: &AtomicU32| assert_eq!(task.load(Ordering::Relaxed), 1));
                 })
             };
-            place.leave(Arc::as_ptr(&task));
+            place.leave(TaskPtr::as_ptr(&task));
             task.store(0, Ordering::Relaxed);
             watch.join().unwrap();
             assert!(place.is_free());
