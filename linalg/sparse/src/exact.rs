@@ -1,7 +1,7 @@
 //! Products in twice the precision of `f64`, to measure others by.
 
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// A number as an unevaluated sum of two: the first is the sum, rounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -7,7 +7,7 @@ use zellige_sparse::adaptive::Adaptation;
 use zellige_sparse::krylov::{
     self, Executor, History, LeastSquares, LeastSquaresSolution, Logger, Operator, Space,
 };
-use zellige_sparse::{Csr, Error, Stored, best_edge};
+use zellige_sparse::{Csr, Error, Stored};
 
 use super::Told;
 
@@ -56,7 +56,7 @@ pub fn least_squares(
     let begun = Instant::now();
     let (rows, columns) = (Space::new(a.rows(), a.bytes()), Space::new(a.columns(), a.bytes()));
     let exact = Adaptation::double();
-    let stored = Stored::between(rt, &rows, &columns, a, best_edge(a), &exact)?;
+    let stored = Stored::between(rt, &rows, &columns, a, a.block_size(), &exact)?;
     let operator = stored.with_adjoint(rt, a, &exact)?;
     let (setup, begun) = (begun.elapsed(), Instant::now());
     let &Options { damping, tolerance, steps, time } = options;

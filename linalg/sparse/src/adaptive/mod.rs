@@ -25,13 +25,14 @@ pub use cost::{Choice, CostModel, SETS, auto, fastest, is_faster, machine, multi
 pub use set::{FormatSet, UnknownSet};
 pub use thesis::{Sign, ThesisBucket, ThesisMatrix};
 pub use thresholds::{Criterion, Thresholds};
+pub(crate) use tiled::MOST_COLUMNS;
 pub use tiled::{BlockNorms, StoragePolicy, TiledMatrix};
 
 use zellige_kernels::packed::Rounding;
 
-use crate::Error;
+pub use crate::concurrent::in_turns;
 use crate::csr::{Csr, abs_sum};
-pub use crate::side_by_side::in_turns;
+use zellige_krylov::Error;
 
 /// Rules that decide the format of each nonzero.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use zellige_files::memory::NotEnoughMemory;
 use zellige_krylov::method::Kept;
-use zellige_krylov::{Reason, Solution, Stop};
+use zellige_krylov::{Error, Reason, Solution, Stop};
 
 use super::{Attempt, PreconditionerChoice};
-use crate::Error;
 
 /// The attempts to solve for one right-hand side so far.
 #[derive(Default)]

@@ -3,12 +3,10 @@
 use super::copies::has_large_rows;
 use super::scaled::Scales;
 use super::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
-use crate::Error;
 use crate::csr::Csr;
 use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu};
-use crate::stored::best_edge;
 use zellige_krylov::{
-    BiCgStab, Cg, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space,
+    BiCgStab, Cg, Error, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space,
 };
 
 /// Returns the methods and preconditioners that [`solve`](super::solve) tries, in the order of the
@@ -178,7 +176,7 @@ pub fn preconditioner_of(
                 true => 2.0 * value,
                 false => value,
             };
-            Error::if_too_large(|| format!("a copy of a matrix of {} nonzeros", a.elements()), a.memory())?;
+            Error::if_too_large(|| format!("a copy of a matrix of {} nonzeros", a.nonzeros()), a.memory())?;
             let a = a.map_values(enlarged);
             Box::new(if choice == PreconditionerChoice::Lu { Lu::new } else { Lu::single }(space, &a)?)
         }
@@ -191,7 +189,7 @@ pub fn preconditioner_of(
                 None => vec![1.0; a.rows()],
                 Some(scales) => scales.columns.iter().map(|scale| 1.0 / scale).collect(),
             };
-            Box::new(Amg::for_smooth(rt, space, a, best_edge(a), &smooth)?)
+            Box::new(Amg::for_smooth(rt, space, a, a.block_size(), &smooth)?)
         }
     }))
 }

@@ -1,9 +1,8 @@
 //! Checks of a system and its options.
 
 use super::{Inner, MethodChoice, Options};
-use crate::Error;
 use crate::csr::Csr;
-use zellige_krylov::{Orthogonalisation, Packed};
+use zellige_krylov::{Error, Orthogonalisation, Packed};
 
 /// Refuses incompatible options.
 ///

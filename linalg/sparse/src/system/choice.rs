@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Error;
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
 use crate::precondition::BlockJacobi;
+use zellige_krylov::Error;
 
 /// Names of the methods, without `auto`.
 const METHODS: [&str; 7] = ["cg", "fcg", "minres", "bicgstab", "bicgstabl", "gmres", "fgmres"];
@@ -223,7 +223,7 @@ pub enum Inner {
         accuracy: Accuracy,
         /// Rows and columns of the blocks that it is stored in, 1 to 4; none: that with the fewest
         /// bytes in `f64`.
-        edge: Option<usize>,
+        block_size: Option<usize>,
     },
     /// The copy in the set and the blocks whose products are fastest on this machine with its
     /// workers, by [measured costs](crate::adaptive::CostModel); the matrix itself if none is
@@ -262,9 +262,9 @@ impl Inner {
     }
 
     /// Returns the block size, if one is set.
-    pub fn edge(&self) -> Option<usize> {
+    pub fn block_size(&self) -> Option<usize> {
         match *self {
-            Inner::Adaptive { edge, .. } => edge,
+            Inner::Adaptive { block_size, .. } => block_size,
             _ => None,
         }
     }
@@ -324,17 +324,17 @@ impl FromStr for Inner {
                 }
             };
         }
-        let edge = layout.map(|layout| {
+        let block_size = layout.map(|layout| {
             let place = LAYOUTS.iter().position(|name| name.eq_ignore_ascii_case(layout));
             let wrong =
                 || Error::parameter("operator", format!("{layout:?} is not one of {}", LAYOUTS.join(", ")));
             place.map(|place| place + 1).ok_or_else(wrong)
         });
-        let edge = edge.transpose()?;
+        let block_size = block_size.transpose()?;
         let set = set
             .parse()
             .map_err(|error: crate::adaptive::UnknownSet| Error::parameter("operator", error.to_string()))?;
-        Ok(Inner::Adaptive { set, criterion, accuracy, edge })
+        Ok(Inner::Adaptive { set, criterion, accuracy, block_size })
     }
 }
 
@@ -343,9 +343,9 @@ impl fmt::Display for Inner {
         match self {
             Inner::Exact => f.pad("fp64"),
             Inner::Single => f.pad("fp32"),
-            Inner::Adaptive { set, criterion, accuracy, edge } => {
+            Inner::Adaptive { set, criterion, accuracy, block_size } => {
                 write!(f, "{}:{}:{accuracy}", set.name().to_lowercase(), criterion.of(&[]).name())?;
-                edge.map_or(Ok(()), |edge| write!(f, ":{}", LAYOUTS[(edge - 1).min(3)]))
+                block_size.map_or(Ok(()), |block_size| write!(f, ":{}", LAYOUTS[(block_size - 1).min(3)]))
             }
             Inner::Auto { criterion, accuracy } => write!(f, "auto:{}:{accuracy}", criterion.of(&[]).name()),
         }

@@ -7,19 +7,18 @@ use zellige_kernels::sell::EDGES;
 
 use super::scaled::{Scales, Unscaled};
 use super::{CriterionChoice, Inner, MethodChoice, Options, ScalingChoice};
-use crate::Error;
 use crate::adaptive::{Accuracy, Adaptation, FormatSet, SETS, TiledMatrix, fastest, is_faster};
 use crate::csr::Csr;
 use crate::reorder::Permutation;
-use crate::stored::{Stored, best_edge, check_copy};
-use zellige_krylov::{Executor, Operator, Space};
+use crate::stored::{Stored, check_copy};
+use zellige_krylov::{Error, Executor, Operator, Space};
 
 /// The matrix in the way methods see it, before it is stored for them.
 pub struct Plan {
     /// Partition of the vectors.
     pub space: Space,
     /// Block size of the matrix.
-    edge: usize,
+    block_size: usize,
     /// Row and column scales.
     pub scales: Option<Scales>,
     /// The scaled matrix, if there are scales.
@@ -43,7 +42,7 @@ impl Plan {
         };
         let scaled = scales.as_ref().map(|scales| scales.matrix(a)).transpose()?;
         // Scaling does not change the blocks.
-        Ok(Plan { space: Space::new(a.rows(), a.bytes()), edge: best_edge(a), scales, scaled })
+        Ok(Plan { space: Space::new(a.rows(), a.bytes()), block_size: a.block_size(), scales, scaled })
     }
 
     /// Returns the matrix that preconditioners are made from.
@@ -98,8 +97,8 @@ impl Copies {
         options: &Options,
         order: Option<&Permutation>,
     ) -> Result<Copies, Error> {
-        let Plan { space, edge, scales, .. } = plan;
-        let (edge, matrix) = (*edge, plan.matrix(a));
+        let Plan { space, block_size, scales, .. } = plan;
+        let (block_size, matrix) = (*block_size, plan.matrix(a));
         let x = vector_of(options, order, scales.as_ref());
         // Other methods do with thresholds of each row, and fewer bytes.
         let needs_symmetry =
@@ -107,8 +106,8 @@ impl Copies {
         let is_symmetric = needs_symmetry && matrix.is_symmetric();
         let narrow = |inner: &Inner| {
             let adaptation = adaptation_of(inner, &x, is_symmetric);
-            let fitting = if adaptation.set.has_scales() { 1 } else { edge };
-            Stored::new(rt, space, matrix, inner.edge().unwrap_or(fitting), &adaptation)
+            let fitting = if adaptation.set.has_scales() { 1 } else { block_size };
+            Stored::new(rt, space, matrix, inner.block_size().unwrap_or(fitting), &adaptation)
         };
         let (chosen, raced) = match options.inner {
             Inner::Auto { criterion, accuracy } => {
@@ -116,7 +115,7 @@ impl Copies {
             }
             other => (other, None),
         };
-        let double = |a: &Csr| Stored::new(rt, space, a, edge, &Adaptation::double());
+        let double = |a: &Csr| Stored::new(rt, space, a, block_size, &Adaptation::double());
         let inner = match (chosen, scales) {
             (_, _) if raced.is_some() => raced,
             (Inner::Exact, Some(scales)) if !scales.can_be_undone(a, matrix) => Some(double(matrix)?),
@@ -199,7 +198,7 @@ fn race(
     x: &[f64],
 ) -> Result<(Inner, Option<Stored>), Error> {
     let is_fit = |set: &FormatSet| {
-        !is_symmetric || Inner::Adaptive { set: *set, criterion, accuracy, edge: None }.keeps_symmetry()
+        !is_symmetric || Inner::Adaptive { set: *set, criterion, accuracy, block_size: None }.keeps_symmetry()
     };
     let sets: Vec<FormatSet> = SETS.into_iter().filter(is_fit).collect();
     let (workers, is_first) = (rt.runtime().workers(), rt.rank() == 0);
@@ -207,22 +206,22 @@ fn race(
     let own = if is_first {
         let way = fastest(a, (&EDGES, &sets), criterion.of(x), accuracy, Rounding::Nearest, workers)?;
         let set = sets.iter().position(|set| *set == way.set).unwrap_or_default();
-        (set << u8::BITS) as u64 | way.edge as u64
+        (set << u8::BITS) as u64 | way.block_size as u64
     } else {
         0
     };
     let way = rt.agree(own)? as usize;
-    let (set, edge) = (sets[way >> u8::BITS], way & usize::from(u8::MAX));
+    let (set, block_size) = (sets[way >> u8::BITS], way & usize::from(u8::MAX));
     if set == FormatSet::Fp64 {
         return Ok((Inner::Exact, None));
     }
-    let chosen = Inner::Adaptive { set, criterion, accuracy, edge: Some(edge) };
+    let chosen = Inner::Adaptive { set, criterion, accuracy, block_size: Some(block_size) };
     let adaptation = adaptation_of(&chosen, x, is_symmetric);
     check_copy(a)?;
-    let narrow = TiledMatrix::cut(a, edge, &adaptation, space, workers)?;
+    let narrow = TiledMatrix::cut(a, block_size, &adaptation, space, workers)?;
     // The alternative to multiply with.
     check_copy(a)?;
-    let double = TiledMatrix::cut(a, best_edge(a), &Adaptation::double(), space, workers)?;
+    let double = TiledMatrix::cut(a, a.block_size(), &Adaptation::double(), space, workers)?;
     let is_faster = is_first && is_faster(&narrow, &double, workers);
     Ok(match rt.agree(is_faster.into())? {
         1.. => (chosen, Some(Stored::of(rt, [space, space], narrow, &adaptation))),

@@ -12,14 +12,13 @@ use super::copies::{Copies, Plan};
 use super::quality::{accurate_residual, quality};
 use super::scaled::{Scaled, Scales};
 use super::{Answer, Bytes, MethodChoice, Options, PreconditionerChoice};
-use crate::Error;
 use crate::csr::Csr;
 use crate::matching::Matching;
 use crate::reorder::Permutation;
 use zellige_krylov::method::grains::norm;
 use zellige_krylov::method::{Kept, Onwards};
 use zellige_krylov::{
-    Executor, Logger, Method, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion,
+    Error, Executor, Logger, Method, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion,
     solve as solve_by,
 };
 

@@ -37,10 +37,9 @@ pub use choice::{CriterionChoice, Inner, MethodChoice, PreconditionerChoice, Sca
 pub use made::System;
 pub use shifts::ShiftedAnswer;
 
-use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::Space;
-use zellige_krylov::{Executor, Logger, Orthogonalisation, Packed, Solution, Stop};
+use zellige_krylov::{Error, Executor, Logger, Orthogonalisation, Packed, Solution, Stop};
 
 /// Options of the solution of a system.
 #[derive(Clone, Debug, PartialEq)]

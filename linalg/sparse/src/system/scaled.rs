@@ -5,9 +5,8 @@ use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 use zellige_krylov::method::{
     Correction, Kept, NumbersHandle, Rescaled, Setting, Steps, Sums, Workspace, plus, times,
 };
-use zellige_krylov::{Executor, Logger, Method, MultiVector, Operator, Replay, Space};
+use zellige_krylov::{Error, Executor, Logger, Method, MultiVector, Operator, Replay, Space};
 
-use crate::Error;
 use crate::csr::Csr;
 use crate::stored::Stored;
 
@@ -40,9 +39,9 @@ impl Scales {
         let mut exponents: Vec<i32> = (0..a.rows()).map(of_diagonal).collect();
         for _ in 0..PASSES {
             let of_row = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
-                let elements = column.iter().zip(value).filter(|(_, value)| **value != 0.0);
+                let nonzeros = column.iter().zip(value).filter(|(_, value)| **value != 0.0);
                 let sizes =
-                    elements.map(|(&j, &value)| exponent(value) + exponents[i] + exponents[j as usize]);
+                    nonzeros.map(|(&j, &value)| exponent(value) + exponents[i] + exponents[j as usize]);
                 sizes.max().map_or(0, |size| -size.div_euclid(2))
             };
             let change: Vec<i32> = a.iter().enumerate().map(of_row).collect();
@@ -64,7 +63,7 @@ impl Scales {
     /// [`Error::Shape`] if a value becomes infinite.
     pub fn matrix(&self, a: &Csr) -> Result<Csr, Error> {
         Error::if_too_large(
-            || format!("a scaled copy of a matrix of {} nonzeros", a.elements()),
+            || format!("a scaled copy of a matrix of {} nonzeros", a.nonzeros()),
             a.memory(),
         )?;
         let scaled = a.map_values(|i, j, value| {

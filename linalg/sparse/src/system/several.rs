@@ -2,9 +2,8 @@
 
 use super::made::check_vectors;
 use super::{Answer, MethodChoice, System};
-use crate::Error;
-use crate::side_by_side::side_by_side;
-use zellige_krylov::Logger;
+use crate::concurrent::concurrent_map;
+use zellige_krylov::{Error, Logger};
 
 impl System<'_> {
     /// Solves `A x_k = b_k` for each `k`, from the guesses in `x`, with a logger for each.
@@ -41,7 +40,7 @@ impl System<'_> {
         }
         let at_a_time = jobs.iter().take(threads).map(|(b, ..)| b.len()).sum();
         check_vectors(self.a.rows(), at_a_time)?;
-        let solved = side_by_side(threads, jobs.into_iter(), |(b, x, logs)| match b {
+        let solved = concurrent_map(threads, jobs.into_iter(), |(b, x, logs)| match b {
             [b] => vec![self.solve(b, &mut x[0], &mut logs[0])],
             _ => self.solve_together(b, x, logs),
         });

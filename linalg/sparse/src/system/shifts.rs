@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use super::check::check_symmetry;
 use super::quality::quality;
 use super::{Answer, Attempt, MethodChoice, PreconditionerChoice, System};
-use crate::Error;
-use zellige_krylov::{Logger, Solution, solve_shifted};
+use zellige_krylov::{Error, Logger, Solution, solve_shifted};
 
 /// Result for one shift.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,11 +1,10 @@
 //! Several right-hand sides in lock step.
 
-use zellige_krylov::{Cg, Logger, Stop, StoppingCriterion, solve_columns};
+use zellige_krylov::{Cg, Error, Logger, Stop, StoppingCriterion, solve_columns};
 
 use super::made::Side;
 use super::scaled::Scaled;
 use super::{Answer, System};
-use crate::Error;
 
 impl System<'_> {
     /// Solves for 2, 4 or 8 right-hand sides: the first attempt is made for the block, later ones

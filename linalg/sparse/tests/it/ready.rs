@@ -49,7 +49,7 @@ fn missing_factors_are_told_by_the_attempt_that_needs_them() -> Result<(), Error
     };
     let [new, ready] = [System::new, System::ready].map(|make| make(&rt, &a, &options).map(told));
     let new = new?;
-    assert!(new.contains("row 8 has no diagonal element"), "{new}");
+    assert!(new.contains("row 8 has no diagonal entry"), "{new}");
     assert_eq!(new, ready?);
     Ok(())
 }

@@ -51,7 +51,7 @@ fn check(name: &str, matrix: &Path, reference: &Path, adaptations: usize, step: 
     let (a, reference) = load(matrix, reference, name);
     let get = |key: &str| reference[key].as_u64().unwrap();
     assert_eq!(
-        (a.rows() as u64, a.elements() as u64, a.bytes()),
+        (a.rows() as u64, a.nonzeros() as u64, a.bytes()),
         (get("n"), get("nnz"), get("fp64_csr_bytes"))
     );
     assert!(is_near(a.norm_inf(), &reference["norm_inf"]));

@@ -1,11 +1,11 @@
-//! Work of the caller's that several threads share.
+//! Jobs of a caller that several threads run.
 
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Runs `work` on each job and returns the results in the order of the jobs; at most `threads` jobs
 /// run concurrently.
-pub fn side_by_side<J: Send, R: Send>(
+pub fn concurrent_map<J: Send, R: Send>(
     threads: usize,
     jobs: impl ExactSizeIterator<Item = J> + Send,
     work: impl Fn(J) -> R + Sync,
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn results_are_in_the_order_of_the_jobs() {
         for threads in [0, 1, 3, 100] {
-            let squares = side_by_side(threads, 0..50usize, |k| k * k);
+            let squares = concurrent_map(threads, 0..50usize, |k| k * k);
             assert!(squares.iter().enumerate().all(|(k, &square)| square == k * k), "{threads} threads");
             assert_eq!(squares.len(), 50);
         }
