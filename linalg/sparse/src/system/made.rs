@@ -263,7 +263,7 @@ impl<'a> System<'a> {
             let mut log = Onwards { log: &mut *log, before: side.tried.steps };
             self.attempt(method, helper.as_deref(), &side.b, &mut side.x, &stop, &mut log)
         });
-        self.add(side, k, method.name(), result)
+        self.add(side, k, method.name(), result, log)
     }
 
     /// Repeats an attempt that met the tolerance by rounding errors only, to a smaller tolerance.
@@ -280,12 +280,13 @@ impl<'a> System<'a> {
         if self.a.rows() <= SMALL {
             side.x.fill(0.0);
         }
-        self.attempt_with(side, k, method, log)?;
+        self.attempt_with(side, k, method, &mut *log)?;
         let residual =
             |solution: Option<Solution>| solution.map_or(f64::INFINITY, |found| found.true_residual);
         let is_better = residual(side.tried.solution) < residual(solution);
         if !is_better {
             (side.x, side.tried.solution, side.quality) = (x, solution, None);
+            log.true_residual(side.tried.steps, residual(solution));
         }
         Ok(())
     }
@@ -350,20 +351,27 @@ impl<'a> System<'a> {
     }
 
     /// Adds the result of an attempt; returns its error if there is no other candidate and no
-    /// answer.
+    /// answer. The logger receives a residual that differs from the method's.
     pub(super) fn add(
         &self,
         side: &mut Side,
         k: usize,
         method: String,
         result: Result<Solution, Error>,
+        log: &mut dyn Logger,
     ) -> Result<(), Error> {
         side.quality = None;
         match result {
             Err(error) if self.candidates.len() == 1 && side.tried.solution.is_none() => Err(error),
             result => {
                 let is_converged = result.as_ref().is_ok_and(|solution| solution.reason.is_converged());
-                let result = result.map(|solution| self.verified(side, solution));
+                let result = result.map(|solution| {
+                    let verified = self.verified(side, solution);
+                    if verified.true_residual != solution.true_residual {
+                        log.true_residual(side.tried.steps + solution.steps, verified.true_residual);
+                    }
+                    verified
+                });
                 let is_verified = result.as_ref().is_ok_and(|solution| solution.reason.is_converged());
                 side.tried.unmet += i32::from(is_converged && !is_verified);
                 side.tried.add(method, self.candidates[k].preconditioner, result);

@@ -68,8 +68,8 @@ impl System<'_> {
             }
             None => solve_columns(&problem, &cg, &b, &mut x, &criteria, &mut logs)?,
         };
-        for (side, solution) in sides.iter_mut().zip(solutions) {
-            self.add(side, 0, "cg".to_owned(), Ok(solution))?;
+        for ((side, solution), log) in sides.iter_mut().zip(solutions).zip(logs) {
+            self.add(side, 0, "cg".to_owned(), Ok(solution), log)?;
         }
         Ok(())
     }
