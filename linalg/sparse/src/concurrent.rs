@@ -38,6 +38,25 @@ pub fn concurrent_map<J: Send, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Runs two functions concurrently and returns both results; one after the other if there is no
+/// memory for a thread.
+pub fn join<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
+    let other = Mutex::new(Some(other));
+    let work = || {
+        let other = other.lock().unwrap_or_else(PoisonError::into_inner).take();
+        other.map(|other| other())
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
+        let one = one();
+        let other = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => work(),
+        };
+        (one, other.expect("each function runs once"))
+    })
+}
+
 /// Returns the median seconds of several workloads in alternating timings, so that all see equal
 /// conditions. Each has a part for every thread. With several threads the time includes their
 /// synchronisation (about 10 us).

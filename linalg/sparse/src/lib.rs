@@ -85,14 +85,14 @@ pub fn solve(
     let stop = vec![krylov::Stop::RelativeToRhs(tolerance), krylov::Stop::Steps(10_000)];
     let mut x = vec![0.0; a.columns()];
     let answer = system::solve(rt, a, b, &mut x, &system::Options { stop, ..Default::default() }, &mut ())?;
-    let found = answer.solution;
-    if found.reason.is_converged() {
+    let solution = answer.solution;
+    if solution.reason.is_converged() {
         return Ok(x);
     }
-    let residual = found.true_residual / found.rhs;
+    let residual = solution.true_residual / solution.rhs;
     let problem = format!(
         "no method reached {tolerance:e}: the best relative residual is {residual:.1e} ({})",
-        found.reason.name()
+        solution.reason.name()
     );
     Err(Error::unsolvable("system", problem))
 }

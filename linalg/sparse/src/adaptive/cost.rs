@@ -63,12 +63,13 @@ pub fn auto(
     rounding: Rounding,
     workers: usize,
 ) -> Result<TiledMatrix, Error> {
-    let way = fastest(a, (&EDGES, &SETS), criterion, accuracy, rounding, workers)?;
-    let double = TiledMatrix::new(a, way.double_block_size, &Adaptation::double())?;
-    if way.set == FormatSet::Fp64 {
+    let choice = fastest(a, (&EDGES, &SETS), criterion, accuracy, rounding, workers)?;
+    let double = TiledMatrix::new(a, choice.double_block_size, &Adaptation::double())?;
+    if choice.set == FormatSet::Fp64 {
         return Ok(double);
     }
-    let narrow = TiledMatrix::new(a, way.block_size, &adaptation(way.set, criterion, accuracy, rounding))?;
+    let narrow =
+        TiledMatrix::new(a, choice.block_size, &adaptation(choice.set, criterion, accuracy, rounding))?;
     Ok(if is_faster(&narrow, &double, workers) { narrow } else { double })
 }
 
@@ -91,18 +92,18 @@ pub fn fastest(
     workers: usize,
 ) -> Result<Choice, Error> {
     let model = machine(workers);
-    let mut ways = model.rank(a, block_sizes, sets, criterion, accuracy, rounding)?;
-    let double = ways[0];
-    ways.retain(|way| way.set != FormatSet::Fp64);
-    ways.truncate(TRIED);
-    if let [] | [_] = ways[..] {
-        return Ok(ways.pop().unwrap_or(double));
+    let mut choices = model.rank(a, block_sizes, sets, criterion, accuracy, rounding)?;
+    let double = choices[0];
+    choices.retain(|choice| choice.set != FormatSet::Fp64);
+    choices.truncate(TRIED);
+    if let [] | [_] = choices[..] {
+        return Ok(choices.pop().unwrap_or(double));
     }
     let adaptation = |set| adaptation(set, criterion, accuracy, rounding);
     let (x, mut y) = (vec![1.0; a.columns()], vec![0.0; a.rows()]);
     let mut best: Option<(f64, Choice)> = None;
-    for way in ways {
-        let (sample, part) = sample(a, way.block_size, &adaptation(way.set))?;
+    for choice in choices {
+        let (sample, part) = sample(a, choice.block_size, &adaptation(choice.set))?;
         let mut time = |_| {
             let begin = Instant::now();
             sample.multiply(&x, &mut y).map(|()| begin.elapsed().as_secs_f64())
@@ -111,10 +112,10 @@ pub fn fastest(
             (0..PAIRS).map(&mut time).try_fold(f64::INFINITY, |least, time| time.map(|t| t.min(least)))?;
         let time = model.memory(sample.panels()).hypot(computing) / part;
         if best.is_none_or(|best| time < best.0) {
-            best = Some((time, way));
+            best = Some((time, choice));
         }
     }
-    Ok(best.map_or(double, |(_, way)| way))
+    Ok(best.map_or(double, |(_, choice)| choice))
 }
 
 fn adaptation<'x>(
@@ -300,7 +301,7 @@ impl CostModel {
                 (double, double_block_size) = (time, block_size);
             }
         }
-        let mut ways = Vec::new();
+        let mut choices = Vec::new();
         let block_sizes = block_sizes.iter().copied().filter(fits);
         for (block_size, set) in
             block_sizes.flat_map(|block_size| sets.iter().map(move |&set| (block_size, set)))
@@ -308,16 +309,16 @@ impl CostModel {
             let adaptation = adaptation(set, criterion, accuracy, rounding);
             if check_block_size(a, block_size, set).is_ok() && adaptation.check(a).is_ok() {
                 let of_double = self.of_sample(a, block_size, &adaptation)? / double;
-                ways.push(Choice { block_size, set, of_double, double_block_size });
+                choices.push(Choice { block_size, set, of_double, double_block_size });
             }
         }
-        ways.sort_by(|one, other| one.of_double.total_cmp(&other.of_double));
-        if ways.is_empty() {
+        choices.sort_by(|one, other| one.of_double.total_cmp(&other.of_double));
+        if choices.is_empty() {
             let problem =
                 "no block size suits the matrix, the sets and the criterion: allow block size 1 and ap7";
             return Err(Error::parameter("layout", problem));
         }
-        Ok(ways)
+        Ok(choices)
     }
 
     /// Seconds of a product, from some of the matrix' tiles.

@@ -226,15 +226,15 @@ impl Cards<'_> {
                 .refused(format!("{count} times {what} are more than the file can hold: it is truncated")));
         }
         Error::if_too_large(|| format!("{}: {count} times {what}", self.path.display()), 16 * count as u64)?;
-        let mut found = Vec::with_capacity(count.min(1 << 20));
-        while found.len() < count {
-            self.bring(&format!("{what} {} of {count}", found.len() + 1))?;
+        let mut values = Vec::with_capacity(count.min(1 << 20));
+        while values.len() < count {
+            self.bring(&format!("{what} {} of {count}", values.len() + 1))?;
             let Ok(line) = std::str::from_utf8(&self.line) else {
                 return Err(self.refused("bytes that are not text"));
             };
             let mut at = 0;
             for field in format {
-                if found.len() == count || !field.is_blank && at >= line.len() {
+                if values.len() == count || !field.is_blank && at >= line.len() {
                     break;
                 }
                 let end = (at + field.width).min(line.len());
@@ -245,7 +245,7 @@ impl Cards<'_> {
                     continue;
                 }
                 match read(text, field) {
-                    Some(value) => found.push(value),
+                    Some(value) => values.push(value),
                     None => {
                         let shown: String = text.chars().flat_map(char::escape_default).collect();
                         return Err(self.refused(format!("column {column}: \"{shown}\" is not a {what}")));
@@ -254,11 +254,11 @@ impl Cards<'_> {
             }
             if at == 0 {
                 return Err(
-                    self.refused(format!("a blank line before {what} {} of {count}", found.len() + 1))
+                    self.refused(format!("a blank line before {what} {} of {count}", values.len() + 1))
                 );
             }
         }
-        Ok(found)
+        Ok(values)
     }
 
     fn whole(&mut self, format: &[CardField], count: usize, what: &str) -> Result<Vec<usize>, Error> {

@@ -38,8 +38,8 @@ impl Vectors {
 pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
     let vectors = read(path, rows)?;
     let each = if vectors.complex { 2 } else { 1 };
-    let found = vectors.columns.first().map_or(0, |column| column.len() / each);
-    if found == 0 {
+    let length = vectors.columns.first().map_or(0, |column| column.len() / each);
+    if length == 0 {
         return Err(wrong(path, "no vector, or one without numbers"));
     }
     for (c, column) in vectors.columns.iter().enumerate() {
@@ -48,10 +48,10 @@ pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> 
             return Err(wrong(path, format!("the entry in row {row} of column {} is {value}", c + 1)));
         }
     }
-    match rows.filter(|&rows| rows != found) {
+    match rows.filter(|&rows| rows != length) {
         None => Ok(vectors),
         Some(wanted) => {
-            Err(wrong(path, format!("columns of {found} numbers where the matrix needs {wanted}")))
+            Err(wrong(path, format!("columns of {length} numbers where the matrix needs {wanted}")))
         }
     }
 }

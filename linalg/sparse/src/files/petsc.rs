@@ -110,7 +110,7 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<Petsc, Error> {
                 for object in objects {
                     match object {
                         Object::Vector { length, values } => vectors.push((values, length)),
-                        Object::Matrix(found) if matrix.is_none() => matrix = Some(found),
+                        Object::Matrix(first) if matrix.is_none() => matrix = Some(first),
                         Object::Matrix(_) => {
                             return Err(wrong(
                                 path,
@@ -141,7 +141,7 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
         let end = count.checked_mul(each).and_then(|length| at.checked_add(length));
         end.filter(|&end| end <= bytes.len()).ok_or_else(|| cut(at))
     };
-    let (mut at, mut found) = (0, Vec::new());
+    let (mut at, mut objects) = (0, Vec::new());
     while at < bytes.len() {
         match integer(at)? {
             MAT => {
@@ -150,7 +150,7 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
                 let nonzeros = integer(at + 3 * width)?;
                 if nonzeros == -1 {
                     at = end(begin, rows.checked_mul(columns).ok_or_else(|| cut(at))?, scalar.bytes())?;
-                    found.push(Object::Matrix(Mat::Dense { rows, columns, values: begin }));
+                    objects.push(Object::Matrix(Mat::Dense { rows, columns, values: begin }));
                     continue;
                 }
                 let nonzeros =
@@ -166,13 +166,13 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
                     ));
                 }
                 at = end(values, nonzeros, scalar.bytes())?;
-                found.push(Object::Matrix(Mat::Sparse { rows, columns, nonzeros, lengths: begin }));
+                objects.push(Object::Matrix(Mat::Sparse { rows, columns, nonzeros, lengths: begin }));
             }
             VEC => {
                 let length = size(at + width)?;
                 let values = at + 2 * width;
                 at = end(values, length, scalar.bytes())?;
-                found.push(Object::Vector { length, values });
+                objects.push(Object::Vector { length, values });
             }
             other if CLASSES.contains(&other) => {
                 return Err(format!("byte {at}: a PETSc object of class {other}: Mat and Vec are supported"));
@@ -180,7 +180,7 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
             _ => return Err(cut(at)),
         }
     }
-    Ok(found)
+    Ok(objects)
 }
 
 fn integer(bytes: &[u8], is_wide: bool, at: usize) -> Option<i64> {

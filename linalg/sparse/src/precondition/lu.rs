@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use faer::MatMut;
-use zellige_faer::sparse::{self, CholeskyOrder, LuOrder, NoFactors, Pattern, Real};
+use zellige_faer::sparse::{self, CholeskyOrder, FactorError, LuOrder, Pattern, Real};
 use zellige_krylov::method::grains::unit_scale;
 use zellige_krylov::method::{Steps, joined};
 use zellige_krylov::{Error, MultiVector, Operator, Space};
@@ -133,7 +133,7 @@ fn cholesky<T: Real>(a: &Csr) -> Result<Option<sparse::SparseCholesky<T>>, Error
     check::<T>("a Cholesky factor", order.nonzeros())?;
     match order.factor(pattern, &rounded::<T>(values)?) {
         Ok(factor) => Ok(Some(factor)),
-        Err(NoFactors::TooLarge) => Err(failed(a, NoFactors::TooLarge)),
+        Err(FactorError::TooLarge) => Err(failed(a, FactorError::TooLarge)),
         Err(_) => Ok(None),
     }
 }
@@ -146,7 +146,7 @@ fn lu<T: Real>(a: &Csr) -> Result<sparse::Lu<T>, Error> {
     let order = LuOrder::new(pattern, Pattern { starts: &starts_t, rows: rows_t });
     let order = order.map_err(|problem| failed(a, problem))?;
     check::<T>("LU factors", order.nonzeros())?;
-    order.factors(pattern, &rounded::<T>(values)?).map_err(|problem| failed(a, problem))
+    order.factor(pattern, &rounded::<T>(values)?).map_err(|problem| failed(a, problem))
 }
 
 /// Nonzeros as factors have them.
@@ -182,14 +182,14 @@ fn check<T>(what: &str, nonzeros: u64) -> Result<(), Error> {
     }
 }
 
-fn failed(a: &Csr, problem: NoFactors) -> Error {
+fn failed(a: &Csr, problem: FactorError) -> Error {
     let problem = match problem {
-        NoFactors::Singular { column } => format!(
+        FactorError::Singular { column } => format!(
             "column {} is a linear combination of others, up to rounding: the matrix is singular",
             column + 1
         ),
-        NoFactors::NotPositive => "the matrix is not positive definite".into(),
-        NoFactors::TooLarge => format!("factors of {} nonzeros do not fit the memory", a.nonzeros()),
+        FactorError::NotPositive => "the matrix is not positive definite".into(),
+        FactorError::TooLarge => format!("factors of {} nonzeros do not fit the memory", a.nonzeros()),
     };
     Error::unsolvable("preconditioner", problem)
 }
@@ -324,7 +324,7 @@ mod tests {
             let pattern = Pattern { starts: &starts, rows };
             let order = LuOrder::new(pattern, Pattern { starts: &starts_t, rows: rows_t }).expect("an order");
             let most = order.nonzeros();
-            let lu = order.factors(pattern, values).expect("factors");
+            let lu = order.factor(pattern, values).expect("factors");
             assert!(lu.nonzeros() <= most && most < 100 * lu.nonzeros(), "{seed}: {} {most}", lu.nonzeros());
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Systems from options to answers.
 
-mod copies;
+mod multiple_rhs;
+mod operators;
 mod refused;
-mod several;
 
 use zellige_runtime::{Emulated, Runtime};
 use zellige_test_scale::every;
@@ -12,7 +12,7 @@ use crate::direct;
 use crate::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
-use zellige_krylov::History;
+use zellige_krylov::{History, Orthogonalisation, Solution, Stop};
 
 fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
     let cells = Flow { cells: [9, 8, 6], ..Flow::default() };

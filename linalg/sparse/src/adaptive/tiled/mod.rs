@@ -302,7 +302,7 @@ struct TileBlock<const B: usize> {
     values: [[f64; B]; B],
     /// Index of the most accurate format of an entry; `None` if all are dropped.
     place: Option<usize>,
-    elements: u64,
+    nonzeros: u64,
     positive: u64,
 }
 
@@ -375,7 +375,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
             let sorting = Sorting::new(a, adaptation);
             let mut encoder = Encoder::<B>::new(&sorting);
             matrix.panels = encoder.panels(a.rows() / B, cut)?;
-            encoder.tell(&mut matrix);
+            encoder.add_counts_to(&mut matrix);
             return Ok(matrix);
         };
         let mut adaptations: Vec<Adaptation<'_>> = Vec::new();
@@ -394,13 +394,13 @@ impl<'a, const B: usize> Encoder<'a, B> {
         for part in encoded {
             let (panel, encoder) = part?;
             matrix.panels.push(panel);
-            encoder.tell(&mut matrix);
+            encoder.add_counts_to(&mut matrix);
         }
         Ok(matrix)
     }
 
     /// Adds its counts to the matrix.
-    fn tell(&self, matrix: &mut TiledMatrix) {
+    fn add_counts_to(&self, matrix: &mut TiledMatrix) {
         for (&format, &(all, positive)) in self.sorting.adaptation.set.formats().iter().zip(&self.counts) {
             let counts = matrix.counts.entry(format).or_default();
             *counts = (counts.0 + all, counts.1 + positive);
@@ -453,34 +453,34 @@ impl<'a, const B: usize> Encoder<'a, B> {
     }
 
     /// Puts the blocks of `B` rows into their buckets.
-    fn row_of_blocks(&mut self, block: usize, row: u8) {
+    fn row_of_blocks(&mut self, block_row: usize, row: u8) {
         let thresholds: [RowThresholds<'_>; B] = std::array::from_fn(|i| {
-            RowThresholds::new(&self.sorting.thresholds, self.sorting.theta[block * B + i])
+            RowThresholds::new(&self.sorting.thresholds, self.sorting.theta[block_row * B + i])
         });
-        let exponents: [i32; B] = std::array::from_fn(|i| self.sorting.scaling.of_row(block * B + i));
-        let mut rows: [_; B] = std::array::from_fn(|i| self.sorting.a.row(block * B + i));
+        let exponents: [i32; B] = std::array::from_fn(|i| self.sorting.scaling.of_row(block_row * B + i));
+        let mut rows: [_; B] = std::array::from_fn(|i| self.sorting.a.row(block_row * B + i));
         while let Some(first) = rows.iter().filter_map(|row| row.0.first()).min() {
             let column = first / B as u32;
-            let mut found =
-                TileBlock { column, values: [[0.0; B]; B], place: None, elements: 0, positive: 0 };
+            let mut block =
+                TileBlock { column, values: [[0.0; B]; B], place: None, nonzeros: 0, positive: 0 };
             for (i, (columns, values)) in rows.iter_mut().enumerate() {
                 let here = columns.iter().take_while(|&&j| j / B as u32 == column).count();
                 for (&j, &value) in columns[..here].iter().zip(*values) {
                     let (place, scaled) = if self.sorting.adaptation.symmetric {
-                        self.sorting.of_both([block * B + i, j as usize], value)
+                        self.sorting.of_both([block_row * B + i, j as usize], value)
                     } else {
                         let magnitude = self.sorting.adaptation.criterion.magnitude(j, value);
                         (thresholds[i].bucket(magnitude), ldexp(value, exponents[i]))
                     };
-                    found.place = found.place.into_iter().chain(place).min();
-                    found.values[j as usize % B][i] = scaled;
-                    found.positive += u64::from(value > 0.0);
+                    block.place = block.place.into_iter().chain(place).min();
+                    block.values[j as usize % B][i] = scaled;
+                    block.positive += u64::from(value > 0.0);
                 }
-                found.elements += here as u64;
+                block.nonzeros += here as u64;
                 (*columns, *values) = (&columns[here..], &values[here..]);
             }
-            put(&found, row, &self.sorting.places, &mut self.elements, &mut self.counts)
-                .unwrap_or_else(|| self.dropped += found.elements);
+            put(&block, row, &self.sorting.places, &mut self.elements, &mut self.counts)
+                .unwrap_or_else(|| self.dropped += block.nonzeros);
         }
     }
 }
@@ -502,7 +502,7 @@ fn put<const B: usize>(
         _ => block.values.map(|column| column.map(|value| ldexp(value, -exponent))),
     };
     elements[bucket + usize::from(is_second)].push(row, block.column, values.as_flattened());
-    counts[place].0 += block.elements;
+    counts[place].0 += block.nonzeros;
     counts[place].1 += block.positive;
     Some(())
 }

@@ -144,12 +144,12 @@ impl Lines<'_> {
 
     /// Returns the integers of a line of sizes; for a vector, the column count may be omitted.
     fn sizes<const N: usize>(&self, is_vector: bool, wanted: &str) -> Result<[usize; N], Error> {
-        let mut found: Vec<usize> =
+        let mut sizes: Vec<usize> =
             self.words().take(N + 1).map(whole).collect::<Option<_>>().ok_or_else(|| self.broken(wanted))?;
-        if is_vector && found.len() == N - 1 {
-            found.insert(1, 1);
+        if is_vector && sizes.len() == N - 1 {
+            sizes.insert(1, 1);
         }
-        let sizes: [usize; N] = found.try_into().map_err(|_| self.broken(wanted))?;
+        let sizes: [usize; N] = sizes.try_into().map_err(|_| self.broken(wanted))?;
         if is_vector && sizes[1] != 1 {
             return Err(self.error(format!("a vector of {} columns", sizes[1])));
         }
@@ -202,29 +202,29 @@ impl Lines<'_> {
         let [rows, columns, nonzeros] = self.sizes(is_vector, wanted)?;
         let sides = self.real_sides((rows, columns), field)?;
         self.check_sizes((rows, columns), nonzeros, (field, symmetry))?;
-        let mut found = Entries::with_room(nonzeros, field).ok_or_else(|| self.no_memory(nonzeros))?;
+        let mut entries = Entries::with_room(nonzeros, field).ok_or_else(|| self.no_memory(nonzeros))?;
         for seen in 0..nonzeros {
             self.expect_content(seen, nonzeros)?;
             let (i, j, (re, im)) = self.nonzero(field, (rows, columns), is_bare)?;
             if let Some(wanted) = symmetry.off_diagonal(re, im).filter(|_| i == j) {
                 return Err(self.broken(wanted));
             }
-            found.push(i, j, re, im);
+            entries.push(i, j, re, im);
         }
-        self.gathered(&found, sides, symmetry)
+        self.gathered(&entries, sides, symmetry)
     }
 
     /// Returns both halves in CSR.
     fn gathered(
         &self,
-        found: &Entries,
+        entries: &Entries,
         (rows, columns): (usize, usize),
         symmetry: Symmetry,
     ) -> Result<Csr, Error> {
         let mut gather = Gather::new(rows);
-        found.each(symmetry, |i, _, _| gather.count(i));
+        entries.each(symmetry, |i, _, _| gather.count(i));
         gather.allocate();
-        found.each(symmetry, |i, j, value| gather.put(i, j, value));
+        entries.each(symmetry, |i, j, value| gather.put(i, j, value));
         gather.finish(columns).map_err(|error| self.error(error.to_string()))
     }
 
@@ -244,7 +244,7 @@ impl Lines<'_> {
         let nonzeros = nonzeros.ok_or_else(|| self.error("more nonzeros than can be counted"))?;
         let sides = self.real_sides((rows, columns), field)?;
         self.check_sizes((rows, columns), nonzeros, (field, symmetry))?;
-        let mut found = Entries::with_room(nonzeros, field).ok_or_else(|| self.no_memory(nonzeros))?;
+        let mut entries = Entries::with_room(nonzeros, field).ok_or_else(|| self.no_memory(nonzeros))?;
         let places = (0..columns).flat_map(|j| (first(j)..rows).map(move |i| (i, j)));
         for (seen, (i, j)) in places.enumerate() {
             self.expect_content(seen, nonzeros)?;
@@ -258,10 +258,10 @@ impl Lines<'_> {
             // That of a vector keeps its sign.
             let is_zero = re == 0.0 && im == 0.0 && re.is_sign_positive() && im.is_sign_positive();
             if !is_zero {
-                found.push(i as u32, j as u32, re, im);
+                entries.push(i as u32, j as u32, re, im);
             }
         }
-        self.gathered(&found, sides, symmetry)
+        self.gathered(&entries, sides, symmetry)
     }
 
     fn words(&self) -> impl Iterator<Item = &[u8]> {

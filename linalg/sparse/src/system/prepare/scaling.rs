@@ -1,4 +1,4 @@
-//! Solution of systems whose rows and columns are multiplied by powers of two.
+//! Scaling of rows and columns by powers of two.
 
 use libm::{frexp, ldexp};
 use zellige_krylov::method::rounds::{Ended, Limit, Limits};
@@ -165,14 +165,14 @@ impl Operator for Unscaled {
 }
 
 /// A method for the scaled system with the interface of the original one.
-pub struct Scaled<'m> {
+pub struct ScaledMethod<'m> {
     /// The method.
     pub method: &'m dyn Method,
     /// Scales that its system was multiplied by.
     pub scales: &'m Scales,
 }
 
-impl Method for Scaled<'_> {
+impl Method for ScaledMethod<'_> {
     fn name(&self) -> String {
         self.method.name()
     }
@@ -182,12 +182,12 @@ impl Method for Scaled<'_> {
     }
 
     fn prepare<'r>(&'r self, setting: Setting<'r, f64>) -> Result<Box<dyn Correction + 'r>, Error> {
-        Ok(Box::new(Prepared::new(self.method.prepare(setting)?, setting, self.scales)?))
+        Ok(Box::new(ScaledSolver::new(self.method.prepare(setting)?, setting, self.scales)?))
     }
 }
 
 /// Takes residuals to a scaled system, and corrections back.
-struct Prepared<'r> {
+struct ScaledSolver<'r> {
     inner: Box<dyn Correction + 'r>,
     rt: &'r dyn Executor,
     /// The residual and the correction as the caller knows them.
@@ -209,7 +209,7 @@ const INVERSE: usize = 3;
 /// Norms with an exponent (of two) within these have squares in range.
 const IN_RANGE: i32 = 400;
 
-impl<'r> Prepared<'r> {
+impl<'r> ScaledSolver<'r> {
     fn new(
         inner: Box<dyn Correction + 'r>,
         setting: Setting<'r, f64>,
@@ -237,11 +237,11 @@ impl<'r> Prepared<'r> {
             task.assign(&d, [plus(INVERSE, &d)]).submit()
         })?;
         let kept = inner.kept().and(Kept::vectors::<f64>(space, 4));
-        Ok(Prepared { inner, rt, r, d, numbers, there, back, kept })
+        Ok(ScaledSolver { inner, rt, r, d, numbers, there, back, kept })
     }
 }
 
-impl Prepared<'_> {
+impl ScaledSolver<'_> {
     /// Scales the residuals of some columns: the norms before and after, and the factor that keeps
     /// the second in range.
     fn scale(&self, is_open: &[bool]) -> Result<Vec<[f64; 3]>, Error> {
@@ -277,7 +277,7 @@ impl Prepared<'_> {
     }
 }
 
-impl Correction for Prepared<'_> {
+impl Correction for ScaledSolver<'_> {
     fn residual(&self) -> &MultiVector {
         &self.r
     }
