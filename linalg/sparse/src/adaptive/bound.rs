@@ -2,8 +2,8 @@
 
 use zellige_kernels::packed::{PackedFormat, Rounding};
 
-use super::thresholds::{RowThresholds, has_short_exponent, scales};
-use super::{Adaptation, Scaling, Thresholds, ldexp};
+use super::thresholds::{RowThresholds, Thresholds, has_short_exponent, scales};
+use super::{Adaptation, Scaling, ldexp};
 use crate::csr::Csr;
 use zellige_krylov::Error;
 

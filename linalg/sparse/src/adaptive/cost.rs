@@ -20,14 +20,14 @@ use zellige_krylov::Error;
 /// A product takes `sqrt(m^2 + c^2)` with the time `m` for bytes and `c` for nonzeros and groups:
 /// memory traffic and computation overlap, but not completely.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CostModel {
+struct CostModel {
     /// Bytes that memory gives (bytes/s).
-    pub bandwidth: f64,
+    bandwidth: f64,
     /// Cost of a group of eight rows (s), for each block size of [`EDGES`].
-    pub group: [f64; 4],
+    group: [f64; 4],
     /// Cost of a nonzero, or of a block (s), for each block size and each format of
     /// [`PackedFormat::ALL`]. Infinite if blocks have no such format.
-    pub element: [[f64; PackedFormat::ALL.len()]; 4],
+    element: [[f64; PackedFormat::ALL.len()]; 4],
 }
 
 /// Sets that a model chooses from.
@@ -51,8 +51,7 @@ const ARRAY: usize = 1 << 23;
 /// The model of the machine is measured at the first call for a number of workers, which takes a
 /// fraction of a second. It selects the layouts that are timed on a sample of the tiles; the best
 /// of these has to be faster than plain `f64` on the whole matrix. Measurements differ from run to
-/// run, and so may the result among layouts that are equally fast; that of [`CostModel::choose`]
-/// does not.
+/// run, and so may the result among layouts that are equally fast.
 ///
 /// # Errors
 /// Those of storing the matrix.
@@ -140,7 +139,7 @@ fn sample(a: &Csr, block_size: usize, adaptation: &Adaptation<'_>) -> Result<(Ti
 
 /// Returns the cost model of this machine for this number of workers; it is measured once for each
 /// number.
-pub fn machine(workers: usize) -> CostModel {
+fn machine(workers: usize) -> CostModel {
     static MODELS: Mutex<BTreeMap<usize, CostModel>> = Mutex::new(BTreeMap::new());
     let mut models = MODELS.lock().unwrap_or_else(PoisonError::into_inner);
     models.entry(workers).or_insert_with(|| CostModel::measure(workers)).clone()
@@ -215,7 +214,7 @@ pub struct Choice {
 impl CostModel {
     /// Measures this machine: memory bandwidth with this number of concurrent workers, and panels
     /// of one format that fit the nearest cache.
-    pub fn measure(workers: usize) -> CostModel {
+    fn measure(workers: usize) -> CostModel {
         let bandwidth = bandwidth(workers.max(1)) / workers.max(1) as f64;
         let mut model =
             CostModel { bandwidth, group: [0.0; 4], element: [[f64::INFINITY; PackedFormat::ALL.len()]; 4] };
@@ -240,7 +239,7 @@ impl CostModel {
     }
 
     /// Seconds of a product with these panels, without reading `x` and writing `y`.
-    pub fn seconds(&self, panels: &[Panel]) -> f64 {
+    fn seconds(&self, panels: &[Panel]) -> f64 {
         let of_panel = |panel: &Panel| {
             let at = EDGES
                 .iter()
@@ -265,25 +264,12 @@ impl CostModel {
         panels.iter().map(|panel| panel.bytes() as f64).sum::<f64>() / self.bandwidth
     }
 
-    /// Returns the fastest of these block sizes and sets by this model, from a sample of the
+    /// Returns all compatible pairs of block size and set, the fastest first, from a sample of the
     /// matrix' tiles. The result is deterministic for a given model.
     ///
     /// # Errors
     /// Those of storing the matrix, and [`Error::Parameter`] if no block size is compatible with
     /// any set.
-    pub fn choose(
-        &self,
-        a: &Csr,
-        block_sizes: &[usize],
-        sets: &[FormatSet],
-        criterion: Criterion<'_>,
-        accuracy: Accuracy,
-        rounding: Rounding,
-    ) -> Result<Choice, Error> {
-        Ok(self.rank(a, block_sizes, sets, criterion, accuracy, rounding)?[0])
-    }
-
-    /// Returns all compatible pairs of block size and set, the fastest first.
     fn rank(
         &self,
         a: &Csr,
@@ -394,8 +380,8 @@ mod tests {
     fn where_computing_costs_nothing_the_fewest_bytes_win() {
         let a = flow(&Flow { cells: [16, 14, 12], ..Flow::default() }).unwrap();
         let choice = model(0.0)
-            .choose(&a, &EDGES, &SETS, Criterion::Normwise, "2^-37".parse().unwrap(), Rounding::Nearest)
-            .unwrap();
+            .rank(&a, &EDGES, &SETS, Criterion::Normwise, "2^-37".parse().unwrap(), Rounding::Nearest)
+            .unwrap()[0];
         let bytes = |block_size, set| {
             let adaptation = Adaptation::new(set, Criterion::Normwise, "2^-37".parse().unwrap());
             TiledMatrix::new(&a, block_size, &adaptation).unwrap().bytes()
@@ -414,8 +400,8 @@ mod tests {
         model.bandwidth = 1e30;
         model.group = [1e-8; 4];
         let choice = model
-            .choose(&a, &EDGES, &SETS, Criterion::Componentwise, Accuracy::DOUBLE, Rounding::Nearest)
-            .unwrap();
+            .rank(&a, &EDGES, &SETS, Criterion::Componentwise, Accuracy::DOUBLE, Rounding::Nearest)
+            .unwrap()[0];
         // A block costs as much as a number here: the larger the better.
         assert_eq!(
             (choice.block_size, choice.set, choice.of_double),

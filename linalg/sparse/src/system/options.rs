@@ -282,8 +282,8 @@ pub enum Inner {
         block_size: Option<usize>,
     },
     /// The copy in the set and the blocks whose products are fastest on this machine with its
-    /// workers, by [measured costs](crate::adaptive::CostModel); the matrix itself if none is
-    /// faster. Another run may choose another copy: answers can differ in their last bits.
+    /// workers, by measured costs; the matrix itself if none is faster. Another run may choose
+    /// another copy: answers can differ in their last bits.
     Auto {
         /// Criterion that magnitudes are compared with.
         criterion: CriterionChoice,

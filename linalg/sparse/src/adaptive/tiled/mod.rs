@@ -10,8 +10,8 @@ use zellige_kernels::packed::PackedFormat;
 use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
 
 pub use self::policy::{BlockNorms, StoragePolicy};
-use super::thresholds::{RowThresholds, has_short_exponent, power_below, scales};
-use super::{Adaptation, FormatSet, Scaling, Thresholds, ldexp, to_one};
+use super::thresholds::{RowThresholds, Thresholds, has_short_exponent, power_below, scales};
+use super::{Adaptation, FormatSet, Scaling, ldexp, to_one};
 use crate::concurrent::concurrent_map;
 use crate::csr::Csr;
 use zellige_krylov::{Error, Space};
