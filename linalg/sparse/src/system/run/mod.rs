@@ -193,7 +193,7 @@ impl<'a> System<'a> {
         let result = self.start(rhs, k).and_then(|(preconditioner, stop)| {
             let mut log = Onwards { log: &mut *log, before: rhs.attempts.steps };
             check_memory(rhs.b.len(), 1)?;
-            let (problem, stop) = (self.problem(preconditioner.as_deref()), &stop[..]);
+            let (problem, stop) = (self.problem(preconditioner.operator.as_deref()), &stop[..]);
             match self.prepared.scales() {
                 Some(scales) => {
                     let method = ScaledMethod { method, scales };
@@ -249,23 +249,19 @@ impl<'a> System<'a> {
     }
 
     /// Returns the preconditioner and the criteria of the next attempt.
-    fn start(
-        &self,
-        rhs: &mut RightHandSide,
-        k: usize,
-    ) -> Result<(Option<Arc<dyn Operator>>, Vec<Stop>), Error> {
+    fn start(&self, rhs: &mut RightHandSide, k: usize) -> Result<(Preconditioner, Vec<Stop>), Error> {
         let began = Instant::now();
         let preconditioner = self.preconditioner(&self.candidates[k]);
         rhs.preconditioner_time += began.elapsed();
-        let Preconditioner { operator, time } = preconditioner?;
-        rhs.attempts.setup += time;
+        let preconditioner = preconditioner?;
+        rhs.attempts.setup += preconditioner.time;
         rhs.failed_bytes += std::mem::take(&mut rhs.preconditioner_bytes);
-        rhs.preconditioner_bytes = operator.as_ref().map_or(0, |operator| operator.memory());
+        rhs.preconditioner_bytes = preconditioner.operator.as_ref().map_or(0, |operator| operator.memory());
         let solving = rhs.begun.elapsed().saturating_sub(rhs.preconditioner_time);
         let elapsed = self.rt.agree_on(rhs.attempts.setup + solving)?;
         let mut rest = self.candidates[k + 1..].iter();
         let is_last = rest.all(|next| next.choice == PreconditionerChoice::Lu);
-        Ok((operator, rhs.attempts.stops(&self.stops_of(k), elapsed, is_last)))
+        Ok((preconditioner, rhs.attempts.stops(&self.stops_of(k), elapsed, is_last)))
     }
 
     /// Returns the preconditioner of a candidate; concurrent callers wait until it is made.

@@ -103,7 +103,7 @@ impl System<'_> {
         let (mut preconditioner, mut stops) = (None, Vec::new());
         for rhs in &mut block {
             let (own, stop) = self.start(rhs, 0)?;
-            preconditioner = own;
+            preconditioner = own.operator;
             stops.push(stop);
         }
         let problem = self.problem(preconditioner.as_deref());
