@@ -58,7 +58,7 @@ fn main() -> Result<(), Failure> {
         MATRICES.iter().filter(|(name, _)| names.is_empty() || names.iter().any(|n| n == name))
     {
         let system = System::new(make()?)?;
-        println!("{name}: {} rows, {} nonzeros", system.a.rows(), system.a.elements());
+        println!("{name}: {} rows, {} nonzeros", system.a.rows(), system.a.nonzeros());
         for &workers in &workers {
             system.compare(workers, repeats)?;
         }

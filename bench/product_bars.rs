@@ -55,7 +55,7 @@ fn main() -> Result<(), Error> {
     println!(
         "{name}: {} rows, {} elements, {:.1} MB by rows",
         a.rows(),
-        a.elements(),
+        a.nonzeros(),
         a.bytes() as f64 / 1e6
     );
     if word("bytes").is_some() {
@@ -283,7 +283,7 @@ impl Bench<'_> {
         let time = median(times);
         println!(
             "fp64 edge {}: {:.2} ms, {:.1} GB/s, memory {:.1} GB/s, {:.3} of it, {:.1} % bytes",
-            double.edge(),
+            double.block_size(),
             1e3 * time,
             self.moved(double) / time / 1e9,
             median(rates) / 1e9,
@@ -333,7 +333,7 @@ impl Bench<'_> {
         }
         println!(
             "{name} edge {}: {count} vectors, {:.2} of the time of one, each",
-            matrix.edge(),
+            matrix.block_size(),
             median(ratios)
         );
     }
@@ -376,7 +376,7 @@ impl Bench<'_> {
             matrix.counts().iter().filter(|count| count.1 > 0).map(|count| count.0.name()).collect();
         println!(
             "{name} edge {}: {:.2} ms, {:.3} of fp64, {:.1} GB/s, {:.1} % bytes (stored in {stored:.1} s; {})",
-            matrix.edge(),
+            matrix.block_size(),
             1e3 * time,
             median(ratios),
             self.moved(matrix) / time / 1e9,

@@ -68,7 +68,7 @@ fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     for name in systems {
         let system = System::new(&name, folder.path(), options.clone())?;
-        println!("{name}: {} rows, {} elements", system.a.rows(), system.a.elements());
+        println!("{name}: {} rows, {} nonzeros", system.a.rows(), system.a.nonzeros());
         for &workers in &workers {
             system.compare(workers, repeats, peer.as_deref())?;
         }
@@ -146,7 +146,7 @@ impl<'f> System<'f> {
             let all = if self.a.is_symmetric() { SYMMETRIC } else { GENERAL };
             known.extend(all.map(|method| Peer { method, times: Times::default(), told: String::new() }));
         }
-        let block = zellige_sparse::best_edge(&self.a).to_string();
+        let block = self.a.block_size().to_string();
         let run = |peer: &mut Peer| -> Result<bool, Failure> {
             let processes = workers.to_string();
             let mut command = Command::new("timeout");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use zellige_fuzz::file;
-use zellige_sparse::{files, market};
+use zellige_sparse::files::{self, market};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(read) = market::read_from(&mut &*bytes, Path::new("input.mtx")) {

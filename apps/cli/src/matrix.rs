@@ -2,10 +2,10 @@
 
 use zellige_app::text::bytes;
 use zellige_solve::pipeline::results::MatrixResult;
+use zellige_sparse::files::market::{self, Symmetry};
 use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
-use zellige_sparse::market::{self, Symmetry};
 use zellige_sparse::{Csr, Description, describe, describe_complex, files};
 
 use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OutputFile, Problem};
@@ -92,7 +92,7 @@ fn histogram(decades: &[(i32, u64)]) -> String {
 fn generate(args: &MatrixGenerate) -> anyhow::Result<()> {
     let matrix = make(args)?;
     write(&args.output, &matrix, &comment(args))?;
-    let (rows, elements) = (matrix.rows(), matrix.elements());
+    let (rows, elements) = (matrix.rows(), matrix.nonzeros());
     out::print(&format!("{}: {rows} x {rows}, {elements} nonzeros\n", args.output.display()))
 }
 
@@ -151,7 +151,7 @@ fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
     let read = files::read_real(&args.matrix)?;
     let matrix = if args.keep_zeros { read } else { read.without_zeros() };
     write(&args.output, &matrix, "")?;
-    let elements = matrix.elements();
+    let elements = matrix.nonzeros();
     out::print(&format!(
         "{}: {} x {}, {elements} nonzeros\n",
         args.output.display(),

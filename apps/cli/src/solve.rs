@@ -49,9 +49,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let options = options(args, a.columns())?;
-    // Shifted systems are solved without a preconditioner.
-    let system =
-        if args.shifts.is_empty() { System::ready } else { System::new }(session.executor(), &a, &options)?;
+    let system = System::new(session.executor(), &a, &options)?;
     let mut watch = Watch::new((args.max_steps * b.len() * args.shifts.len().max(1)) as u64);
     let step = move |residual| watch.step(residual);
     let (x, solved) = if args.shifts.is_empty() {
@@ -249,7 +247,11 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
     let stop = [Stop::RelativeToRhs(args.tol), Stop::Steps(args.max_steps)];
     Ok(Options {
         method: args.method,
-        preconditioner: args.precond,
+        // Shifted systems are solved without a preconditioner.
+        preconditioner: match args.precond {
+            PreconditionerChoice::Auto if !args.shifts.is_empty() => PreconditionerChoice::None,
+            preconditioner => preconditioner,
+        },
         inner: args.operator,
         x_for: args.x_for.as_ref().map(|x| vectors::one("--x-for", x, columns)).transpose()?,
         basis: args.basis_format,

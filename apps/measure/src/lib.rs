@@ -93,7 +93,7 @@ pub fn test_matrix<T: TileScalar>(n: usize) -> Generator<T> {
 /// Errors of the file.
 pub fn write_rows(a: &Csr, path: &Path) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
-    for size in [a.rows() as u64, a.elements() as u64] {
+    for size in [a.rows() as u64, a.nonzeros() as u64] {
         out.write_all(&size.to_le_bytes())?;
     }
     let mut start = 0u32;

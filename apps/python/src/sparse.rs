@@ -55,15 +55,10 @@ pub fn solve<'py>(
         .map_err(error)?;
     let b: Vec<Vec<f64>> = b.as_array().columns().into_iter().map(|column| column.to_vec()).collect();
     let mut answers = vec![vec![0.0; width]; b.len()];
-    let solve = |rt: &Runtime| {
-        let system = System::ready(rt, &a, &options)?;
-        b.iter()
-            .zip(&mut answers)
-            .map(|(b, x)| {
-                let mut history = History::default();
-                system.solve(b, x, &mut history).map(|answer| (answer, history))
-            })
-            .collect::<Result<Vec<_>, _>>()
+    let solve = |rt: &Runtime| -> Result<Vec<_>, zellige_sparse::Error> {
+        let mut histories = vec![History::default(); b.len()];
+        let found = System::new(rt, &a, &options)?.solve_each(&b, &mut answers, &mut histories)?;
+        Ok(found.into_iter().zip(histories).collect::<Vec<_>>())
     };
     let found = on_runtime(py, || (), solve)?;
     let mut out = x.try_readwrite()?;

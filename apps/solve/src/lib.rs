@@ -11,12 +11,12 @@
 //! use zellige_solve::pipeline::results::{SolveResult, Solved};
 //! use zellige_sparse::generate::{Flow, flow};
 //! use zellige_sparse::krylov::History;
-//! use zellige_sparse::system::{Options, System};
+//! use zellige_sparse::system::{Options, solve};
 //!
 //! let a = flow(&Flow { cells: [4, 4, 4], ..Flow::default() })?;
 //! let rt = zellige_runtime::Runtime::builder().workers(1).build()?;
 //! let (b, mut x, mut history) = (vec![1.0; a.rows()], vec![0.0; a.rows()], History::default());
-//! let answer = System::ready(&rt, &a, &Options::default())?.solve(&b, &mut x, &mut history)?;
+//! let answer = solve(&rt, &a, &b, &mut x, &Options::default(), &mut history)?;
 //! let solved = Solved { rhs: 1, shift: None, answer, history };
 //! let page = zellige_solve::report::of_solved("flow", std::slice::from_ref(&solved));
 //! assert!(page.finish().contains("<svg"));

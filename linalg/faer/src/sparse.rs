@@ -25,8 +25,8 @@ pub trait Real: RealField + Copy {
     /// Returns true unless it is infinite or NaN.
     fn is_number(self) -> bool;
 
-    /// Returns true if division by the number does not leave the range.
-    fn is_useful(self) -> bool;
+    /// Returns true if division by the number stays in range.
+    fn is_pivot(self) -> bool;
 }
 
 impl Real for f64 {
@@ -38,7 +38,7 @@ impl Real for f64 {
         self.is_finite()
     }
 
-    fn is_useful(self) -> bool {
+    fn is_pivot(self) -> bool {
         self.is_normal()
     }
 }
@@ -52,7 +52,7 @@ impl Real for f32 {
         self.is_finite()
     }
 
-    fn is_useful(self) -> bool {
+    fn is_pivot(self) -> bool {
         self.is_normal()
     }
 }
@@ -80,7 +80,7 @@ impl Pattern<'_> {
 
 /// Reason why a factorisation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoFactors {
+pub enum FactorError {
     /// A column depends on others, to the precision of float64.
     Singular {
         /// Counted from 0.
@@ -92,14 +92,14 @@ pub enum NoFactors {
     TooLarge,
 }
 
-impl From<FaerError> for NoFactors {
+impl From<FaerError> for FactorError {
     fn from(_: FaerError) -> Self {
-        NoFactors::TooLarge
+        FactorError::TooLarge
     }
 }
 
-fn buffer(size: StackReq) -> Result<MemBuffer, NoFactors> {
-    MemBuffer::try_new(size).map_err(|_| NoFactors::TooLarge)
+fn buffer(size: StackReq) -> Result<MemBuffer, FactorError> {
+    MemBuffer::try_new(size).map_err(|_| FactorError::TooLarge)
 }
 
 /// Elimination order of the columns of a matrix (COLAMD: Davis, Gilbert, Larimore and Ng 2004), for
@@ -116,8 +116,8 @@ impl LuOrder {
     /// Computes the ordering from a matrix and its transpose.
     ///
     /// # Errors
-    /// [`NoFactors::TooLarge`].
-    pub fn new(a: Pattern<'_>, transposed: Pattern<'_>) -> Result<LuOrder, NoFactors> {
+    /// [`FactorError::TooLarge`].
+    pub fn new(a: Pattern<'_>, transposed: Pattern<'_>) -> Result<LuOrder, FactorError> {
         let (n, symbolic) = (a.len(), a.symbolic());
         let (mut forward, mut inverse) = (vec![0; n], vec![0; n]);
         let mut memory = buffer(colamd::order_scratch::<u32>(n, n, a.rows.len()))?;
@@ -128,8 +128,8 @@ impl LuOrder {
         Ok(LuOrder { forward, inverse, nonzeros })
     }
 
-    /// Returns an upper bound of the nonzeros of the factors for any choice of pivots. It ignores
-    /// rows with so many nonzeros that counting them would make every column full.
+    /// Returns an upper bound of the nonzeros of the factors for any pivoting; dense rows are not
+    /// counted.
     pub fn nonzeros(&self) -> u64 {
         self.nonzeros
     }
@@ -137,8 +137,8 @@ impl LuOrder {
     /// Factors the matrix with these values, with the largest pivot of each column.
     ///
     /// # Errors
-    /// [`NoFactors::Singular`], [`NoFactors::TooLarge`].
-    pub fn factors<T: Real>(self, a: Pattern<'_>, values: &[T]) -> Result<Lu<T>, NoFactors> {
+    /// [`FactorError::Singular`], [`FactorError::TooLarge`].
+    pub fn factor<T: Real>(self, a: Pattern<'_>, values: &[T]) -> Result<Lu<T>, FactorError> {
         let n = a.len();
         let matrix = SparseColMatRef::new(a.symbolic(), values);
         let (mut rows, mut rows_inverse) = (vec![0; n], vec![0; n]);
@@ -146,7 +146,7 @@ impl LuOrder {
         let mut memory = buffer(factorize_simplicial_numeric_lu_scratch::<u32, T>(n, n))?;
         let columns = PermRef::new_checked(&self.forward, &self.inverse, n);
         let stack = MemStack::new(&mut memory);
-        let made = factorize_simplicial_numeric_lu(
+        let result = factorize_simplicial_numeric_lu(
             &mut rows,
             &mut rows_inverse,
             &mut factors,
@@ -154,16 +154,16 @@ impl LuOrder {
             columns,
             stack,
         );
-        let singular = |k: usize| NoFactors::Singular { column: self.forward[k] as usize };
-        match made {
+        let singular = |k: usize| FactorError::Singular { column: self.forward[k] as usize };
+        match result {
             Ok(()) => {}
             Err(LuError::SymbolicSingular { index }) => return Err(singular(index)),
-            Err(LuError::Generic(_)) => return Err(NoFactors::TooLarge),
+            Err(LuError::Generic(_)) => return Err(FactorError::TooLarge),
         }
         let upper = factors.u_factor_unsorted();
         // The pivot is the last of its column.
-        let is_useful = |k: &usize| upper.val_of_col(*k).last().is_some_and(|pivot| pivot.is_useful());
-        match (0..n).find(|k| !is_useful(k)) {
+        let is_pivot = |k: &usize| upper.val_of_col(*k).last().is_some_and(|pivot| pivot.is_pivot());
+        match (0..n).find(|k| !is_pivot(k)) {
             Some(k) => Err(singular(k)),
             None => Ok(Lu { order: self, rows, rows_inverse, factors }),
         }
@@ -172,7 +172,7 @@ impl LuOrder {
 
 /// Returns the maximum number of nonzeros of `L` and `U`: those of the Cholesky factor of `A^T A`,
 /// and of the Householder vectors that would make `R` (George and Ng 1987).
-fn nonzeros(a: Pattern<'_>, transposed: Pattern<'_>, order: PermRef<'_, u32>) -> Result<u64, NoFactors> {
+fn nonzeros(a: Pattern<'_>, transposed: Pattern<'_>, order: PermRef<'_, u32>) -> Result<u64, FactorError> {
     let n = a.len();
     // COLAMD ignores the same rows.
     let dense = (10.0 * (n as f64).sqrt()).max(16.0) as usize;
@@ -260,8 +260,8 @@ impl CholeskyOrder {
     /// Computes the ordering of a matrix; only its upper triangle is read.
     ///
     /// # Errors
-    /// [`NoFactors::TooLarge`].
-    pub fn new(a: Pattern<'_>) -> Result<CholeskyOrder, NoFactors> {
+    /// [`FactorError::TooLarge`].
+    pub fn new(a: Pattern<'_>) -> Result<CholeskyOrder, FactorError> {
         let symbolic =
             factorize_symbolic_cholesky(a.symbolic(), Side::Upper, Default::default(), Default::default())?;
         Ok(CholeskyOrder { symbolic })
@@ -275,13 +275,13 @@ impl CholeskyOrder {
     /// Factors the matrix with these values.
     ///
     /// # Errors
-    /// [`NoFactors::NotPositive`], [`NoFactors::TooLarge`].
-    pub fn factor<T: Real>(self, a: Pattern<'_>, values: &[T]) -> Result<SparseCholesky<T>, NoFactors> {
+    /// [`FactorError::NotPositive`], [`FactorError::TooLarge`].
+    pub fn factor<T: Real>(self, a: Pattern<'_>, values: &[T]) -> Result<SparseCholesky<T>, FactorError> {
         let matrix = SparseColMatRef::new(a.symbolic(), values);
         let mut factor = vec![T::nearest(0.0); self.symbolic.len_val()];
         let size = self.symbolic.factorize_numeric_llt_scratch::<T>(Par::Seq, Default::default());
         let mut memory = buffer(size)?;
-        let made = self.symbolic.factorize_numeric_llt(
+        let result = self.symbolic.factorize_numeric_llt(
             &mut factor,
             matrix,
             Side::Upper,
@@ -290,8 +290,8 @@ impl CholeskyOrder {
             MemStack::new(&mut memory),
             Default::default(),
         );
-        if made.is_err() || !factor.iter().all(|value| value.is_number()) {
-            return Err(NoFactors::NotPositive);
+        if result.is_err() || !factor.iter().all(|value| value.is_number()) {
+            return Err(FactorError::NotPositive);
         }
         Ok(SparseCholesky { order: self, factor })
     }

@@ -28,7 +28,7 @@ fn main() -> Result<(), Error> {
     let problem = Solve { preconditioner: Some(&ilu), ..Solve::new(&rt, &exact) };
     let b: Vec<f64> = (0..a.rows()).map(|i| (i % 7) as f64 - 3.0).collect();
     let stop = [Stop::RelativeToRhs(1e-10), Stop::Steps(5000)];
-    println!("{} unknowns, {} nonzeros, to 1e-10 of the right-hand side", a.rows(), Csr::elements(&a));
+    println!("{} unknowns, {} nonzeros, to 1e-10 of the right-hand side", a.rows(), Csr::nonzeros(&a));
     println!(
         "{:>8} {:>14} {:>14} {:>10} {:>6} {:>5}  end",
         "vectors", "Polak-Ribiere", "wide solution", "projection", "steps", "runs"

@@ -12,7 +12,7 @@ use zellige_sparse::system::{Inner, MethodChoice, Options, PreconditionerChoice,
 fn main() -> Result<(), Error> {
     let a = elasticity(&Elasticity { elements: Elements([12; 3]), ..Elasticity::default() })?;
     let b: Vec<f64> = (0..a.rows()).map(|i| (i % 7) as f64 - 3.0).collect();
-    println!("{} unknowns, {} elements, {} bytes by rows in f64", a.rows(), a.elements(), a.bytes());
+    println!("{} unknowns, {} nonzeros, {} bytes as CSR in FP64", a.rows(), a.nonzeros(), a.bytes());
 
     let rt = Runtime::new()?;
     for inner in ["fp64", "ap7:cw:2^-37", "ap7:cw:2^-24"] {

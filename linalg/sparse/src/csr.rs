@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::Error;
+use zellige_krylov::Error;
 
 /// A sparse matrix in CSR: columns increase strictly within a row, and all values are finite.
 ///
@@ -58,10 +58,7 @@ impl Csr {
                 ));
             }
             if let Some(at) = value.iter().position(|value| !value.is_finite()) {
-                return Err(Error::shape(
-                    "matrix",
-                    format!("element ({i}, {}) is {}", column[at], value[at]),
-                ));
+                return Err(Error::shape("matrix", format!("entry ({i}, {}) is {}", column[at], value[at])));
             }
         }
         Ok(matrix)
@@ -74,10 +71,7 @@ impl Csr {
     pub fn from_triplets(rows: usize, columns: usize, triplets: &[Triplet]) -> Result<Csr, Error> {
         check_size(rows, columns)?;
         if let Some((i, j, _)) = triplets.iter().find(|t| t.0 as usize >= rows || t.1 as usize >= columns) {
-            return Err(Error::shape(
-                "matrix",
-                format!("element ({i}, {j}) is outside of {rows} x {columns}"),
-            ));
+            return Err(Error::shape("matrix", format!("entry ({i}, {j}) is outside of {rows} x {columns}")));
         }
         let mut gather = Gather::new(rows);
         triplets.iter().for_each(|t| gather.count(t.0));
@@ -97,7 +91,7 @@ impl Csr {
     }
 
     /// Returns the number of stored entries.
-    pub fn elements(&self) -> usize {
+    pub fn nonzeros(&self) -> usize {
         self.column.len()
     }
 
@@ -131,12 +125,12 @@ impl Csr {
         if !self.value.contains(&0.0) {
             return self;
         }
-        self.map_elements(|_, _, value| Some(value).filter(|&value| value != 0.0))
+        self.map_nonzeros(|_, _, value| Some(value).filter(|&value| value != 0.0))
     }
 
     /// Returns the matrix of the values that `map` returns for each entry with its row and column;
     /// entries with `None` are removed.
-    pub(crate) fn map_elements(mut self, mut map: impl FnMut(usize, u32, f64) -> Option<f64>) -> Csr {
+    pub(crate) fn map_nonzeros(mut self, mut map: impl FnMut(usize, u32, f64) -> Option<f64>) -> Csr {
         let mut kept = 0;
         for i in 0..self.rows() {
             let range = self.starts[i]..self.starts[i + 1];
@@ -176,18 +170,18 @@ impl Csr {
     }
 
     /// Returns the real matrix of twice the size that represents this one as a complex matrix (see
-    /// [`market`](crate::market)).
+    /// [`market`](crate::files::market)).
     ///
     /// # Errors
     /// [`Error::Shape`] if it is too large.
     pub fn as_complex(&self) -> Result<Csr, Error> {
         check_size(2 * self.rows(), 2 * self.columns)?;
         let mut gather = Gather::new(2 * self.rows());
-        let each = |element: &mut dyn FnMut(u32, u32, f64)| {
+        let each = |nonzero: &mut dyn FnMut(u32, u32, f64)| {
             for (i, (column, value)) in self.iter().enumerate() {
                 for part in 0..2 {
                     let of_row = column.iter().zip(value);
-                    of_row.for_each(|(&j, &value)| element(2 * i as u32 + part, 2 * j + part, value));
+                    of_row.for_each(|(&j, &value)| nonzero(2 * i as u32 + part, 2 * j + part, value));
                 }
             }
         };
@@ -229,7 +223,7 @@ impl Csr {
     /// # Errors
     /// [`Error::Shape`] if a value becomes infinite.
     pub fn scaled(self, exponent: i32) -> Result<Csr, Error> {
-        let matrix = self.map_elements(|_, _, value| Some(libm::ldexp(value, exponent)));
+        let matrix = self.map_nonzeros(|_, _, value| Some(libm::ldexp(value, exponent)));
         match matrix.value.iter().all(|value| value.is_finite()) {
             true => Ok(matrix),
             false => Err(Error::shape("matrix", format!("times 2^{exponent} it has infinite nonzeros"))),
@@ -257,9 +251,34 @@ impl Csr {
         }
     }
 
+    /// Returns the block size of a matrix, if its blocks are nearly full: 1, 2, 3 or 4.
+    pub fn block_size(&self) -> usize {
+        let fits = |size: &usize| self.rows().is_multiple_of(*size) && self.columns.is_multiple_of(*size);
+        let bytes_of_row = |size: usize| {
+            let rows = self.rows() / size;
+            let sample = || (0..rows).step_by(rows.div_ceil(SAMPLE).max(1));
+            let blocks: usize = sample().map(|row| self.blocks_of(row, size)).sum();
+            (blocks * (8 * size * size + 2)) as f64 / (sample().count() * size).max(1) as f64
+        };
+        let by_bytes = |one: &usize, other: &usize| bytes_of_row(*one).total_cmp(&bytes_of_row(*other));
+        [1, 2, 3, 4].into_iter().filter(fits).min_by(by_bytes).unwrap_or(1)
+    }
+
+    /// Returns the number of blocks with nonzeros in a block row.
+    fn blocks_of(&self, row: usize, size: usize) -> usize {
+        let mut rows: Vec<&[u32]> = (0..size).map(|i| self.row(row * size + i).0).collect();
+        let mut count = 0;
+        while let Some(first) = rows.iter().filter_map(|columns| columns.first()).min() {
+            let end = (first / size as u32 + 1) * size as u32;
+            rows.iter_mut().for_each(|columns| *columns = &columns[columns.partition_point(|&j| j < end)..]);
+            count += 1;
+        }
+        count
+    }
+
     /// Returns `parts` ranges of rows with about equal numbers of nonzeros.
     pub fn even_rows(&self, parts: usize) -> Vec<Range<usize>> {
-        let end = |part: usize| self.starts.partition_point(|&start| start < self.elements() * part / parts);
+        let end = |part: usize| self.starts.partition_point(|&start| start < self.nonzeros() * part / parts);
         let ends =
             (0..=parts).map(|part| if part == parts { self.rows() } else { end(part).min(self.rows()) });
         let ends: Vec<usize> = ends.collect();
@@ -281,12 +300,15 @@ impl Csr {
         (size_of::<usize>() * starts + size_of::<u32>() * columns + size_of::<f64>() * values) as u64
     }
 
-    /// Returns the bytes of the matrix in CSR with row starts of 32 bits: `4 (elements +
-    /// rows + 1) + 8 elements` (thesis, section 3.4).
+    /// Returns the bytes of the matrix in CSR with row starts of 32 bits: `4 (nonzeros +
+    /// rows + 1) + 8 nonzeros` (thesis, section 3.4).
     pub fn bytes(&self) -> u64 {
-        4 * (self.elements() as u64 + self.rows() as u64 + 1) + 8 * self.elements() as u64
+        4 * (self.nonzeros() as u64 + self.rows() as u64 + 1) + 8 * self.nonzeros() as u64
     }
 }
+
+/// Number of block rows that are sampled for the block size.
+const SAMPLE: usize = 100;
 
 /// Returns `sum_j |a_j|`, from left to right.
 pub(crate) fn abs_sum(values: &[f64]) -> f64 {
@@ -381,6 +403,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
 
     #[test]
     fn elements_in_any_order_become_rows() {
@@ -394,6 +417,14 @@ mod tests {
         a.multiply(&[1.0, 10.0, 100.0, 1000.0], &mut y).unwrap();
         assert_eq!(y, [230.0, 0.0, 1499.0]);
         assert_eq!(a.bytes(), 4 * (4 + 4) + 8 * 4);
+    }
+
+    #[test]
+    fn full_blocks_define_the_block_size() {
+        let solid = Elasticity { elements: Elements([4, 4, 4]), ..Elasticity::default() };
+        assert_eq!(elasticity(&solid).unwrap().block_size(), 3);
+        let fluid = Flow { cells: [6, 6, 6], ..Flow::default() };
+        assert_eq!(flow(&fluid).unwrap().block_size(), 1);
     }
 
     #[test]
@@ -422,9 +453,9 @@ mod tests {
     #[test]
     fn zeros_go_when_they_are_to() {
         let a = Csr::from_triplets(2, 2, &[(0, 0, 0.0), (0, 1, 1.0), (1, 0, -0.0)]).unwrap();
-        assert_eq!(a.elements(), 3);
+        assert_eq!(a.nonzeros(), 3);
         let b = a.without_zeros();
-        assert_eq!((b.elements(), b.row(0).0, b.row(1).0), (1, &[1][..], &[][..]));
+        assert_eq!((b.nonzeros(), b.row(0).0, b.row(1).0), (1, &[1][..], &[][..]));
     }
 
     proptest! {

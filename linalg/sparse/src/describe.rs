@@ -46,7 +46,7 @@ pub fn describe(a: &Csr) -> Description {
     let least = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::min).unwrap_or(0.0);
     Description {
         shape: (a.rows(), a.columns()),
-        nonzeros: (a.elements(), values().filter(|&value| value == 0.0).count()),
+        nonzeros: (a.nonzeros(), values().filter(|&value| value == 0.0).count()),
         row_nonzeros: (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0)),
         bandwidth: a.iter().enumerate().map(distance).max().unwrap_or(0),
         complex: false,
@@ -61,7 +61,7 @@ pub fn describe(a: &Csr) -> Description {
 }
 
 /// Describes the complex matrix that a real one of twice the size stands for (see
-/// [`market`](crate::market)); bytes are those of the real one.
+/// [`market`](crate::files::market)); bytes are those of the real one.
 ///
 /// # Panics
 /// For a matrix with an odd number of rows or columns.
@@ -102,7 +102,7 @@ fn magnitudes(a: &Csr) -> Csr {
 fn is_complex_symmetric(a: &Csr) -> bool {
     let conjugate = a
         .clone()
-        .map_elements(|i, j, value| Some(if (i + j as usize).is_multiple_of(2) { value } else { -value }));
+        .map_nonzeros(|i, j, value| Some(if (i + j as usize).is_multiple_of(2) { value } else { -value }));
     conjugate.transposed() == *a
 }
 

@@ -1,21 +1,21 @@
 //! Products in twice the precision of `f64`, to measure others by.
 
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// A number as an unevaluated sum of two: the first is the sum, rounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Double {
+struct Double {
     /// The sum, rounded to `f64`.
-    pub high: f64,
+    high: f64,
     /// Rounding error of the high part.
-    pub low: f64,
+    low: f64,
 }
 
 impl Double {
     /// Adds `a b`, exact but for about `2^-104` of the larger one (Dekker 1971; Ogita, Rump and
     /// Oishi 2005, algorithm 5.3).
-    pub fn add_product(self, a: f64, b: f64) -> Double {
+    fn add_product(self, a: f64, b: f64) -> Double {
         let (product, lost) = two_product(a, b);
         let (high, rounded) = two_sum(self.high, product);
         let low = self.low + (lost + rounded);
@@ -24,7 +24,7 @@ impl Double {
     }
 
     /// Returns `self - y`, rounded once more.
-    pub fn minus(self, y: f64) -> f64 {
+    fn minus(self, y: f64) -> f64 {
         let (high, low) = two_sum(self.high, -y);
         high + (low + self.low)
     }
@@ -81,11 +81,6 @@ impl ExactProduct {
         Ok(ExactProduct { rows, magnitudes, scale: a.norm_inf() * largest(x.iter().copied()) })
     }
 
-    /// Returns the rows of the product.
-    pub fn rows(&self) -> &[Double] {
-        &self.rows
-    }
-
     /// Returns `|y - A x|`, row by row.
     ///
     /// # Errors
@@ -136,7 +131,7 @@ mod tests {
         let mut y = [0.0];
         a.multiply(&x, &mut y).unwrap();
         let exact = ExactProduct::of(&a, &x).unwrap();
-        assert_eq!(exact.rows()[0].high, 0.1);
+        assert_eq!(exact.rows[0].high, 0.1);
         assert_eq!(
             exact.backward_error(&[0.1]).unwrap(),
             BackwardError { normwise: 0.0, componentwise: 0.0 }

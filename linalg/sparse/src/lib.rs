@@ -2,9 +2,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`csr`] | CSR matrices in `f64` |
-//! | [`files`] | matrices and vectors in files of any format that is read |
-//! | [`market`] | Matrix Market files |
+//! | [`Csr`] | CSR matrices in FP64 |
+//! | [`files`] | matrices and vectors in files of any format that is read; Matrix Market files |
 //! | [`generate`] | matrices of flow, elasticity, consolidation, transport and Stokes problems |
 //! | [`adaptive`] | storage format of each nonzero, the layout of the thesis, error bounds |
 //! | [`describe()`] | statistics of a matrix |
@@ -12,8 +11,6 @@
 //! | [`Stored`] | a matrix as an operator, each nonzero in the precision that it needs |
 //! | [`precondition`] | preconditioners |
 //! | [`krylov`] | Krylov methods, vectors and operators (the crate `zellige-krylov`) |
-//! | [`reorder`] | orderings of unknowns |
-//! | [`matching`] | matching of rows and columns for a large diagonal, and its scalings |
 //! | [`exact`] | products in doubled precision, and backward errors from them |
 //!
 //! Solution of a system in one call, by the method that the matrix suggests:
@@ -52,24 +49,23 @@
 #![deny(missing_docs)]
 
 pub mod adaptive;
-pub mod csr;
+mod concurrent;
+mod csr;
 mod describe;
 #[cfg(test)]
 mod direct;
 pub mod exact;
 pub mod files;
 pub mod generate;
-pub mod market;
-pub mod matching;
+mod matching;
 pub mod precondition;
-pub mod reorder;
-mod side_by_side;
+mod reorder;
 mod stored;
 pub mod system;
 
 pub use csr::Csr;
 pub use describe::{Description, describe, describe_complex};
-pub use stored::{Stored, best_edge};
+pub use stored::Stored;
 pub use zellige_krylov as krylov;
 pub use zellige_krylov::Error;
 
@@ -89,14 +85,14 @@ pub fn solve(
     let stop = vec![krylov::Stop::RelativeToRhs(tolerance), krylov::Stop::Steps(10_000)];
     let mut x = vec![0.0; a.columns()];
     let answer = system::solve(rt, a, b, &mut x, &system::Options { stop, ..Default::default() }, &mut ())?;
-    let found = answer.solution;
-    if found.reason.is_converged() {
+    let solution = answer.solution;
+    if solution.reason.is_converged() {
         return Ok(x);
     }
-    let residual = found.true_residual / found.rhs;
+    let residual = solution.true_residual / solution.rhs;
     let problem = format!(
         "no method reached {tolerance:e}: the best relative residual is {residual:.1e} ({})",
-        found.reason.name()
+        solution.reason.name()
     );
     Err(Error::unsolvable("system", problem))
 }

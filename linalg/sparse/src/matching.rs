@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 
 use libm::{ldexp, log2};
 
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// A matching of rows with columns that maximises the product of magnitudes, with its scalings
 /// (Duff and Koster 2001; like the code MC64 of the HSL). With rows and columns multiplied by the
@@ -15,15 +15,6 @@ use crate::csr::Csr;
 ///
 /// Once each row is moved to its column, incomplete factors have pivots, also for matrices whose
 /// diagonal has zeros or whose rows have other units.
-///
-/// ```
-/// use zellige_sparse::Csr;
-/// use zellige_sparse::matching::Matching;
-///
-/// let a = Csr::from_triplets(2, 2, &[(0, 0, 1e-8), (0, 1, 1e6), (1, 0, 4.0)])?;
-/// assert_eq!(Matching::new(&a)?.row_of, [1, 0]);
-/// # Ok::<(), zellige_sparse::Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matching {
     /// The row that each column is matched with.
@@ -52,8 +43,8 @@ impl Matching {
             let problem = format!("{} x {}: only square ones are matched", a.rows(), a.columns());
             return Err(Error::shape("matrix", problem));
         }
-        let bytes = 8 * a.elements() as u64 + 64 * a.rows() as u64;
-        Error::if_too_large(|| format!("a matching of {} nonzeros", a.elements()), bytes)?;
+        let bytes = 8 * a.nonzeros() as u64 + 64 * a.rows() as u64;
+        Error::if_too_large(|| format!("a matching of {} nonzeros", a.nonzeros()), bytes)?;
         let mut search = Search::new(a);
         search.match_what_is_free();
         if let Some(column) = search.price.iter().position(|price| *price == f64::INFINITY) {
@@ -120,7 +111,7 @@ impl<'a> Search<'a> {
     fn new(a: &'a Csr) -> Self {
         let n = a.rows();
         let (mut cost, mut starts, mut largest) =
-            (Vec::with_capacity(a.elements()), Vec::with_capacity(n), Vec::with_capacity(n));
+            (Vec::with_capacity(a.nonzeros()), Vec::with_capacity(n), Vec::with_capacity(n));
         for (_, value) in a.iter() {
             starts.push(cost.len());
             // The logarithm of zero is minus infinity.

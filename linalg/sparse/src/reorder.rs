@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// A permutation of rows and columns: position `i` gets row or column `old[i]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Permutation {
             let problem = format!("{} x {}: only square ones are reordered", a.rows(), a.columns());
             return Err(Error::shape("matrix", problem));
         }
-        Error::if_too_large(|| format!("the transpose of {} nonzeros", a.elements()), a.memory())?;
+        Error::if_too_large(|| format!("the transpose of {} nonzeros", a.nonzeros()), a.memory())?;
         let graph = Neighbours::of(a);
         let mut order = Vec::with_capacity(a.rows());
         let mut level = vec![UNSEEN; a.rows()];
@@ -69,12 +69,12 @@ impl Permutation {
             return Err(Error::shape("matrix", problem));
         }
         Error::if_too_large(
-            || format!("a matrix of {} nonzeros in another order", a.elements()),
+            || format!("a matrix of {} nonzeros in another order", a.nonzeros()),
             a.memory(),
         )?;
         let mut starts = Vec::with_capacity(a.rows() + 1);
         starts.push(0);
-        let (mut columns, mut values) = (Vec::with_capacity(a.elements()), Vec::with_capacity(a.elements()));
+        let (mut columns, mut values) = (Vec::with_capacity(a.nonzeros()), Vec::with_capacity(a.nonzeros()));
         let mut row: Vec<(u32, f64)> = Vec::new();
         for &old in &self.old {
             let (of_row, value) = a.row(old as usize);
@@ -164,7 +164,7 @@ impl<'a> Neighbours<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::describe;
+    use crate::describe::describe;
     use crate::generate::{Flow, flow};
 
     /// A matrix whose rows were shuffled gets its narrow band back.

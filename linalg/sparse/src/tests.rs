@@ -3,6 +3,7 @@
 
 mod adjoint;
 mod bicgstab;
+mod columns;
 mod gmres;
 mod gpu;
 mod hard;
@@ -11,7 +12,6 @@ mod multishift;
 mod norms;
 mod refined;
 mod reliable;
-mod together;
 
 use zellige_krylov::method::*;
 use zellige_krylov::*;

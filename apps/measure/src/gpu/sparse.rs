@@ -169,7 +169,7 @@ impl Run<'_> {
         Ok(Some(SparseFigures {
             matrix,
             rows: a.rows(),
-            nonzeros: a.elements(),
+            nonzeros: a.nonzeros(),
             block_size,
             set: set.name(),
             eps,

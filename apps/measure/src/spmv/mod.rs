@@ -207,7 +207,7 @@ impl Survey<'_> {
                 Ok(if is_free {
                     self.unless_slower(a, way, criterion, accuracy)?
                 } else {
-                    (way.set, way.edge)
+                    (way.set, way.block_size)
                 })
             }
         }
@@ -224,9 +224,10 @@ impl Survey<'_> {
     ) -> Result<(FormatSet, usize), Error> {
         let adaptation =
             Adaptation { rounding: self.rounding, ..Adaptation::new(way.set, criterion, accuracy) };
-        let double = TiledMatrix::new(a, way.double_edge, &Adaptation::double())?;
-        let is_faster = is_faster(&TiledMatrix::new(a, way.edge, &adaptation)?, &double, self.workers.max(1));
-        Ok(if is_faster { (way.set, way.edge) } else { (FormatSet::Fp64, way.double_edge) })
+        let double = TiledMatrix::new(a, way.double_block_size, &Adaptation::double())?;
+        let is_faster =
+            is_faster(&TiledMatrix::new(a, way.block_size, &adaptation)?, &double, self.workers.max(1));
+        Ok(if is_faster { (way.set, way.block_size) } else { (FormatSet::Fp64, way.double_block_size) })
     }
 
     fn row(
@@ -379,7 +380,7 @@ mod tests {
         let rows = survey.run(&a, |_| seen += 1).unwrap();
         assert_eq!((rows.len(), seen), (8, 8));
         for row in &rows {
-            assert_eq!(row.counts.values().sum::<u64>(), a.elements() as u64);
+            assert_eq!(row.counts.values().sum::<u64>(), a.nonzeros() as u64);
             assert!(row.of_bound > 0.0 && row.of_bound <= 1.0, "{row:?}");
             assert!(
                 row.error.normwise <= row.bounds.normwise && row.bounds.normwise < 24.0 * row.accuracy.get()
@@ -396,7 +397,7 @@ mod tests {
             let rows = Survey { layout, sets, ..survey.clone() }.run(&a, |_| ()).unwrap();
             assert_eq!(rows.len(), 4 * sets.len());
             for row in &rows {
-                assert_eq!(row.counts.values().sum::<u64>(), a.elements() as u64);
+                assert_eq!(row.counts.values().sum::<u64>(), a.nonzeros() as u64);
                 assert!(row.of_bound > 0.0 && row.of_bound <= 1.0, "{row:?}");
                 assert!(
                     row.layout.starts_with("tiled") && layout != Layout::Bsr || row.layout.starts_with("bsr")

@@ -22,11 +22,11 @@ pub fn write_csv(to: &mut dyn Write, solved: &[Solved]) -> io::Result<()> {
         let rhs = if several { format!("{},", solved.rhs) } else { String::new() };
         let rhs = rhs + &*solved.shift.map_or(String::new(), |shift| format!("{shift},"));
         let History { steps, checks } = &solved.history;
-        let told = |residual: Option<f64>| residual.map_or(String::new(), |residual| format!("{residual:e}"));
+        let cell = |residual: Option<f64>| residual.map_or(String::new(), |residual| format!("{residual:e}"));
         for step in 0..=steps.len() {
             let own = step.checked_sub(1).map(|step| steps[step]);
             let checked = checks.iter().rev().find(|(at, _)| *at == step).map(|(_, residual)| *residual);
-            writeln!(to, "{rhs}{step},{},{}", told(own), told(checked))?;
+            writeln!(to, "{rhs}{step},{},{}", cell(own), cell(checked))?;
         }
     }
     Ok(())

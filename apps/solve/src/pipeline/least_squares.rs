@@ -7,9 +7,9 @@ use zellige_sparse::adaptive::Adaptation;
 use zellige_sparse::krylov::{
     self, Executor, History, LeastSquares, LeastSquaresSolution, Logger, Operator, Space,
 };
-use zellige_sparse::{Csr, Error, Stored, best_edge};
+use zellige_sparse::{Csr, Error, Stored};
 
-use super::Told;
+use super::ResidualLog;
 
 /// Options of a least-squares solve.
 #[derive(Debug, Clone, Copy)]
@@ -56,28 +56,28 @@ pub fn least_squares(
     let begun = Instant::now();
     let (rows, columns) = (Space::new(a.rows(), a.bytes()), Space::new(a.columns(), a.bytes()));
     let exact = Adaptation::double();
-    let stored = Stored::between(rt, &rows, &columns, a, best_edge(a), &exact)?;
+    let stored = Stored::between(rt, &rows, &columns, a, a.block_size(), &exact)?;
     let operator = stored.with_adjoint(rt, a, &exact)?;
     let (setup, begun) = (begun.elapsed(), Instant::now());
     let &Options { damping, tolerance, steps, time } = options;
     let problem = LeastSquares { rt, a: &operator, damping, tolerance, steps, time };
     let step = Mutex::new(step);
-    let mut told: Vec<_> = b.iter().map(|_| Told::new(&step)).collect();
-    let (mut x, mut found) = (Vec::new(), Vec::new());
+    let mut residual_logs: Vec<_> = b.iter().map(|_| ResidualLog::new(&step)).collect();
+    let (mut x, mut solutions) = (Vec::new(), Vec::new());
     // Right-hand sides are solved in blocks of the size that products support.
-    for (b, told) in b.chunks(MOST_COLUMNS).zip(told.chunks_mut(MOST_COLUMNS)) {
+    for (b, block_logs) in b.chunks(MOST_COLUMNS).zip(residual_logs.chunks_mut(MOST_COLUMNS)) {
         let b: Vec<&[f64]> = b.iter().map(Vec::as_slice).collect();
         let mut logs: Vec<&mut dyn Logger> = Vec::new();
-        for told in told {
-            logs.push(told);
+        for log in block_logs {
+            logs.push(log);
         }
-        let (answers, solutions) = krylov::least_squares(&problem, &b, &mut logs)?;
+        let (answers, of_block) = krylov::least_squares(&problem, &b, &mut logs)?;
         x.extend(answers);
-        found.extend(solutions);
+        solutions.extend(of_block);
     }
     let (solve, bytes) = (begun.elapsed(), Operator::<f64>::memory(&operator));
-    let histories = told.into_iter().map(|told| told.history);
-    let fitted = found.into_iter().zip(histories).enumerate();
+    let histories = residual_logs.into_iter().map(|log| log.history);
+    let fitted = solutions.into_iter().zip(histories).enumerate();
     let fitted =
         fitted.map(|(k, (solution, history))| Fitted { rhs: k + 1, solution, history, setup, solve, bytes });
     Ok((x, fitted.collect()))

@@ -12,7 +12,7 @@ use zellige_sparse::system::System;
 use results::Solved;
 
 /// Solutions, with their statistics.
-pub type Found = (Vec<Vec<f64>>, Vec<Solved>);
+pub type Solutions = (Vec<Vec<f64>>, Vec<Solved>);
 
 /// Solves for each right-hand side, from these initial guesses or from zero. `step` is called with
 /// the residual after each step.
@@ -24,12 +24,12 @@ pub fn solve(
     b: &[Vec<f64>],
     x0: Option<Vec<Vec<f64>>>,
     step: impl FnMut(f64) + Send,
-) -> Result<Found, Error> {
+) -> Result<Solutions, Error> {
     let mut x = x0.unwrap_or_else(|| b.iter().map(|b| vec![0.0; b.len()]).collect());
     let step = Mutex::new(step);
-    let mut told: Vec<_> = b.iter().map(|_| Told::new(&step)).collect();
-    let answers = system.solve_each(b, &mut x, &mut told)?;
-    let histories = told.into_iter().map(|told| told.history);
+    let mut logs: Vec<_> = b.iter().map(|_| ResidualLog::new(&step)).collect();
+    let answers = system.solve_each(b, &mut x, &mut logs)?;
+    let histories = logs.into_iter().map(|log| log.history);
     let solved = answers.into_iter().zip(histories).enumerate();
     let solved = solved.map(|(k, (answer, history))| Solved { rhs: k + 1, shift: None, answer, history });
     Ok((x, solved.collect()))
@@ -45,34 +45,34 @@ pub fn solve_shifted(
     b: &[Vec<f64>],
     shifts: &[f64],
     step: impl FnMut(f64) + Send,
-) -> Result<Found, Error> {
+) -> Result<Solutions, Error> {
     let step = Mutex::new(step);
     let (mut x, mut solved) = (Vec::new(), Vec::new());
     for (k, b) in b.iter().enumerate() {
-        let mut told: Vec<_> = shifts.iter().map(|_| Told::new(&step)).collect();
-        let found = system.solve_shifted(shifts, b, &mut told)?;
-        for (found, told) in found.into_iter().zip(told) {
-            x.push(found.x);
-            let (answer, history) = (found.answer, told.history);
-            solved.push(Solved { rhs: k + 1, shift: Some(found.shift), answer, history });
+        let mut logs: Vec<_> = shifts.iter().map(|_| ResidualLog::new(&step)).collect();
+        let answers = system.solve_shifted(shifts, b, &mut logs)?;
+        for (shifted, log) in answers.into_iter().zip(logs) {
+            x.push(shifted.x);
+            let (answer, history) = (shifted.answer, log.history);
+            solved.push(Solved { rhs: k + 1, shift: Some(shifted.shift), answer, history });
         }
     }
     Ok((x, solved))
 }
 
 /// Logger that keeps the residuals of one right-hand side, and forwards them to the common `step`.
-struct Told<'s, F> {
+struct ResidualLog<'s, F> {
     history: History,
     step: &'s Mutex<F>,
 }
 
-impl<'s, F> Told<'s, F> {
+impl<'s, F> ResidualLog<'s, F> {
     fn new(step: &'s Mutex<F>) -> Self {
-        Told { history: History::default(), step }
+        ResidualLog { history: History::default(), step }
     }
 }
 
-impl<F: FnMut(f64) + Send> Logger for Told<'_, F> {
+impl<F: FnMut(f64) + Send> Logger for ResidualLog<'_, F> {
     fn step(&mut self, residual: f64) {
         self.history.step(residual);
         self.step.lock().unwrap_or_else(PoisonError::into_inner)(residual);

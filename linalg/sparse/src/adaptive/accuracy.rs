@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Error;
+use zellige_krylov::Error;
 
 /// A relative accuracy in `[2^-53, 1)`; the lower limit is the accuracy of `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

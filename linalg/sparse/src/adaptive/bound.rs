@@ -2,10 +2,10 @@
 
 use zellige_kernels::packed::{PackedFormat, Rounding};
 
-use super::thresholds::{RowThresholds, has_short_exponent, scales};
-use super::{Adaptation, Scaling, Thresholds, ldexp};
-use crate::Error;
+use super::thresholds::{RowThresholds, Thresholds, has_short_exponent, scales};
+use super::{Adaptation, Scaling, ldexp};
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// Factor on a format's unit roundoff for two further roundings: values are divided by the limit of
 /// their bucket first, and `fp32` is rounded before it is truncated.

@@ -9,25 +9,25 @@ use std::time::Instant;
 use zellige_kernels::packed::{PackedFormat, Rounding};
 use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
 
-use super::tiled::check_edge;
+use super::tiled::check_block_size;
 use super::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
-use crate::Error;
+use crate::concurrent::in_turns;
 use crate::csr::Csr;
-use crate::side_by_side::in_turns;
+use zellige_krylov::Error;
 
 /// Costs of the parts of a product on a machine, for one worker while the others are busy too.
 ///
 /// A product takes `sqrt(m^2 + c^2)` with the time `m` for bytes and `c` for nonzeros and groups:
 /// memory traffic and computation overlap, but not completely.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CostModel {
+struct CostModel {
     /// Bytes that memory gives (bytes/s).
-    pub bandwidth: f64,
+    bandwidth: f64,
     /// Cost of a group of eight rows (s), for each block size of [`EDGES`].
-    pub group: [f64; 4],
+    group: [f64; 4],
     /// Cost of a nonzero, or of a block (s), for each block size and each format of
     /// [`PackedFormat::ALL`]. Infinite if blocks have no such format.
-    pub element: [[f64; PackedFormat::ALL.len()]; 4],
+    element: [[f64; PackedFormat::ALL.len()]; 4],
 }
 
 /// Sets that a model chooses from.
@@ -51,8 +51,7 @@ const ARRAY: usize = 1 << 23;
 /// The model of the machine is measured at the first call for a number of workers, which takes a
 /// fraction of a second. It selects the layouts that are timed on a sample of the tiles; the best
 /// of these has to be faster than plain `f64` on the whole matrix. Measurements differ from run to
-/// run, and so may the result among layouts that are equally fast; that of [`CostModel::choose`]
-/// does not.
+/// run, and so may the result among layouts that are equally fast.
 ///
 /// # Errors
 /// Those of storing the matrix.
@@ -63,12 +62,13 @@ pub fn auto(
     rounding: Rounding,
     workers: usize,
 ) -> Result<TiledMatrix, Error> {
-    let way = fastest(a, (&EDGES, &SETS), criterion, accuracy, rounding, workers)?;
-    let double = TiledMatrix::new(a, way.double_edge, &Adaptation::double())?;
-    if way.set == FormatSet::Fp64 {
+    let choice = fastest(a, (&EDGES, &SETS), criterion, accuracy, rounding, workers)?;
+    let double = TiledMatrix::new(a, choice.double_block_size, &Adaptation::double())?;
+    if choice.set == FormatSet::Fp64 {
         return Ok(double);
     }
-    let narrow = TiledMatrix::new(a, way.edge, &adaptation(way.set, criterion, accuracy, rounding))?;
+    let narrow =
+        TiledMatrix::new(a, choice.block_size, &adaptation(choice.set, criterion, accuracy, rounding))?;
     Ok(if is_faster(&narrow, &double, workers) { narrow } else { double })
 }
 
@@ -84,25 +84,25 @@ pub fn auto(
 /// set.
 pub fn fastest(
     a: &Csr,
-    (edges, sets): (&[usize], &[FormatSet]),
+    (block_sizes, sets): (&[usize], &[FormatSet]),
     criterion: Criterion<'_>,
     accuracy: Accuracy,
     rounding: Rounding,
     workers: usize,
 ) -> Result<Choice, Error> {
     let model = machine(workers);
-    let mut ways = model.rank(a, edges, sets, criterion, accuracy, rounding)?;
-    let double = ways[0];
-    ways.retain(|way| way.set != FormatSet::Fp64);
-    ways.truncate(TRIED);
-    if let [] | [_] = ways[..] {
-        return Ok(ways.pop().unwrap_or(double));
+    let mut choices = model.rank(a, block_sizes, sets, criterion, accuracy, rounding)?;
+    let double = choices[0];
+    choices.retain(|choice| choice.set != FormatSet::Fp64);
+    choices.truncate(TRIED);
+    if let [] | [_] = choices[..] {
+        return Ok(choices.pop().unwrap_or(double));
     }
     let adaptation = |set| adaptation(set, criterion, accuracy, rounding);
     let (x, mut y) = (vec![1.0; a.columns()], vec![0.0; a.rows()]);
     let mut best: Option<(f64, Choice)> = None;
-    for way in ways {
-        let (sample, part) = sample(a, way.edge, &adaptation(way.set))?;
+    for choice in choices {
+        let (sample, part) = sample(a, choice.block_size, &adaptation(choice.set))?;
         let mut time = |_| {
             let begin = Instant::now();
             sample.multiply(&x, &mut y).map(|()| begin.elapsed().as_secs_f64())
@@ -111,10 +111,10 @@ pub fn fastest(
             (0..PAIRS).map(&mut time).try_fold(f64::INFINITY, |least, time| time.map(|t| t.min(least)))?;
         let time = model.memory(sample.panels()).hypot(computing) / part;
         if best.is_none_or(|best| time < best.0) {
-            best = Some((time, way));
+            best = Some((time, choice));
         }
     }
-    Ok(best.map_or(double, |(_, way)| way))
+    Ok(best.map_or(double, |(_, choice)| choice))
 }
 
 fn adaptation<'x>(
@@ -130,16 +130,16 @@ fn adaptation<'x>(
 }
 
 /// Returns a sample of a matrix' tiles, and its share of all tiles.
-fn sample(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<(TiledMatrix, f64), Error> {
-    let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
-    let every = (a.elements() / SAMPLE + 1).min(tiles);
-    let sample = TiledMatrix::of_tiles(a, edge, adaptation, every)?;
+fn sample(a: &Csr, block_size: usize, adaptation: &Adaptation<'_>) -> Result<(TiledMatrix, f64), Error> {
+    let tiles = (a.rows() / block_size).div_ceil(tile_rows(block_size)).max(1);
+    let every = (a.nonzeros() / SAMPLE + 1).min(tiles);
+    let sample = TiledMatrix::of_tiles(a, block_size, adaptation, every)?;
     Ok((sample, tiles.div_ceil(every) as f64 / tiles as f64))
 }
 
 /// Returns the cost model of this machine for this number of workers; it is measured once for each
 /// number.
-pub fn machine(workers: usize) -> CostModel {
+fn machine(workers: usize) -> CostModel {
     static MODELS: Mutex<BTreeMap<usize, CostModel>> = Mutex::new(BTreeMap::new());
     let mut models = MODELS.lock().unwrap_or_else(PoisonError::into_inner);
     models.entry(workers).or_insert_with(|| CostModel::measure(workers)).clone()
@@ -201,33 +201,35 @@ fn multiply_with(matrix: &TiledMatrix, workers: usize, x: &[f64], mut y: &mut [f
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// Rows and columns of a block.
-    pub edge: usize,
+    pub block_size: usize,
     /// The formats.
     pub set: FormatSet,
-    /// Time relative to that of `f64` in its fastest layout, with blocks of size `double_edge`.
+    /// Time relative to that of `f64` in its fastest layout, with blocks of
+    /// `double_block_size`.
     pub of_double: f64,
     /// Block size of the fastest layout in `f64`.
-    pub double_edge: usize,
+    pub double_block_size: usize,
 }
 
 impl CostModel {
     /// Measures this machine: memory bandwidth with this number of concurrent workers, and panels
     /// of one format that fit the nearest cache.
-    pub fn measure(workers: usize) -> CostModel {
+    fn measure(workers: usize) -> CostModel {
         let bandwidth = bandwidth(workers.max(1)) / workers.max(1) as f64;
         let mut model =
             CostModel { bandwidth, group: [0.0; 4], element: [[f64::INFINITY; PackedFormat::ALL.len()]; 4] };
-        for (at, edge) in EDGES.into_iter().enumerate() {
+        for (at, block_size) in EDGES.into_iter().enumerate() {
             // Equal numbers of nonzeros in few long rows, and in many short ones.
-            let (long, short) = (panel(edge, PackedFormat::Fp64, 16), panel(edge, PackedFormat::Fp64, 1));
+            let (long, short) =
+                (panel(block_size, PackedFormat::Fp64, 16), panel(block_size, PackedFormat::Fp64, 1));
             let (elements, groups) =
                 (|panel: &Panel| panel.loads()[0].elements, |panel: &Panel| panel.loads()[0].groups);
             let per_element = seconds(&long) / elements(&long) as f64;
             let rest = seconds(&short) - per_element * elements(&short) as f64;
             model.group[at] = rest.max(0.0) / groups(&short) as f64;
             for (format, cost) in PackedFormat::ALL.into_iter().zip(&mut model.element[at]) {
-                if edge == 1 || !format.is_scaled() {
-                    let panel = panel(edge, format, 16);
+                if block_size == 1 || !format.is_scaled() {
+                    let panel = panel(block_size, format, 16);
                     let groups = model.group[at] * groups(&panel) as f64;
                     *cost = (seconds(&panel) - groups).max(0.0) / elements(&panel) as f64;
                 }
@@ -237,9 +239,12 @@ impl CostModel {
     }
 
     /// Seconds of a product with these panels, without reading `x` and writing `y`.
-    pub fn seconds(&self, panels: &[Panel]) -> f64 {
+    fn seconds(&self, panels: &[Panel]) -> f64 {
         let of_panel = |panel: &Panel| {
-            let at = EDGES.iter().position(|&edge| edge == panel.edge()).expect("an edge of EDGES");
+            let at = EDGES
+                .iter()
+                .position(|&block_size| block_size == panel.edge())
+                .expect("a block size of EDGES");
             let cost = |format| {
                 let place = PackedFormat::ALL.iter().position(|&other| other == format);
                 self.element[at][place.expect("one of all")]
@@ -259,63 +264,52 @@ impl CostModel {
         panels.iter().map(|panel| panel.bytes() as f64).sum::<f64>() / self.bandwidth
     }
 
-    /// Returns the fastest of these block sizes and sets by this model, from a sample of the
+    /// Returns all compatible pairs of block size and set, the fastest first, from a sample of the
     /// matrix' tiles. The result is deterministic for a given model.
     ///
     /// # Errors
     /// Those of storing the matrix, and [`Error::Parameter`] if no block size is compatible with
     /// any set.
-    pub fn choose(
-        &self,
-        a: &Csr,
-        edges: &[usize],
-        sets: &[FormatSet],
-        criterion: Criterion<'_>,
-        accuracy: Accuracy,
-        rounding: Rounding,
-    ) -> Result<Choice, Error> {
-        Ok(self.rank(a, edges, sets, criterion, accuracy, rounding)?[0])
-    }
-
-    /// Returns all compatible pairs of block size and set, the fastest first.
     fn rank(
         &self,
         a: &Csr,
-        edges: &[usize],
+        block_sizes: &[usize],
         sets: &[FormatSet],
         criterion: Criterion<'_>,
         accuracy: Accuracy,
         rounding: Rounding,
     ) -> Result<Vec<Choice>, Error> {
-        let fits = |edge: &usize| check_edge(a, *edge, FormatSet::Fp64).is_ok();
-        let (mut double, mut double_edge) = (f64::INFINITY, 1);
-        for edge in EDGES.into_iter().filter(fits) {
-            let time = self.of_sample(a, edge, &Adaptation::double())?;
+        let fits = |block_size: &usize| check_block_size(a, *block_size, FormatSet::Fp64).is_ok();
+        let (mut double, mut double_block_size) = (f64::INFINITY, 1);
+        for block_size in EDGES.into_iter().filter(fits) {
+            let time = self.of_sample(a, block_size, &Adaptation::double())?;
             if time < double {
-                (double, double_edge) = (time, edge);
+                (double, double_block_size) = (time, block_size);
             }
         }
-        let mut ways = Vec::new();
-        let edges = edges.iter().copied().filter(fits);
-        for (edge, set) in edges.flat_map(|edge| sets.iter().map(move |&set| (edge, set))) {
+        let mut choices = Vec::new();
+        let block_sizes = block_sizes.iter().copied().filter(fits);
+        for (block_size, set) in
+            block_sizes.flat_map(|block_size| sets.iter().map(move |&set| (block_size, set)))
+        {
             let adaptation = adaptation(set, criterion, accuracy, rounding);
-            if check_edge(a, edge, set).is_ok() && adaptation.check(a).is_ok() {
-                let of_double = self.of_sample(a, edge, &adaptation)? / double;
-                ways.push(Choice { edge, set, of_double, double_edge });
+            if check_block_size(a, block_size, set).is_ok() && adaptation.check(a).is_ok() {
+                let of_double = self.of_sample(a, block_size, &adaptation)? / double;
+                choices.push(Choice { block_size, set, of_double, double_block_size });
             }
         }
-        ways.sort_by(|one, other| one.of_double.total_cmp(&other.of_double));
-        if ways.is_empty() {
+        choices.sort_by(|one, other| one.of_double.total_cmp(&other.of_double));
+        if choices.is_empty() {
             let problem =
                 "no block size suits the matrix, the sets and the criterion: allow block size 1 and ap7";
             return Err(Error::parameter("layout", problem));
         }
-        Ok(ways)
+        Ok(choices)
     }
 
     /// Seconds of a product, from some of the matrix' tiles.
-    fn of_sample(&self, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<f64, Error> {
-        let (sample, part) = sample(a, edge, adaptation)?;
+    fn of_sample(&self, a: &Csr, block_size: usize, adaptation: &Adaptation<'_>) -> Result<f64, Error> {
+        let (sample, part) = sample(a, block_size, adaptation)?;
         let vectors = 8.0 * (a.rows() + a.columns()) as f64 / self.bandwidth;
         Ok(vectors + self.seconds(sample.panels()) / part)
     }
@@ -344,16 +338,16 @@ fn bandwidth(workers: usize) -> f64 {
 }
 
 /// Returns a panel of one tile with about 2000 numbers, with `row` nonzeros in each row.
-fn panel(edge: usize, format: PackedFormat, row: usize) -> Panel {
-    let rows = (2048 / (row * edge * edge)).clamp(16, tile_rows(edge));
+fn panel(block_size: usize, format: PackedFormat, row: usize) -> Panel {
+    let rows = (2048 / (row * block_size * block_size)).clamp(16, tile_rows(block_size));
     let mut elements = Elements::default();
     let block = [1.5; 16];
     for (i, k) in (0..rows).flat_map(|i| (0..row).map(move |k| (i, k))) {
         // Neighbouring rows have columns that are close to each other, but not adjacent.
-        elements.push(i as u8, ((i * 3 + k * 7) % 128) as u32, &block[..edge * edge]);
+        elements.push(i as u8, ((i * 3 + k * 7) % 128) as u32, &block[..block_size * block_size]);
     }
-    let mut writer =
-        PanelWriter::new(edge, 0, 128 * edge, 0, &[Bucket::unscaled(format)]).expect("an edge of EDGES");
+    let mut writer = PanelWriter::new(block_size, 0, 128 * block_size, 0, &[Bucket::unscaled(format)])
+        .expect("a block size of EDGES");
     writer.tile(rows, None, &[elements], Rounding::Nearest).expect("rows of one tile");
     writer.finish().expect("a panel that was just made")
 }
@@ -386,14 +380,14 @@ mod tests {
     fn where_computing_costs_nothing_the_fewest_bytes_win() {
         let a = flow(&Flow { cells: [16, 14, 12], ..Flow::default() }).unwrap();
         let choice = model(0.0)
-            .choose(&a, &EDGES, &SETS, Criterion::Normwise, "2^-37".parse().unwrap(), Rounding::Nearest)
-            .unwrap();
-        let bytes = |edge, set| {
+            .rank(&a, &EDGES, &SETS, Criterion::Normwise, "2^-37".parse().unwrap(), Rounding::Nearest)
+            .unwrap()[0];
+        let bytes = |block_size, set| {
             let adaptation = Adaptation::new(set, Criterion::Normwise, "2^-37".parse().unwrap());
-            TiledMatrix::new(&a, edge, &adaptation).unwrap().bytes()
+            TiledMatrix::new(&a, block_size, &adaptation).unwrap().bytes()
         };
-        let chosen = bytes(choice.edge, choice.set);
-        assert!(choice.of_double < 1.0 && choice.double_edge == 1);
+        let chosen = bytes(choice.block_size, choice.set);
+        assert!(choice.of_double < 1.0 && choice.double_block_size == 1);
         for set in FormatSet::ALL {
             assert!(chosen <= bytes(1, set), "{set}");
         }
@@ -406,11 +400,14 @@ mod tests {
         model.bandwidth = 1e30;
         model.group = [1e-8; 4];
         let choice = model
-            .choose(&a, &EDGES, &SETS, Criterion::Componentwise, Accuracy::DOUBLE, Rounding::Nearest)
-            .unwrap();
+            .rank(&a, &EDGES, &SETS, Criterion::Componentwise, Accuracy::DOUBLE, Rounding::Nearest)
+            .unwrap()[0];
         // A block costs as much as a number here: the larger the better.
-        assert_eq!((choice.edge, choice.set, choice.of_double), (choice.double_edge, FormatSet::Fp64, 1.0));
-        assert!(choice.edge > 1);
+        assert_eq!(
+            (choice.block_size, choice.set, choice.of_double),
+            (choice.double_block_size, FormatSet::Fp64, 1.0)
+        );
+        assert!(choice.block_size > 1);
     }
 
     #[test]

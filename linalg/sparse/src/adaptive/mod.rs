@@ -2,7 +2,7 @@
 //!
 //! A product `A x` to a relative accuracy `eps` needs no digits of a nonzero beyond `eps` times a
 //! norm: small nonzeros need fewer digits, and the smallest none. [`Adaptation`] defines the format
-//! of each nonzero ([`Thresholds`]). [`ThesisMatrix`] stores them in the layout of the thesis,
+//! of each nonzero. [`ThesisMatrix`] stores them in the layout of the thesis,
 //! [`TiledMatrix`] for fast products. [`auto`] selects the fastest layout, and a [`StoragePolicy`]
 //! chooses formats block by block. [`error_bound`] bounds the error of the product.
 //!
@@ -21,17 +21,18 @@ mod tiled;
 
 pub use accuracy::Accuracy;
 pub use bound::error_bound;
-pub use cost::{Choice, CostModel, SETS, auto, fastest, is_faster, machine, multiply_panels, shares};
+pub use cost::{Choice, SETS, auto, fastest, is_faster, multiply_panels, shares};
 pub use set::{FormatSet, UnknownSet};
-pub use thesis::{Sign, ThesisBucket, ThesisMatrix};
-pub use thresholds::{Criterion, Thresholds};
+pub use thesis::ThesisMatrix;
+pub use thresholds::Criterion;
+pub(crate) use tiled::MOST_COLUMNS;
 pub use tiled::{BlockNorms, StoragePolicy, TiledMatrix};
 
 use zellige_kernels::packed::Rounding;
 
-use crate::Error;
+pub use crate::concurrent::in_turns;
 use crate::csr::{Csr, abs_sum};
-pub use crate::side_by_side::in_turns;
+use zellige_krylov::Error;
 
 /// Rules that decide the format of each nonzero.
 #[derive(Clone, Copy, Debug, PartialEq)]

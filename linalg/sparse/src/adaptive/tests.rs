@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use zellige_kernels::packed::PackedFormat;
 
+use super::thresholds::Thresholds;
 use super::*;
 use crate::exact::ExactProduct;
 use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};

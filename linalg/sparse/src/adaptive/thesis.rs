@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use zellige_kernels::packed::{self, PackedFormat};
 
-use super::thresholds::{RowThresholds, scales};
-use super::{Adaptation, FormatSet, Scaling, Thresholds};
-use crate::Error;
+use super::thresholds::{RowThresholds, Thresholds, scales};
+use super::{Adaptation, FormatSet, Scaling};
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// Signs of the values in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+enum Sign {
     /// Both signs; the codes contain a sign bit.
     Both,
     /// Positive ones.
@@ -22,7 +22,7 @@ pub enum Sign {
 
 /// The nonzeros of one format, in CSR.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ThesisBucket {
+struct ThesisBucket {
     format: PackedFormat,
     sign: Sign,
     /// Index of the format in the set.
@@ -34,24 +34,14 @@ pub struct ThesisBucket {
 }
 
 impl ThesisBucket {
-    /// Returns the storage format of the nonzeros.
-    pub fn format(&self) -> PackedFormat {
-        self.format
-    }
-
-    /// Returns the signs of the values in the bucket.
-    pub fn sign(&self) -> Sign {
-        self.sign
-    }
-
     /// Returns the number of nonzeros in the bucket.
-    pub fn elements(&self) -> u64 {
+    fn nonzeros(&self) -> u64 {
         self.column.len() as u64
     }
 
-    /// Returns the bytes of row starts, columns and codes: `4 (elements + rows + 1) + s elements`
+    /// Returns the bytes of row starts, columns and codes: `4 (nonzeros + rows + 1) + s nonzeros`
     /// (thesis, section 3.4).
-    pub fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         4 * (self.starts.len() + self.column.len()) as u64 + self.codes.len() as u64
     }
 }
@@ -108,22 +98,17 @@ impl ThesisMatrix {
             thresholds,
             scaling,
             dropped: sorter.dropped,
-            buckets: sorter.buckets.into_iter().filter(|bucket| bucket.elements() > 0).collect(),
+            buckets: sorter.buckets.into_iter().filter(|bucket| bucket.nonzeros() > 0).collect(),
         })
-    }
-
-    /// Returns the buckets that have nonzeros.
-    pub fn buckets(&self) -> &[ThesisBucket] {
-        &self.buckets
     }
 
     /// Returns, for each format of the set, the number of nonzeros and of positive nonzeros.
     pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
         let of = |(place, &format): (usize, &PackedFormat)| {
             let buckets = self.buckets.iter().filter(|bucket| bucket.place == place);
-            let (elements, positive) =
-                buckets.fold((0, 0), |sum, bucket| (sum.0 + bucket.elements(), sum.1 + bucket.positive));
-            (format, elements, positive)
+            let (nonzeros, positive) =
+                buckets.fold((0, 0), |sum, bucket| (sum.0 + bucket.nonzeros(), sum.1 + bucket.positive));
+            (format, nonzeros, positive)
         };
         self.set.formats().iter().enumerate().map(of).collect()
     }
@@ -238,7 +223,7 @@ impl Sorter {
         let is_second = self.buckets[first].sign == Sign::Positive && value < 0.0;
         let bucket = &mut self.buckets[first + usize::from(is_second)];
         if bucket.column.len() == u32::MAX as usize {
-            return Err(Error::shape("matrix", format!("2^32 or more elements in {}", bucket.format)));
+            return Err(Error::shape("matrix", format!("2^32 or more nonzeros in {}", bucket.format)));
         }
         bucket.column.push(column);
         bucket.codes.extend_from_slice(&code.to_le_bytes()[..bucket.format.bytes()]);

@@ -10,8 +10,8 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 
 use super::{Matrix, Source, Vectors, gathered, too_many_rows};
-use crate::Error;
-use crate::market::Symmetry;
+use crate::files::market::Symmetry;
+use zellige_krylov::Error;
 
 /// Lines are of 80 letters as a rule.
 const LONGEST_LINE: u64 = 4096;
@@ -51,7 +51,7 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<(Matrix, Option<Ve
     cards.bring("type and sizes")?;
     let kind: Vec<u8> = cards.line.trim_ascii_start().iter().take(3).map(u8::to_ascii_lowercase).collect();
     let sizes = cards.sizes(1)?;
-    let &[rows, columns, elements, ..] = &sizes[..] else {
+    let &[rows, columns, nonzeros, ..] = &sizes[..] else {
         return Err(cards.wrong("rows, columns and nonzeros"));
     };
     let [field, symmetry, assembled] = [kind[0], kind[1], kind[2]];
@@ -69,7 +69,7 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<(Matrix, Option<Ve
         b'z' => Symmetry::Skew,
         _ => Symmetry::General,
     };
-    if let Some(problem) = too_many_rows(rows, elements) {
+    if let Some(problem) = too_many_rows(rows, nonzeros) {
         return Err(cards.refused(problem));
     }
     cards.bring("formats")?;
@@ -87,18 +87,18 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<(Matrix, Option<Ve
         _ => return Err(cards.refused("a fourth line without formats of pointers and indices")),
     };
     let starts = cards.whole(pointers, columns.saturating_add(1), "column pointer")?;
-    let fits = starts[0] == 1 && starts.is_sorted() && starts.last() == Some(&elements.saturating_add(1));
+    let fits = starts[0] == 1 && starts.is_sorted() && starts.last() == Some(&nonzeros.saturating_add(1));
     if !fits {
-        let problem = format!("column pointers that do not rise from 1 to {}", elements.saturating_add(1));
+        let problem = format!("column pointers that do not rise from 1 to {}", nonzeros.saturating_add(1));
         return Err(cards.refused(problem));
     }
-    let index = cards.whole(indices, elements, "row index")?;
+    let index = cards.whole(indices, nonzeros, "row index")?;
     let complex = field == b'c';
     let parts = if complex { 2 } else { 1 };
     let values = match field {
         b'p' => Vec::new(),
         _ => match format(2) {
-            Ok(format) => cards.real(format, elements.saturating_mul(parts), "value")?,
+            Ok(format) => cards.real(format, nonzeros.saturating_mul(parts), "value")?,
             Err(wanted) => return Err(cards.refused(format!("a fourth line without {wanted}"))),
         },
     };
@@ -110,11 +110,11 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<(Matrix, Option<Ve
     if let Some(at) = index.iter().position(|&row| row == 0 || row > rows) {
         return Err(cards.refused(format!("row index {} of a matrix of {rows} x {columns}", index[at])));
     }
-    let matrix = gathered(path, (rows, columns), complex, symmetry, &|element| {
+    let matrix = gathered(path, (rows, columns), complex, symmetry, &|nonzero| {
         for j in 0..columns {
             for at in starts[j] - 1..starts[j + 1] - 1 {
                 let (re, im) = value(at);
-                element(index[at] - 1, j, re, im);
+                nonzero(index[at] - 1, j, re, im);
             }
         }
     })?;
@@ -178,7 +178,7 @@ impl Cards<'_> {
 
     /// Returns the formats of the fourth line; a format for right-hand sides does not imply that
     /// there are some.
-    fn formats(&self) -> Result<Vec<Vec<Field>>, Error> {
+    fn formats(&self) -> Result<Vec<Vec<CardField>>, Error> {
         let line = String::from_utf8_lossy(&self.line).into_owned();
         let (mut formats, mut depth, mut begin) = (Vec::new(), 0, 0);
         for (at, letter) in line.char_indices() {
@@ -215,10 +215,10 @@ impl Cards<'_> {
     /// Reads `count` fields of the lines that follow.
     fn fields<T>(
         &mut self,
-        format: &[Field],
+        format: &[CardField],
         count: usize,
         what: &str,
-        read: impl Fn(&str, &Field) -> Option<T>,
+        read: impl Fn(&str, &CardField) -> Option<T>,
     ) -> Result<Vec<T>, Error> {
         // Each takes a letter at least.
         if count as u64 > self.length {
@@ -226,15 +226,15 @@ impl Cards<'_> {
                 .refused(format!("{count} times {what} are more than the file can hold: it is truncated")));
         }
         Error::if_too_large(|| format!("{}: {count} times {what}", self.path.display()), 16 * count as u64)?;
-        let mut found = Vec::with_capacity(count.min(1 << 20));
-        while found.len() < count {
-            self.bring(&format!("{what} {} of {count}", found.len() + 1))?;
+        let mut values = Vec::with_capacity(count.min(1 << 20));
+        while values.len() < count {
+            self.bring(&format!("{what} {} of {count}", values.len() + 1))?;
             let Ok(line) = std::str::from_utf8(&self.line) else {
                 return Err(self.refused("bytes that are not text"));
             };
             let mut at = 0;
             for field in format {
-                if found.len() == count || !field.is_blank && at >= line.len() {
+                if values.len() == count || !field.is_blank && at >= line.len() {
                     break;
                 }
                 let end = (at + field.width).min(line.len());
@@ -245,7 +245,7 @@ impl Cards<'_> {
                     continue;
                 }
                 match read(text, field) {
-                    Some(value) => found.push(value),
+                    Some(value) => values.push(value),
                     None => {
                         let shown: String = text.chars().flat_map(char::escape_default).collect();
                         return Err(self.refused(format!("column {column}: \"{shown}\" is not a {what}")));
@@ -254,25 +254,25 @@ impl Cards<'_> {
             }
             if at == 0 {
                 return Err(
-                    self.refused(format!("a blank line before {what} {} of {count}", found.len() + 1))
+                    self.refused(format!("a blank line before {what} {} of {count}", values.len() + 1))
                 );
             }
         }
-        Ok(found)
+        Ok(values)
     }
 
-    fn whole(&mut self, format: &[Field], count: usize, what: &str) -> Result<Vec<usize>, Error> {
+    fn whole(&mut self, format: &[CardField], count: usize, what: &str) -> Result<Vec<usize>, Error> {
         self.fields(format, count, what, |text, _| text.parse().ok())
     }
 
-    fn real(&mut self, format: &[Field], count: usize, what: &str) -> Result<Vec<f64>, Error> {
-        self.fields(format, count, what, Field::real)
+    fn real(&mut self, format: &[CardField], count: usize, what: &str) -> Result<Vec<f64>, Error> {
+        self.fields(format, count, what, CardField::real)
     }
 }
 
 /// One field of a format.
 #[derive(Debug, Clone, PartialEq)]
-struct Field {
+struct CardField {
     /// True if the field is skipped.
     is_blank: bool,
     width: usize,
@@ -282,9 +282,9 @@ struct Field {
     scale: i32,
 }
 
-impl Field {
+impl CardField {
     /// Parses a finite number by the rules of Fortran.
-    fn real(text: &str, field: &Field) -> Option<f64> {
+    fn real(text: &str, field: &CardField) -> Option<f64> {
         let text: String = text.chars().filter(|letter| *letter != ' ').collect();
         // An exponent begins with its letter, or with a sign that is not the first character.
         let letter = text.find(['e', 'E', 'd', 'D', 'q', 'Q']);
@@ -310,7 +310,7 @@ impl Field {
 const MOST_FIELDS: usize = LONGEST_LINE as usize;
 
 /// Returns the fields of a format without its outer parentheses; `None` if it is not supported.
-fn format(text: &str) -> Option<Vec<Field>> {
+fn format(text: &str) -> Option<Vec<CardField>> {
     let text: String =
         text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>().to_ascii_uppercase();
     let (fields, rest, _) = items(&text, 0, 0)?;
@@ -320,7 +320,7 @@ fn format(text: &str) -> Option<Vec<Field>> {
 
 /// Returns the items up to the end of their group, the remaining text, and the scale factor from
 /// there on.
-fn items(mut text: &str, mut scale: i32, depth: usize) -> Option<(Vec<Field>, &str, i32)> {
+fn items(mut text: &str, mut scale: i32, depth: usize) -> Option<(Vec<CardField>, &str, i32)> {
     let mut fields = Vec::new();
     while let Some(letter) = text.chars().next() {
         if letter == ',' {
@@ -336,7 +336,7 @@ fn items(mut text: &str, mut scale: i32, depth: usize) -> Option<(Vec<Field>, &s
         let count = number.unwrap_or(1).clamp(0, MOST_FIELDS as i32) as usize;
         match kind {
             'P' => scale = number?,
-            'X' => fields.push(Field { is_blank: true, width: count, decimals: 0, scale }),
+            'X' => fields.push(CardField { is_blank: true, width: count, decimals: 0, scale }),
             '(' if depth < 4 => {
                 let (group, rest, then) = items(text, scale, depth + 1)?;
                 (text, scale) = (rest.strip_prefix(')')?, then);
@@ -353,7 +353,7 @@ fn items(mut text: &str, mut scale: i32, depth: usize) -> Option<(Vec<Field>, &s
                 // The width of exponents is for writing.
                 text = rest.strip_prefix('E').map_or(rest, |rest| leading(rest).1);
                 let decimals = if kind == 'I' { 0 } else { decimals.unwrap_or(0) };
-                let field = Field { is_blank: false, width, decimals, scale };
+                let field = CardField { is_blank: false, width, decimals, scale };
                 fields.extend(std::iter::repeat_n(field, count));
             }
             _ => return None,
@@ -379,13 +379,13 @@ mod tests {
 
     #[test]
     fn formats_of_fortran_divide_lines() {
-        let field = |width, decimals, scale| Field { is_blank: false, width, decimals, scale };
+        let field = |width, decimals, scale| CardField { is_blank: false, width, decimals, scale };
         assert_eq!(format("10I8"), Some(vec![field(8, 0, 0); 10]));
         assert_eq!(format(" 1P, 5 E16.8E3 "), Some(vec![field(16, 8, 1); 5]));
         assert_eq!(format("1p3d25.16"), Some(vec![field(25, 16, 1); 3]));
         assert_eq!(format("F20.0"), Some(vec![field(20, 0, 0)]));
         assert_eq!(format("-2PES12.4"), Some(vec![field(12, 4, -2)]));
-        let blank = Field { is_blank: true, width: 1, decimals: 0, scale: 0 };
+        let blank = CardField { is_blank: true, width: 1, decimals: 0, scale: 0 };
         assert_eq!(
             format("2(1X,G9.2)"),
             Some([blank.clone(), field(9, 2, 0), blank, field(9, 2, 0)].to_vec())
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn numbers_are_read_as_fortran_reads_them() {
         let read = |text: &str, decimals, scale| {
-            Field::real(text, &Field { is_blank: false, width: 20, decimals, scale })
+            CardField::real(text, &CardField { is_blank: false, width: 20, decimals, scale })
         };
         for (text, decimals, scale, value) in [
             ("1.5D-03", 4, 0, 1.5e-3),

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use zellige_files::array::{Array, Numbers, npz, text};
 
-use super::{Kind, Matrix, Source, boeing, is_member, number, petsc, scipy, wrong};
-use crate::Error;
-use crate::market::{self, Field};
+use super::{FileFormat, Matrix, Source, boeing, is_member, number, petsc, scipy, wrong};
+use crate::files::market::{self, Field};
+use zellige_krylov::Error;
 
 /// Columns that files of vectors may have.
 const MOST_VECTORS: usize = 1 << 16;
@@ -38,8 +38,8 @@ impl Vectors {
 pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
     let vectors = read(path, rows)?;
     let each = if vectors.complex { 2 } else { 1 };
-    let found = vectors.columns.first().map_or(0, |column| column.len() / each);
-    if found == 0 {
+    let length = vectors.columns.first().map_or(0, |column| column.len() / each);
+    if length == 0 {
         return Err(wrong(path, "no vector, or one without numbers"));
     }
     for (c, column) in vectors.columns.iter().enumerate() {
@@ -48,10 +48,10 @@ pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> 
             return Err(wrong(path, format!("the entry in row {row} of column {} is {value}", c + 1)));
         }
     }
-    match rows.filter(|&rows| rows != found) {
+    match rows.filter(|&rows| rows != length) {
         None => Ok(vectors),
         Some(wanted) => {
-            Err(wrong(path, format!("columns of {found} numbers where the matrix needs {wanted}")))
+            Err(wrong(path, format!("columns of {length} numbers where the matrix needs {wanted}")))
         }
     }
 }
@@ -62,26 +62,26 @@ fn read(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
     }
     let source = Source::open(path)?;
     match source.kind() {
-        Kind::Archive if npz::names(path)?.iter().any(|name| name == "format") => {
+        FileFormat::Archive if npz::names(path)?.iter().any(|name| name == "format") => {
             columns_of(path, scipy::read(path)?)
         }
-        Kind::Archive | Kind::Array => of_array(path),
-        Kind::Petsc => {
+        FileFormat::Archive | FileFormat::Array => of_array(path),
+        FileFormat::Petsc => {
             let petsc = petsc::read(source, path)?;
             match petsc.vectors.is_empty() {
                 true => columns_of(path, petsc.matrix(path)?),
                 false => petsc.into_vectors(path),
             }
         }
-        Kind::Boeing => match boeing::read(source, path)? {
+        FileFormat::Boeing => match boeing::read(source, path)? {
             (_, Some(vectors)) => Ok(vectors),
             (matrix, None) => columns_of(path, matrix),
         },
-        Kind::Market => {
+        FileFormat::Market => {
             let read = market::read_source(source, path, rows)?;
             columns_of(path, Matrix { csr: read.matrix, complex: read.field == Field::Complex })
         }
-        Kind::Other => {
+        FileFormat::Other => {
             let (sides, numbers) = text::table(&mut source.reader(), path).map_err(|error| {
                 let hint = "vectors are numbers in columns, arrays (.npy, as numpy.save writes them) or Matrix Market files";
                 hinted(error.into(), hint)

@@ -15,6 +15,7 @@
 
 mod boeing;
 mod columns;
+pub mod market;
 mod petsc;
 mod scipy;
 
@@ -26,9 +27,9 @@ use flate2::bufread::MultiGzDecoder;
 use zellige_files::array::{self, Array, Numbers, npz};
 use zellige_files::foreign;
 
-use crate::Error;
+use self::market::{Field, Format, Symmetry};
 use crate::csr::{Csr, Gather, check_size};
-use crate::market::{self, Field, Format, Symmetry};
+use zellige_krylov::Error;
 
 pub use columns::{Vectors, read_vectors};
 
@@ -75,11 +76,11 @@ fn read_any(path: &Path) -> Result<Matrix, Error> {
     }
     let source = Source::open(path)?;
     match source.kind() {
-        Kind::Archive if npz::names(path)?.iter().any(|name| name == "format") => scipy::read(path),
-        Kind::Archive | Kind::Array => dense(path),
-        Kind::Petsc => petsc::read(source, path)?.matrix(path),
-        Kind::Boeing => Ok(boeing::read(source, path)?.0),
-        Kind::Market | Kind::Other => {
+        FileFormat::Archive if npz::names(path)?.iter().any(|name| name == "format") => scipy::read(path),
+        FileFormat::Archive | FileFormat::Array => dense(path),
+        FileFormat::Petsc => petsc::read(source, path)?.matrix(path),
+        FileFormat::Boeing => Ok(boeing::read(source, path)?.0),
+        FileFormat::Market | FileFormat::Other => {
             let read = market::read_source(source, path, None)?;
             let is_dense = read.format == Format::Array;
             let csr = if is_dense { read.matrix.without_zeros() } else { read.matrix };
@@ -111,7 +112,7 @@ fn is_member(path: &Path) -> bool {
 
 /// File format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FileFormat {
     Market,
     /// npy or HDF5.
     Array,
@@ -173,7 +174,7 @@ impl<'a> Source<'a> {
                 format!("{what}{within}, which is not supported: {verb} it with `{command}`"),
             ));
         }
-        if self.is_packed && matches!(self.kind(), Kind::Array | Kind::Archive) {
+        if self.is_packed && matches!(self.kind(), FileFormat::Array | FileFormat::Archive) {
             let problem = format!(
                 "an array file{within}, which is not supported: unpack it with `gunzip --keep {name}`"
             );
@@ -182,22 +183,22 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileFormat {
         let head = &self.head[..];
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
         let begins = |word: &[u8]| text.get(..word.len()).is_some_and(|text| text.eq_ignore_ascii_case(word));
         if begins(b"%%MatrixMarket") || begins(b"%MatrixMarket") {
-            Kind::Market
+            FileFormat::Market
         } else if head.starts_with(foreign::ZIP) {
-            Kind::Archive
+            FileFormat::Archive
         } else if head.starts_with(foreign::NPY) || head.starts_with(foreign::HDF5) {
-            Kind::Array
+            FileFormat::Array
         } else if petsc::is(head) {
-            Kind::Petsc
+            FileFormat::Petsc
         } else if boeing::is(head) {
-            Kind::Boeing
+            FileFormat::Boeing
         } else {
-            Kind::Other
+            FileFormat::Other
         }
     }
 
@@ -214,26 +215,26 @@ fn dense(path: &Path) -> Result<Matrix, Error> {
             format!("an array of shape {:?} where a matrix, of two dimensions, is needed", array.sides());
         return Err(wrong(path, problem));
     };
-    let elements = rows.saturating_mul(columns);
-    if let Some(problem) = too_many_rows(rows, elements) {
+    let entries = rows.saturating_mul(columns);
+    if let Some(problem) = too_many_rows(rows, entries) {
         return Err(wrong(path, problem));
     }
     Error::if_too_large(
         || format!("{}: a matrix of {rows} x {columns}", path.display()),
-        32 * elements as u64,
+        32 * entries as u64,
     )?;
     let numbers = array.numbers()?;
-    gathered(path, (rows, columns), numbers.im.is_some(), Symmetry::General, &|element| {
-        each_dense(&numbers, columns, &mut *element);
+    gathered(path, (rows, columns), numbers.im.is_some(), Symmetry::General, &|nonzero| {
+        each_dense(&numbers, columns, &mut *nonzero);
     })
 }
 
-/// Passes each nonzero of a row-major dense matrix to `element`.
-fn each_dense(numbers: &Numbers, columns: usize, mut element: impl FnMut(usize, usize, f64, f64)) {
+/// Passes each nonzero of a row-major dense matrix to `nonzero`.
+fn each_dense(numbers: &Numbers, columns: usize, mut nonzero: impl FnMut(usize, usize, f64, f64)) {
     for at in 0..numbers.re.len() {
         let (re, im) = number(numbers, at);
         if re != 0.0 || im != 0.0 {
-            element(at / columns, at % columns, re, im);
+            nonzero(at / columns, at % columns, re, im);
         }
     }
 }
@@ -244,7 +245,7 @@ fn number(numbers: &Numbers, at: usize) -> (f64, f64) {
 }
 
 /// Callback for row, column, real and imaginary part of a nonzero.
-type Element<'e> = dyn FnMut(usize, usize, f64, f64) + 'e;
+type EachNonzero<'e> = dyn FnMut(usize, usize, f64, f64) + 'e;
 
 /// Builds the matrix of the entries that `each` passes to its argument; `each` is called three
 /// times with the same result.
@@ -253,7 +254,7 @@ fn gathered(
     (rows, columns): (usize, usize),
     complex: bool,
     symmetry: Symmetry,
-    each: &dyn Fn(&mut Element<'_>),
+    each: &dyn Fn(&mut EachNonzero<'_>),
 ) -> Result<Matrix, Error> {
     let times = if complex { 2 } else { 1 };
     let sides = (rows.saturating_mul(times), columns.saturating_mul(times));
@@ -261,10 +262,10 @@ fn gathered(
     if symmetry != Symmetry::General && rows != columns {
         return Err(wrong(path, format!("a {} matrix of {rows} x {columns}", symmetry.name())));
     }
-    let (mut problem, mut elements) = (None, 0u64);
+    let (mut problem, mut nonzeros) = (None, 0u64);
     each(&mut |i, j, re, im| {
-        let place = || format!("element ({i}, {j}), counted from 0,");
-        elements += 1;
+        let place = || format!("entry ({i}, {j}), counted from 0,");
+        nonzeros += 1;
         if problem.is_some() {
             return;
         }
@@ -283,13 +284,13 @@ fn gathered(
     }
     let halves = if symmetry == Symmetry::General { 1 } else { 2 };
     let each_takes = if complex { 48 } else { 12 } * halves;
-    let bytes = elements.saturating_mul(each_takes).saturating_add(16 * sides.0 as u64);
-    Error::if_too_large(|| format!("{}: a matrix of {elements} nonzeros", path.display()), bytes)?;
+    let bytes = nonzeros.saturating_mul(each_takes).saturating_add(16 * sides.0 as u64);
+    Error::if_too_large(|| format!("{}: a matrix of {nonzeros} nonzeros", path.display()), bytes)?;
     let mut gather = Gather::new(sides.0);
     let is_wide = complex;
-    let expand = |element: &mut dyn FnMut(u32, u32, f64)| {
+    let expand = |nonzero: &mut dyn FnMut(u32, u32, f64)| {
         each(&mut |i, j, re, im| {
-            spread(is_wide, symmetry, (i as u32, j as u32), (re, im), &mut |i, j, a| element(i, j, a));
+            spread(is_wide, symmetry, (i as u32, j as u32), (re, im), &mut |i, j, a| nonzero(i, j, a));
         });
     };
     expand(&mut |i, _, _| gather.count(i));
@@ -306,17 +307,17 @@ pub(crate) fn spread(
     symmetry: Symmetry,
     (i, j): (u32, u32),
     (re, im): (f64, f64),
-    element: &mut dyn FnMut(u32, u32, f64),
+    nonzero: &mut dyn FnMut(u32, u32, f64),
 ) {
     let mut block = |i: u32, j: u32, re: f64, im: f64| {
         if !complex {
-            return element(i, j, re);
+            return nonzero(i, j, re);
         }
-        element(2 * i, 2 * j, re);
-        element(2 * i + 1, 2 * j + 1, re);
+        nonzero(2 * i, 2 * j, re);
+        nonzero(2 * i + 1, 2 * j + 1, re);
         if im != 0.0 {
-            element(2 * i, 2 * j + 1, -im);
-            element(2 * i + 1, 2 * j, im);
+            nonzero(2 * i, 2 * j + 1, -im);
+            nonzero(2 * i + 1, 2 * j, im);
         }
     };
     block(i, j, re, im);
@@ -326,7 +327,7 @@ pub(crate) fn spread(
 }
 
 /// Returns an error message if there are too many rows for this number of nonzeros.
-pub(crate) fn too_many_rows(rows: usize, elements: usize) -> Option<String> {
-    let most = ROWS_OF_NOTHING.saturating_add(elements.saturating_mul(ROWS_PER_NONZERO));
-    (rows > most).then(|| format!("{rows} rows for {elements} nonzeros: nearly all rows would be empty"))
+pub(crate) fn too_many_rows(rows: usize, nonzeros: usize) -> Option<String> {
+    let most = ROWS_OF_NOTHING.saturating_add(nonzeros.saturating_mul(ROWS_PER_NONZERO));
+    (rows > most).then(|| format!("{rows} rows for {nonzeros} nonzeros: nearly all rows would be empty"))
 }

@@ -11,8 +11,8 @@ use std::io::Read;
 use std::path::Path;
 
 use super::{Matrix, Source, Vectors, gathered, too_many_rows, wrong};
-use crate::Error;
-use crate::market::Symmetry;
+use crate::files::market::Symmetry;
+use zellige_krylov::Error;
 
 const MAT: i64 = 1_211_216;
 const VEC: i64 = 1_211_214;
@@ -76,7 +76,7 @@ enum Object {
 
 #[derive(Debug)]
 enum Mat {
-    Sparse { rows: usize, columns: usize, elements: usize, lengths: usize },
+    Sparse { rows: usize, columns: usize, nonzeros: usize, lengths: usize },
     Dense { rows: usize, columns: usize, values: usize },
 }
 
@@ -110,7 +110,7 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<Petsc, Error> {
                 for object in objects {
                     match object {
                         Object::Vector { length, values } => vectors.push((values, length)),
-                        Object::Matrix(found) if matrix.is_none() => matrix = Some(found),
+                        Object::Matrix(first) if matrix.is_none() => matrix = Some(first),
                         Object::Matrix(_) => {
                             return Err(wrong(
                                 path,
@@ -141,38 +141,38 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
         let end = count.checked_mul(each).and_then(|length| at.checked_add(length));
         end.filter(|&end| end <= bytes.len()).ok_or_else(|| cut(at))
     };
-    let (mut at, mut found) = (0, Vec::new());
+    let (mut at, mut objects) = (0, Vec::new());
     while at < bytes.len() {
         match integer(at)? {
             MAT => {
                 let (rows, columns) = (size(at + width)?, size(at + 2 * width)?);
                 let begin = at + 4 * width;
-                let elements = integer(at + 3 * width)?;
-                if elements == -1 {
+                let nonzeros = integer(at + 3 * width)?;
+                if nonzeros == -1 {
                     at = end(begin, rows.checked_mul(columns).ok_or_else(|| cut(at))?, scalar.bytes())?;
-                    found.push(Object::Matrix(Mat::Dense { rows, columns, values: begin }));
+                    objects.push(Object::Matrix(Mat::Dense { rows, columns, values: begin }));
                     continue;
                 }
-                let elements =
-                    usize::try_from(elements).map_err(|_| format!("byte {at}: {elements} nonzeros"))?;
+                let nonzeros =
+                    usize::try_from(nonzeros).map_err(|_| format!("byte {at}: {nonzeros} nonzeros"))?;
                 let places = end(begin, rows, width)?;
-                let values = end(places, elements, width)?;
+                let values = end(places, nonzeros, width)?;
                 let sum = (0..rows).try_fold(0usize, |sum, i| {
                     size(begin + i * width).map(|length| sum.saturating_add(length))
                 })?;
-                if sum != elements {
+                if sum != nonzeros {
                     return Err(format!(
-                        "byte {begin}: the rows have {sum} nonzeros in all, but the header has {elements}"
+                        "byte {begin}: the rows have {sum} nonzeros in all, but the header has {nonzeros}"
                     ));
                 }
-                at = end(values, elements, scalar.bytes())?;
-                found.push(Object::Matrix(Mat::Sparse { rows, columns, elements, lengths: begin }));
+                at = end(values, nonzeros, scalar.bytes())?;
+                objects.push(Object::Matrix(Mat::Sparse { rows, columns, nonzeros, lengths: begin }));
             }
             VEC => {
                 let length = size(at + width)?;
                 let values = at + 2 * width;
                 at = end(values, length, scalar.bytes())?;
-                found.push(Object::Vector { length, values });
+                objects.push(Object::Vector { length, values });
             }
             other if CLASSES.contains(&other) => {
                 return Err(format!("byte {at}: a PETSc object of class {other}: Mat and Vec are supported"));
@@ -180,7 +180,7 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
             _ => return Err(cut(at)),
         }
     }
-    Ok(found)
+    Ok(objects)
 }
 
 fn integer(bytes: &[u8], is_wide: bool, at: usize) -> Option<i64> {
@@ -201,15 +201,15 @@ impl Petsc {
         };
         match self.matrix {
             None => Err(wrong(path, "a vector of PETSc where a matrix is needed")),
-            Some(Mat::Sparse { rows, columns, elements, lengths }) => {
+            Some(Mat::Sparse { rows, columns, nonzeros, lengths }) => {
                 let places = lengths + rows * width;
-                let values = &self.bytes[places + elements * width..];
-                gathered(path, (rows, columns), complex, Symmetry::General, &|element| {
+                let values = &self.bytes[places + nonzeros * width..];
+                gathered(path, (rows, columns), complex, Symmetry::General, &|nonzero| {
                     let mut at = 0;
                     for i in 0..rows {
                         for _ in 0..index(lengths + i * width) {
                             let (re, im) = scalar.at(values, at);
-                            element(i, index(places + at * width), re, im);
+                            nonzero(i, index(places + at * width), re, im);
                             at += 1;
                         }
                     }
@@ -220,11 +220,11 @@ impl Petsc {
                     return Err(wrong(path, problem));
                 }
                 let values = &self.bytes[values..];
-                gathered(path, (rows, columns), complex, Symmetry::General, &|element| {
+                gathered(path, (rows, columns), complex, Symmetry::General, &|nonzero| {
                     for at in 0..rows * columns {
                         let (re, im) = scalar.at(values, at);
                         if re != 0.0 || im != 0.0 {
-                            element(at / columns, at % columns, re, im);
+                            nonzero(at / columns, at % columns, re, im);
                         }
                     }
                 })

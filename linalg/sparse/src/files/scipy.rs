@@ -4,9 +4,9 @@ use std::path::Path;
 
 use zellige_files::array::{Array, Numbers};
 
-use super::{Element, Matrix, gathered, number, too_many_rows, wrong};
-use crate::Error;
-use crate::market::Symmetry;
+use super::{EachNonzero, Matrix, gathered, number, too_many_rows, wrong};
+use crate::files::market::Symmetry;
+use zellige_krylov::Error;
 
 pub(super) fn read(path: &Path) -> Result<Matrix, Error> {
     let archive = Archive { path };
@@ -39,9 +39,9 @@ struct Archive<'p> {
 impl Archive<'_> {
     fn open(&self, name: &str) -> Result<Array, Error> {
         let array = Array::open(&self.path.join(name))?;
-        let elements = array.sides().iter().fold(1u64, |product, &side| product.saturating_mul(side as u64));
-        let what = || format!("{}: array {name:?} of {elements} numbers", self.path.display());
-        Error::if_too_large(what, elements.saturating_mul(16))?;
+        let count = array.sides().iter().fold(1u64, |product, &side| product.saturating_mul(side as u64));
+        let what = || format!("{}: array {name:?} of {count} numbers", self.path.display());
+        Error::if_too_large(what, count.saturating_mul(16))?;
         Ok(array)
     }
 
@@ -57,21 +57,21 @@ impl Archive<'_> {
     }
 
     /// Refuses rows that no nonzero answers for.
-    fn check_rows(&self, rows: usize, elements: usize) -> Result<(), Error> {
-        too_many_rows(rows, elements).map_or(Ok(()), |problem| Err(self.wrong(problem)))
+    fn check_rows(&self, rows: usize, nonzeros: usize) -> Result<(), Error> {
+        too_many_rows(rows, nonzeros).map_or(Ok(()), |problem| Err(self.wrong(problem)))
     }
 
     /// Returns the start of each row or column, and the end of the last one.
-    fn starts(&self, lines: usize, elements: usize) -> Result<Vec<usize>, Error> {
+    fn starts(&self, lines: usize, nonzeros: usize) -> Result<Vec<usize>, Error> {
         let starts = self.indices("indptr")?;
         let fits = starts.len() == lines.saturating_add(1)
             && starts[0] == 0
             && starts.is_sorted()
-            && starts.last().is_some_and(|&last| last <= elements);
+            && starts.last().is_some_and(|&last| last <= nonzeros);
         match fits {
             true => Ok(starts),
             false => Err(self.wrong(format!(
-                "\"indptr\" does not rise from 0 to at most {elements} in {} steps, as the shape requires",
+                "\"indptr\" does not rise from 0 to at most {nonzeros} in {} steps, as the shape requires",
                 lines
             ))),
         }
@@ -92,7 +92,7 @@ impl Archive<'_> {
         &self,
         sides: (usize, usize),
         data: &Numbers,
-        each: &dyn Fn(&mut Element<'_>),
+        each: &dyn Fn(&mut EachNonzero<'_>),
     ) -> Result<Matrix, Error> {
         gathered(self.path, sides, data.im.is_some(), Symmetry::General, each)
     }
@@ -100,18 +100,18 @@ impl Archive<'_> {
     fn compressed(&self, (rows, columns): (usize, usize), by_columns: bool) -> Result<Matrix, Error> {
         let (_, data) = self.data(1)?;
         let indices = self.indices("indices")?;
-        let elements = indices.len().min(data.re.len());
-        let starts = self.starts(if by_columns { columns } else { rows }, elements)?;
+        let nonzeros = indices.len().min(data.re.len());
+        let starts = self.starts(if by_columns { columns } else { rows }, nonzeros)?;
         if by_columns {
-            self.check_rows(rows, elements)?;
+            self.check_rows(rows, nonzeros)?;
         }
-        self.finish((rows, columns), &data, &|element| {
+        self.finish((rows, columns), &data, &|nonzero| {
             for (line, range) in starts.windows(2).map(|ends| ends[0]..ends[1]).enumerate() {
                 for at in range {
                     let (re, im) = number(&data, at);
                     match by_columns {
-                        false => element(line, indices[at], re, im),
-                        true => element(indices[at], line, re, im),
+                        false => nonzero(line, indices[at], re, im),
+                        true => nonzero(indices[at], line, re, im),
                     }
                 }
             }
@@ -127,14 +127,14 @@ impl Archive<'_> {
         }
         let starts = self.starts(rows / height, indices.len().min(sides[0]))?;
         self.check_rows(rows, data.re.len())?;
-        self.finish((rows, columns), &data, &|element| {
+        self.finish((rows, columns), &data, &|nonzero| {
             for (line, range) in starts.windows(2).map(|ends| ends[0]..ends[1]).enumerate() {
                 for block in range {
                     for at in 0..height * width {
                         let (re, im) = number(&data, block * height * width + at);
                         if re != 0.0 || im != 0.0 {
                             let column = indices[block].saturating_mul(width).saturating_add(at % width);
-                            element(line * height + at / width, column, re, im);
+                            nonzero(line * height + at / width, column, re, im);
                         }
                     }
                 }
@@ -144,27 +144,27 @@ impl Archive<'_> {
 
     fn places(&self, (rows, columns): (usize, usize), dimensions: usize) -> Result<Matrix, Error> {
         let (_, data) = self.data(1)?;
-        let elements = data.re.len();
+        let nonzeros = data.re.len();
         let names = zellige_files::array::npz::names(self.path)?;
         let (row, column) = if names.iter().any(|name| name == "row") {
             (self.indices("row")?, self.indices("col")?)
         } else {
             let mut row = self.indices("coords")?;
-            let column = row.split_off(elements.min(row.len()));
-            (row, if dimensions == 1 { vec![0; elements] } else { column })
+            let column = row.split_off(nonzeros.min(row.len()));
+            (row, if dimensions == 1 { vec![0; nonzeros] } else { column })
         };
-        if row.len() != elements || column.len() != elements {
+        if row.len() != nonzeros || column.len() != nonzeros {
             return Err(self.wrong(format!(
-                "{} row and {} column indices for {elements} numbers",
+                "{} row and {} column indices for {nonzeros} numbers",
                 row.len(),
                 column.len()
             )));
         }
-        self.check_rows(rows, elements)?;
-        self.finish((rows, columns), &data, &|element| {
-            for at in 0..elements {
+        self.check_rows(rows, nonzeros)?;
+        self.finish((rows, columns), &data, &|nonzero| {
+            for at in 0..nonzeros {
                 let (re, im) = number(&data, at);
-                element(row[at], column[at], re, im);
+                nonzero(row[at], column[at], re, im);
             }
         })
     }
@@ -178,13 +178,13 @@ impl Archive<'_> {
         }
         self.check_rows(rows, data.re.len())?;
         let length = sides[1];
-        self.finish((rows, columns), &data, &|element| {
+        self.finish((rows, columns), &data, &|nonzero| {
             for (k, &offset) in offsets.iter().enumerate() {
                 for j in 0..length.min(columns) {
                     let row = (j as i64).checked_sub(offset).and_then(|row| usize::try_from(row).ok());
                     let (re, im) = number(&data, k * length + j);
                     if let Some(i) = row.filter(|&i| i < rows && (re != 0.0 || im != 0.0)) {
-                        element(i, j, re, im);
+                        nonzero(i, j, re, im);
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! Trilinear hexahedra on a grid of boxes, and the Stokes problem on them.
 
 use super::{check_cells, field};
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// Number of finite elements along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

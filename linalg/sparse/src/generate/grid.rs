@@ -1,8 +1,8 @@
 //! Finite volumes on a grid of cells.
 
 use super::{check_cells, check_step, field};
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// Area over distance of the faces across each axis: cells are flat.
 const GEOMETRY: [f64; 3] = [0.1, 0.1, 1.0];

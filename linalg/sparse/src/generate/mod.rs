@@ -23,7 +23,7 @@ pub use elements::{Elements, Stokes, stokes};
 pub use grid::{Flow, Transport, flow, transport};
 pub use solids::{Biot, Elasticity, biot, elasticity};
 
-use crate::Error;
+use zellige_krylov::Error;
 
 /// Maximum number of cells: the unknowns of more cells cannot be numbered with 32 bits.
 const MOST_CELLS: usize = 1 << 29;

@@ -3,8 +3,8 @@
 use super::elements::elements_of;
 use super::elements::{Cell, Corner, Elements, Mesh, graded};
 use super::{check_cells, check_step, field};
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// Poisson's ratio.
 const POISSON: f64 = 0.3;

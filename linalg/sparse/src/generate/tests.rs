@@ -19,7 +19,7 @@ fn row_sums(a: &Csr) -> Vec<f64> {
 #[test]
 fn flow_is_a_laplacian_between_two_fixed_ends() {
     let a = flow(&Flow { cells: [5, 4, 3], ..Flow::default() }).unwrap();
-    assert_eq!((a.rows(), a.elements()), (60, 7 * 60 - 2 * (12 + 15 + 20)));
+    assert_eq!((a.rows(), a.nonzeros()), (60, 7 * 60 - 2 * (12 + 15 + 20)));
     assert!(is_symmetric(&a, 0.0));
     for (i, sum) in row_sums(&a).into_iter().enumerate() {
         let is_end = !(12..48).contains(&i);
@@ -52,7 +52,7 @@ fn elasticity_has_the_pattern_of_the_thesis_and_moves_rigidly_for_free() {
     let elements = Elements([15; 3]);
     let a = elasticity(&Elasticity { elements, ..Elasticity::default() }).unwrap();
     // Those of the matrix that was made for comparisons with other programs.
-    assert_eq!((a.rows(), a.elements()), (11520, 818_892));
+    assert_eq!((a.rows(), a.nonzeros()), (11520, 818_892));
     assert!(is_symmetric(&a, 1e-15));
     // Far from the clamp, translations along each axis and a rotation cost nothing.
     let place = |unknown: usize| {
@@ -74,7 +74,7 @@ fn elasticity_has_the_pattern_of_the_thesis_and_moves_rigidly_for_free() {
 #[test]
 fn biot_numbers_displacements_first() {
     let a = biot(&Biot { elements: Elements([10; 3]), ..Biot::default() }).unwrap();
-    assert_eq!((a.rows(), a.elements() <= 500_000), (4961, true));
+    assert_eq!((a.rows(), a.nonzeros() <= 500_000), (4961, true));
     assert!(is_symmetric(&a, 1e-15));
     let displacements = 3 * 11 * 11 * 10;
     for i in 0..a.rows() {

@@ -5,13 +5,12 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
 use super::jacobi::inverse_diagonal;
-use crate::Error;
 use crate::adaptive::Adaptation;
+use crate::concurrent::concurrent_map;
 use crate::csr::{Csr, abs_sum};
-use crate::side_by_side::side_by_side;
-use crate::stored::{Stored, best_edge};
+use crate::stored::Stored;
 use zellige_krylov::method::{Steps, Workspace, times};
-use zellige_krylov::{Executor, MultiVector, Operator, Space};
+use zellige_krylov::{Error, Executor, MultiVector, Operator, Space};
 
 /// Assumed range of the eigenvalues of `D^-1 A`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,7 +62,7 @@ fn by_lanczos(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
         here.iter_mut().zip(&next).for_each(|(here, next)| *here = next / last);
         let scaled: Vec<f64> = here.iter().zip(&root).map(|(here, root)| here * root).collect();
         let keep = if diagonal.is_empty() { 0.0 } else { last };
-        side_by_side(threads, next.chunks_mut(PIECE).enumerate(), |(piece, next)| {
+        concurrent_map(threads, next.chunks_mut(PIECE).enumerate(), |(piece, next)| {
             for (i, next) in (piece * PIECE..).zip(next) {
                 let (column, value) = a.row(i);
                 let sum: f64 = column.iter().zip(value).map(|(&j, value)| value * scaled[j as usize]).sum();
@@ -104,12 +103,12 @@ pub(super) struct Smoother {
     degree: usize,
     interval: Interval,
     inverse: MultiVector,
-    vectors: Workspace<Vectors>,
+    vectors: Workspace<SmootherVectors>,
 }
 
 /// Vectors of a smoother.
 #[derive(Debug)]
-pub(super) struct Vectors {
+pub(super) struct SmootherVectors {
     /// `b - A x` after [`settle`](Smoother::settle).
     pub(super) residual: MultiVector,
     direction: MultiVector,
@@ -135,9 +134,9 @@ impl Smoother {
     }
 
     /// Returns its vectors for the columns of these steps.
-    pub(super) fn vectors(&self, steps: &Steps<'_>) -> Arc<Vectors> {
+    pub(super) fn vectors(&self, steps: &Steps<'_>) -> Arc<SmootherVectors> {
         let zeros = || MultiVector::zeros(steps.executor(), self.inverse.space(), steps.columns());
-        let make = || Vectors { residual: zeros(), direction: zeros(), product: zeros() };
+        let make = || SmootherVectors { residual: zeros(), direction: zeros(), product: zeros() };
         self.vectors.of(steps.columns(), make)
     }
 
@@ -225,7 +224,7 @@ pub struct Chebyshev {
 /// Stores a matrix of a preconditioner in `f32`, which is sufficient. Each nonzero is rounded
 /// independently, so that the stored transpose is the transpose of the stored matrix.
 pub(super) fn narrow(rt: &dyn Executor, to: &Space, from: &Space, a: &Csr) -> Result<Stored, Error> {
-    Stored::between(rt, to, from, a, best_edge(a), &Adaptation::single())
+    Stored::between(rt, to, from, a, a.block_size(), &Adaptation::single())
 }
 
 /// Between the largest and the smallest eigenvalue that are damped.

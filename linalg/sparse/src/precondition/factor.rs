@@ -5,22 +5,21 @@ use std::sync::OnceLock;
 
 use super::block::{Block, inverse, narrow, product, take_product, transposed};
 use super::sweep::Sweep;
-use super::triangle::Rows;
-use crate::Error;
+use super::triangle::TriangleRows;
+use crate::concurrent::concurrent_map;
 use crate::csr::Csr;
-use crate::side_by_side::side_by_side;
-use zellige_krylov::Space;
+use zellige_krylov::{Error, Space};
 
 /// The rows of a part of `A`, about `L D U`, in blocks: `L` and `U` have ones on their diagonals,
 /// which are not stored.
 #[derive(Debug)]
-pub struct Factors<const B: usize> {
+pub struct IncompleteFactors<const B: usize> {
     /// Its block rows in elimination order, by their numbers in the part.
     pub made: Vec<u32>,
     /// Blocks before the diagonal in elimination order.
-    pub lower: Rows<B>,
+    pub lower: TriangleRows<B>,
     /// Blocks after the diagonal in elimination order.
-    pub upper: Rows<B>,
+    pub upper: TriangleRows<B>,
     /// The inverse of `D`, in the order of the rows.
     pub inverses: Vec<Block<B>>,
 }
@@ -41,13 +40,13 @@ pub fn factors<const B: usize>(
     a: &Csr,
     space: &Space,
     sweep: &Sweep,
-    kind: Kind,
+    kind: SymmetryClass,
     threads: usize,
-) -> Result<Vec<Factors<B>>, Error> {
+) -> Result<Vec<IncompleteFactors<B>>, Error> {
     let diagonal = diagonal(a)?;
     let mut row = 0;
     for shift in [0.0].into_iter().chain((0..SHIFTS).map(|k| FIRST_SHIFT * f64::from(1 << k))) {
-        let system = System { a, space, sweep, kind, diagonal: &diagonal, shift };
+        let system = Elimination { a, space, sweep, kind, diagonal: &diagonal, shift };
         match system.factored(threads) {
             Ok(factors) => return narrow_enough(factors),
             Err(failed) => row = failed,
@@ -62,7 +61,7 @@ pub fn factors<const B: usize>(
 
 /// Symmetry class of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SymmetryClass {
     /// Neither of the others.
     General,
     /// Equal to its transpose: half of the elimination is skipped, and `U` is the transpose of `L`
@@ -72,13 +71,13 @@ pub enum Kind {
     Positive,
 }
 
-impl Kind {
+impl SymmetryClass {
     /// Returns the kind of a matrix.
-    pub fn of(a: &Csr) -> Kind {
+    pub fn of(a: &Csr) -> SymmetryClass {
         match a.is_symmetric() {
-            false => Kind::General,
-            true if (0..a.rows()).all(|i| a.get(i, i) > 0.0) => Kind::Positive,
-            true => Kind::Symmetric,
+            false => SymmetryClass::General,
+            true if (0..a.rows()).all(|i| a.get(i, i) > 0.0) => SymmetryClass::Positive,
+            true => SymmetryClass::Symmetric,
         }
     }
 }
@@ -87,7 +86,7 @@ fn diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
     let of_row = |i| match a.get(i, i) {
         0.0 => {
             let problem =
-                format!("row {} has no diagonal element: ilu0 divides by it; take --scale matching", i + 1);
+                format!("row {} has no diagonal entry: ilu0 divides by it; take --scale matching", i + 1);
             Err(Error::unsolvable("preconditioner", problem))
         }
         diagonal => Ok(diagonal),
@@ -95,7 +94,9 @@ fn diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
     (0..a.rows()).map(of_row).collect()
 }
 
-fn narrow_enough<const B: usize>(factors: Vec<Factors<B>>) -> Result<Vec<Factors<B>>, Error> {
+fn narrow_enough<const B: usize>(
+    factors: Vec<IncompleteFactors<B>>,
+) -> Result<Vec<IncompleteFactors<B>>, Error> {
     if factors.iter().all(|factors| factors.lower.is_finite() && factors.upper.is_finite()) {
         return Ok(factors);
     }
@@ -103,18 +104,18 @@ fn narrow_enough<const B: usize>(factors: Vec<Factors<B>>) -> Result<Vec<Factors
     Err(Error::unsolvable("preconditioner", problem))
 }
 
-struct System<'a> {
+struct Elimination<'a> {
     a: &'a Csr,
     space: &'a Space,
     sweep: &'a Sweep,
-    kind: Kind,
+    kind: SymmetryClass,
     diagonal: &'a [f64],
     shift: f64,
 }
 
 /// Result of the elimination of a part, as far as later rows need it.
 struct Eliminated<const B: usize> {
-    factors: Factors<B>,
+    factors: IncompleteFactors<B>,
     /// For each row in elimination order, the start of its blocks in `columns` and the start of
     /// those of other parts.
     starts: Vec<[usize; 2]>,
@@ -124,9 +125,9 @@ struct Eliminated<const B: usize> {
     pivots: Vec<Block<B>>,
 }
 
-impl System<'_> {
+impl Elimination<'_> {
     /// Returns the factors of every part, or the first row whose pivot is useless.
-    fn factored<const B: usize>(&self, threads: usize) -> Result<Vec<Factors<B>>, usize> {
+    fn factored<const B: usize>(&self, threads: usize) -> Result<Vec<IncompleteFactors<B>>, usize> {
         let done: Vec<OnceLock<Eliminated<B>>> = (0..self.space.parts()).map(|_| OnceLock::new()).collect();
         let chain = |chain: Vec<usize>| -> Result<(), usize> {
             chain.into_iter().try_for_each(|part| {
@@ -136,13 +137,13 @@ impl System<'_> {
             })
         };
         let (chains, last) = self.sweep.chains();
-        side_by_side(threads, chains.into_iter(), chain).into_iter().collect::<Result<(), usize>>()?;
+        concurrent_map(threads, chains.into_iter(), chain).into_iter().collect::<Result<(), usize>>()?;
         chain(last)?;
         Ok(done.into_iter().map(|done| done.into_inner().expect("it was set").factors).collect())
     }
 }
 
-impl System<'_> {
+impl Elimination<'_> {
     /// Returns the index of a block row within its part, and the number of rows of the part that
     /// are eliminated before it.
     fn place_of<const B: usize>(&self, block: u32, part: usize) -> (usize, usize) {
@@ -154,7 +155,7 @@ impl System<'_> {
 
 /// The elimination of a part.
 struct Work<'w, const B: usize> {
-    system: &'w System<'w>,
+    system: &'w Elimination<'w>,
     done: &'w [OnceLock<Eliminated<B>>],
     part: usize,
     /// Block rows of the part.
@@ -195,16 +196,16 @@ struct Order {
 }
 
 impl<'w, const B: usize> Work<'w, B> {
-    fn new(system: &'w System<'w>, part: usize, done: &'w [OnceLock<Eliminated<B>>]) -> Self {
+    fn new(system: &'w Elimination<'w>, part: usize, done: &'w [OnceLock<Eliminated<B>>]) -> Self {
         let rows = system.space.range(part);
         let blocks = rows.start / B..rows.end / B;
         let elements: usize = rows.clone().map(|i| system.a.row(i).0.len()).sum();
         // About half of them are before the diagonal.
         let half = elements / (2 * B * B);
-        let factors = Factors {
+        let factors = IncompleteFactors {
             made: Vec::with_capacity(blocks.len()),
-            lower: Rows::with_room(blocks.len(), half),
-            upper: Rows::with_room(blocks.len(), half),
+            lower: TriangleRows::with_room(blocks.len(), half),
+            upper: TriangleRows::with_room(blocks.len(), half),
             inverses: vec![[[0.0; B]; B]; blocks.len()],
         };
         let made = Eliminated {
@@ -271,7 +272,7 @@ impl<'w, const B: usize> Work<'w, B> {
         let (row, made) = self.system.place_of::<B>(column, part);
         let [first, others] = above.starts[made];
         let end = above.starts.get(made + 1).map_or(above.columns.len(), |next| next[0]);
-        let (lower, element, rest) = if self.system.kind == Kind::General {
+        let (lower, element, rest) = if self.system.kind == SymmetryClass::General {
             let element = self.row.values[column as usize];
             (product(&element, &above.factors.inverses[row]), element, first..end)
         } else {
@@ -303,12 +304,12 @@ impl<'w, const B: usize> Work<'w, B> {
     fn inverse(&self, pivot: &Block<B>, block: usize) -> Result<Block<B>, usize> {
         let kind = self.system.kind;
         let is_useful = |i: usize, pivot: f64| {
-            let sign = if kind == Kind::Positive { pivot } else { pivot.abs() };
+            let sign = if kind == SymmetryClass::Positive { pivot } else { pivot.abs() };
             let least = LEAST_PIVOT * self.system.diagonal[block * B + i].abs();
             sign > least && (1.0 / pivot).is_finite()
         };
         let mut inverse = inverse(pivot, is_useful).map_err(|i| block * B + i)?;
-        if kind != Kind::General {
+        if kind != SymmetryClass::General {
             (0..B).for_each(|i| (0..i).for_each(|j| inverse[j][i] = inverse[i][j]));
         }
         Ok(inverse)
@@ -404,7 +405,7 @@ mod tests {
     use zellige_krylov::method::GRAIN;
 
     /// Returns `L`, `U` and `D^-1` as matrices.
-    fn assembled<const B: usize>(factors: &[Factors<B>], space: &Space) -> Result<[Csr; 3], Error> {
+    fn assembled<const B: usize>(factors: &[IncompleteFactors<B>], space: &Space) -> Result<[Csr; 3], Error> {
         let n = space.len();
         let mut triplets: [Vec<Triplet>; 3] = Default::default();
         for (factors, range) in factors.iter().zip(space.ranges()) {
@@ -431,12 +432,16 @@ mod tests {
 
     /// Checks that `L D U` equals `A` on the pattern of `A`, which defines ILU(0). So `D^-1` times
     /// its block rows are known from those of `L` and `U`.
-    fn check<const B: usize>(a: &Csr, sweep: impl Fn(&Space) -> Sweep, kind: Kind) -> Result<(), Error> {
+    fn check<const B: usize>(
+        a: &Csr,
+        sweep: impl Fn(&Space) -> Sweep,
+        kind: SymmetryClass,
+    ) -> Result<(), Error> {
         let space = Space::new(a.rows(), 1 << 40);
         assert!(space.parts() >= 3);
         let factors = factors::<B>(a, &space, &sweep(&space), kind, 2)?;
         let [lower, upper, inverse] = assembled(&factors, &space)?;
-        if kind != Kind::General {
+        if kind != SymmetryClass::General {
             assert_eq!(upper, lower.transposed());
             assert!(inverse.is_symmetric());
         }
@@ -472,18 +477,18 @@ mod tests {
     fn products_of_factors_agree_on_the_pattern() -> Result<(), Error> {
         let cells = Flow { cells: [20, 21, 22], ..Flow::default() };
         let (a, t) = (flow(&cells)?, transport(&Transport { flow: cells, ..Transport::default() })?);
-        check::<1>(&t, Sweep::natural, Kind::General)?;
-        check::<1>(&a, Sweep::natural, Kind::Positive)?;
+        check::<1>(&t, Sweep::natural, SymmetryClass::General)?;
+        check::<1>(&a, Sweep::natural, SymmetryClass::Positive)?;
         let both = |space: &Space| Sweep::from_both_ends(space, &a);
         assert_ne!(both(&Space::new(a.rows(), 1 << 40)), Sweep::natural(&Space::new(a.rows(), 1 << 40)));
-        check::<1>(&a, both, Kind::Positive)
+        check::<1>(&a, both, SymmetryClass::Positive)
     }
 
     #[test]
     fn factors_in_blocks_agree_too() -> Result<(), Error> {
         let a = solid()?;
-        check::<3>(&a, Sweep::natural, Kind::General)?;
-        check::<3>(&a, |space| Sweep::from_both_ends(space, &a), Kind::Positive)
+        check::<3>(&a, Sweep::natural, SymmetryClass::General)?;
+        check::<3>(&a, |space| Sweep::from_both_ends(space, &a), SymmetryClass::Positive)
     }
 
     #[test]
@@ -491,7 +496,8 @@ mod tests {
         let a = solid()?;
         let space = Space::new(a.rows(), (a.rows() / GRAIN) as u64 * a.bytes());
         let sweep = Sweep::from_both_ends(&space, &a);
-        let of = |threads| assembled(&factors::<3>(&a, &space, &sweep, Kind::Positive, threads)?, &space);
+        let of =
+            |threads| assembled(&factors::<3>(&a, &space, &sweep, SymmetryClass::Positive, threads)?, &space);
         assert_eq!(of(1)?, of(2)?);
         Ok(())
     }
@@ -500,7 +506,7 @@ mod tests {
     fn a_missing_diagonal_is_named() -> Result<(), Error> {
         let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0)])?;
         let space = Space::new(2, a.bytes());
-        let factors = factors::<1>(&a, &space, &Sweep::natural(&space), Kind::of(&a), 1);
+        let factors = factors::<1>(&a, &space, &Sweep::natural(&space), SymmetryClass::of(&a), 1);
         let error = factors.expect_err("row 2").to_string();
         assert!(error.contains("row 2 has no diagonal"), "{error}");
         Ok(())
@@ -510,7 +516,7 @@ mod tests {
     fn diagonals_are_enlarged_where_pivots_are_not_positive() -> Result<(), Error> {
         let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1.5), (1, 0, 1.5), (1, 1, 1.0)])?;
         let space = Space::new(2, a.bytes());
-        let factors = factors::<1>(&a, &space, &Sweep::natural(&space), Kind::of(&a), 1)?;
+        let factors = factors::<1>(&a, &space, &Sweep::natural(&space), SymmetryClass::of(&a), 1)?;
         assert!(factors[0].inverses.iter().all(|inverse| inverse[0][0] > 0.0));
         Ok(())
     }

@@ -5,15 +5,14 @@ use std::ops::Range;
 use zellige_runtime::data::Chunk;
 use zellige_runtime::{Data, Handle, Read, ReadList, read, reads};
 
-use super::factor::{Factors, Kind, factors};
+use super::factor::{IncompleteFactors, SymmetryClass, factors};
 use super::sweep::Sweep;
-use super::triangle::{Needed, Rows, Triangle};
-use crate::Error;
+use super::triangle::{Needed, Triangle, TriangleRows};
+use crate::concurrent::concurrent_map;
 use crate::csr::Csr;
-use crate::side_by_side::side_by_side;
-use crate::stored::{best_edge, check_columns};
+use crate::stored::check_columns;
 use zellige_krylov::method::{Steps, joined};
-use zellige_krylov::{Executor, MultiVector, Operator, Space};
+use zellige_krylov::{Error, Executor, MultiVector, Operator, Space};
 
 /// Incomplete factorisation `M = L D U` with triangular `L` and `U` on the pattern of the matrix,
 /// or of its blocks if it has blocks: ILU(0), or IC(0) of a symmetric matrix, whose `M` is
@@ -30,7 +29,7 @@ pub struct Ilu {
     panels: Vec<Panel>,
     /// Parts in the order of elimination.
     order: Vec<usize>,
-    edge: usize,
+    block_size: usize,
     bytes: u64,
 }
 
@@ -67,9 +66,9 @@ impl Ilu {
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Ilu, Error> {
         // For each nonzero its working copy in f64, its factor, and its position in a triangle; for
         // each row its pivots and starts.
-        let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
-        Error::if_too_large(|| format!("incomplete factors of {} nonzeros", a.elements()), bytes)?;
-        match best_edge(a) {
+        let bytes = 40 * a.nonzeros() as u64 + 60 * a.rows() as u64;
+        Error::if_too_large(|| format!("incomplete factors of {} nonzeros", a.nonzeros()), bytes)?;
+        match a.block_size() {
             1 => Ilu::in_blocks::<1>(rt, space, a),
             2 => Ilu::in_blocks::<2>(rt, space, a),
             3 => Ilu::in_blocks::<3>(rt, space, a),
@@ -78,19 +77,19 @@ impl Ilu {
     }
 
     fn in_blocks<const B: usize>(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Ilu, Error> {
-        let kind = Kind::of(a);
+        let kind = SymmetryClass::of(a);
         let sweep = match kind {
-            Kind::Positive => Sweep::from_both_ends(space, a),
+            SymmetryClass::Positive => Sweep::from_both_ends(space, a),
             _ => Sweep::natural(space),
         };
         let factors = factors::<B>(a, space, &sweep, kind, rt.runtime().workers())?;
         let parts = factors.iter().zip(space.ranges()).enumerate();
-        let panels = side_by_side(rt.runtime().workers(), parts, |(i, (factors, range))| {
+        let panels = concurrent_map(rt.runtime().workers(), parts, |(i, (factors, range))| {
             Panel::new(rt, space, factors, (i, &range))
         });
         let bytes = panels.iter().map(|(_, bytes)| bytes).sum();
         let panels = panels.into_iter().map(|(panel, _)| panel).collect();
-        Ok(Ilu { space: space.clone(), panels, order: sweep.order(), edge: B, bytes })
+        Ok(Ilu { space: space.clone(), panels, order: sweep.order(), block_size: B, bytes })
     }
 }
 
@@ -99,11 +98,11 @@ impl Panel {
     fn new<const B: usize>(
         rt: &dyn Executor,
         space: &Space,
-        factors: &Factors<B>,
+        factors: &IncompleteFactors<B>,
         (i, range): (usize, &Range<usize>),
     ) -> (Panel, u64) {
         let (mut bytes, rank) = (0, space.rank_of(i, rt.ranks()));
-        let mut half = |rows: &Rows<B>, backward: bool| {
+        let mut half = |rows: &TriangleRows<B>, backward: bool| {
             let needed = Needed::of(rows, range);
             let (before, behind) = (space.covering(needed.before), space.covering(needed.behind));
             let triangle = Triangle::new(rows, &factors.made, backward, range, space.first_of(&before));
@@ -137,13 +136,13 @@ impl Operator for Ilu {
                 rows.solve(columns, &joined(before), &joined(behind), z);
             })?;
         }
-        let edge = self.edge;
+        let block_size = self.block_size;
         for &i in self.order.iter().rev() {
             let panel = &self.panels[i];
             let (rows, before, behind) = panel.upper.operands(z);
             let operands = (rows, read(&panel.inverses), before, behind, z.update(i));
             steps.one("ilu.upper", i, operands, move |(rows, inverses, before, behind, z)| {
-                scale(edge, columns, inverses, z);
+                scale(block_size, columns, inverses, z);
                 rows.solve(columns, &joined(before), &joined(behind), z);
             })?;
         }
@@ -152,8 +151,8 @@ impl Operator for Ilu {
 }
 
 /// Computes `z = D z` for each column, with consecutive blocks of `D`.
-fn scale(edge: usize, columns: usize, blocks: &[f64], z: &mut [f64]) {
-    match edge {
+fn scale(block_size: usize, columns: usize, blocks: &[f64], z: &mut [f64]) {
+    match block_size {
         1 => {
             let rows = z.chunks_exact_mut(columns).zip(blocks);
             rows.for_each(|(row, block)| row.iter_mut().for_each(|z| *z *= block));

@@ -1,9 +1,8 @@
 //! The diagonal.
 
-use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::method::{Steps, times};
-use zellige_krylov::{Executor, MultiVector, Operator, Space};
+use zellige_krylov::{Error, Executor, MultiVector, Operator, Space};
 
 /// `M` is the diagonal of the matrix (Jacobi).
 #[derive(Debug)]

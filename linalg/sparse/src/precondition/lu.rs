@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use faer::MatMut;
-use zellige_faer::sparse::{self, CholeskyOrder, LuOrder, NoFactors, Pattern, Real};
+use zellige_faer::sparse::{self, CholeskyOrder, FactorError, LuOrder, Pattern, Real};
 use zellige_krylov::method::grains::unit_scale;
 use zellige_krylov::method::{Steps, joined};
-use zellige_krylov::{MultiVector, Operator, Space};
+use zellige_krylov::{Error, MultiVector, Operator, Space};
 use zellige_runtime::{reads, updates};
 
-use crate::Error;
 use crate::csr::Csr;
 
 /// Complete factorisation: `M` is the matrix, with factors in `f64` or `f32`, computed and solved
@@ -21,35 +20,35 @@ use crate::csr::Csr;
 #[derive(Debug)]
 pub struct Lu {
     space: Space,
-    factors: Arc<Factors>,
+    factors: Arc<CompleteFactors>,
     bytes: u64,
 }
 
 #[derive(Debug)]
-enum Factors {
-    Wide(Made<f64>),
-    Narrow(Made<f32>),
+enum CompleteFactors {
+    Double(Factorisation<f64>),
+    Single(Factorisation<f32>),
 }
 
 #[derive(Debug)]
-enum Made<T> {
+enum Factorisation<T> {
     Cholesky(sparse::SparseCholesky<T>),
     General(sparse::Lu<T>),
 }
 
-impl<T: Real> Made<T> {
+impl<T: Real> Factorisation<T> {
     fn new(a: &Csr) -> Result<Self, Error> {
         Ok(match is_positive(a).then(|| cholesky(a)).transpose()?.flatten() {
-            Some(factor) => Made::Cholesky(factor),
-            None => Made::General(lu(a)?),
+            Some(factor) => Factorisation::Cholesky(factor),
+            None => Factorisation::General(lu(a)?),
         })
     }
 
     /// Bytes of numbers and their rows.
     fn bytes(&self) -> u64 {
         let nonzeros = match self {
-            Made::Cholesky(factor) => factor.nonzeros(),
-            Made::General(factors) => factors.nonzeros(),
+            Factorisation::Cholesky(factor) => factor.nonzeros(),
+            Factorisation::General(factors) => factors.nonzeros(),
         };
         nonzero::<T>() * nonzeros
     }
@@ -57,21 +56,21 @@ impl<T: Real> Made<T> {
     fn solve(&self, x: &mut [T]) {
         let b = MatMut::from_column_major_slice_mut(x, x.len(), 1);
         match self {
-            Made::Cholesky(factor) => factor.solve(b),
-            Made::General(factors) => factors.solve(b),
+            Factorisation::Cholesky(factor) => factor.solve(b),
+            Factorisation::General(factors) => factors.solve(b),
         }
     }
 }
 
-impl Factors {
+impl CompleteFactors {
     fn solve(&self, x: &mut [f64]) {
         match self {
-            Factors::Wide(made) => made.solve(x),
-            Factors::Narrow(made) => {
+            CompleteFactors::Double(factors) => factors.solve(x),
+            CompleteFactors::Single(factors) => {
                 // The power of two keeps values of any magnitude in range.
                 let scale = unit_scale(x);
                 let mut narrow: Vec<f32> = x.iter().map(|x| (scale * x) as f32).collect();
-                made.solve(&mut narrow);
+                factors.solve(&mut narrow);
                 x.iter_mut().zip(narrow).for_each(|(x, narrow)| *x = f64::from(narrow) / scale);
             }
         }
@@ -92,8 +91,8 @@ impl Lu {
     /// that is singular to the precision of `f64`.
     pub fn new(space: &Space, a: &Csr) -> Result<Lu, Error> {
         Lu::of(space, a, |a| {
-            let made = Made::<f64>::new(a)?;
-            Ok((made.bytes(), Factors::Wide(made)))
+            let factors = Factorisation::<f64>::new(a)?;
+            Ok((factors.bytes(), CompleteFactors::Double(factors)))
         })
     }
 
@@ -103,18 +102,18 @@ impl Lu {
     /// Those of [`new`](Lu::new), to the precision of `f32`, also for nonzeros beyond its range.
     pub fn single(space: &Space, a: &Csr) -> Result<Lu, Error> {
         Lu::of(space, a, |a| {
-            let made = Made::<f32>::new(a)?;
-            Ok((made.bytes(), Factors::Narrow(made)))
+            let factors = Factorisation::<f32>::new(a)?;
+            Ok((factors.bytes(), CompleteFactors::Single(factors)))
         })
     }
 
     fn of(
         space: &Space,
         a: &Csr,
-        make: impl FnOnce(&Csr) -> Result<(u64, Factors), Error>,
+        make: impl FnOnce(&Csr) -> Result<(u64, CompleteFactors), Error>,
     ) -> Result<Lu, Error> {
-        let copies = 4 * nonzero::<f64>() * a.elements() as u64 + 64 * a.rows() as u64;
-        Error::if_too_large(|| format!("analysing {} nonzeros", a.elements()), copies)?;
+        let copies = 4 * nonzero::<f64>() * a.nonzeros() as u64 + 64 * a.rows() as u64;
+        Error::if_too_large(|| format!("analysing {} nonzeros", a.nonzeros()), copies)?;
         let (bytes, factors) = make(a)?;
         Ok(Lu { space: space.clone(), factors: Arc::new(factors), bytes: bytes + 16 * a.rows() as u64 })
     }
@@ -134,7 +133,7 @@ fn cholesky<T: Real>(a: &Csr) -> Result<Option<sparse::SparseCholesky<T>>, Error
     check::<T>("a Cholesky factor", order.nonzeros())?;
     match order.factor(pattern, &rounded::<T>(values)?) {
         Ok(factor) => Ok(Some(factor)),
-        Err(NoFactors::TooLarge) => Err(failed(a, NoFactors::TooLarge)),
+        Err(FactorError::TooLarge) => Err(failed(a, FactorError::TooLarge)),
         Err(_) => Ok(None),
     }
 }
@@ -147,7 +146,7 @@ fn lu<T: Real>(a: &Csr) -> Result<sparse::Lu<T>, Error> {
     let order = LuOrder::new(pattern, Pattern { starts: &starts_t, rows: rows_t });
     let order = order.map_err(|problem| failed(a, problem))?;
     check::<T>("LU factors", order.nonzeros())?;
-    order.factors(pattern, &rounded::<T>(values)?).map_err(|problem| failed(a, problem))
+    order.factor(pattern, &rounded::<T>(values)?).map_err(|problem| failed(a, problem))
 }
 
 /// Nonzeros as factors have them.
@@ -183,14 +182,14 @@ fn check<T>(what: &str, nonzeros: u64) -> Result<(), Error> {
     }
 }
 
-fn failed(a: &Csr, problem: NoFactors) -> Error {
+fn failed(a: &Csr, problem: FactorError) -> Error {
     let problem = match problem {
-        NoFactors::Singular { column } => format!(
+        FactorError::Singular { column } => format!(
             "column {} is a linear combination of others, up to rounding: the matrix is singular",
             column + 1
         ),
-        NoFactors::NotPositive => "the matrix is not positive definite".into(),
-        NoFactors::TooLarge => format!("factors of {} nonzeros do not fit the memory", a.elements()),
+        FactorError::NotPositive => "the matrix is not positive definite".into(),
+        FactorError::TooLarge => format!("factors of {} nonzeros do not fit the memory", a.nonzeros()),
     };
     Error::unsolvable("preconditioner", problem)
 }
@@ -266,9 +265,15 @@ mod tests {
         let a = elasticity(&Elasticity { elements: Elements([4, 3, 5]), ..Elasticity::default() })?;
         let (space, b) = (Space::new(a.rows(), 0), vec![1.0; a.rows()]);
         let lu = Lu::new(&space, &a)?;
-        assert!(matches!(*lu.factors, Factors::Wide(Made::Cholesky(_))) && lu.bytes > a.bytes() / 2);
+        assert!(
+            matches!(*lu.factors, CompleteFactors::Double(Factorisation::Cholesky(_)))
+                && lu.bytes > a.bytes() / 2
+        );
         let narrow = Lu::single(&space, &a)?;
-        assert!(matches!(*narrow.factors, Factors::Narrow(Made::Cholesky(_))) && narrow.bytes < lu.bytes);
+        assert!(
+            matches!(*narrow.factors, CompleteFactors::Single(Factorisation::Cholesky(_)))
+                && narrow.bytes < lu.bytes
+        );
         let x = applied(&a, |_, space| Lu::new(space, &a), &b)?;
         assert!(differ(&x, &direct::solved(&a, &b)) < 1e-12 * direct::condition(&a));
         // Indefinite with a positive diagonal.
@@ -319,7 +324,7 @@ mod tests {
             let pattern = Pattern { starts: &starts, rows };
             let order = LuOrder::new(pattern, Pattern { starts: &starts_t, rows: rows_t }).expect("an order");
             let most = order.nonzeros();
-            let lu = order.factors(pattern, values).expect("factors");
+            let lu = order.factor(pattern, values).expect("factors");
             assert!(lu.nonzeros() <= most && most < 100 * lu.nonzeros(), "{seed}: {} {most}", lu.nonzeros());
         }
         Ok(())

@@ -92,7 +92,7 @@ impl Sweep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use zellige_krylov::Error;
 
     #[test]
     fn ends_meet_where_they_touch_nowhere_else() -> Result<(), Error> {

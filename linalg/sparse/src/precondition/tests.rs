@@ -1,8 +1,7 @@
 use zellige_runtime::Runtime;
 
-use crate::Error;
 use crate::csr::Csr;
-use zellige_krylov::{Operator, Space, multiply};
+use zellige_krylov::{Error, Operator, Space, multiply};
 
 /// Returns `M^-1 r`, on several small parts.
 pub fn applied<M: Operator>(

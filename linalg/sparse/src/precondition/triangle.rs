@@ -54,28 +54,28 @@ const BEFORE: usize = 0;
 const WITHIN: usize = 1;
 const BEHIND: usize = 2;
 
-/// The rows of a part of a unit triangular factor, in blocks of `edge x edge`, in `f32`.
+/// The rows of a part of a unit triangular factor, in square blocks, in `f32`.
 #[derive(Debug)]
 pub struct Triangle {
-    edge: usize,
+    block_size: usize,
     parts: [Part; 3],
 }
 
 /// A factor's block rows of a part, in elimination order.
 #[derive(Debug)]
-pub struct Rows<const B: usize> {
+pub struct TriangleRows<const B: usize> {
     starts: Vec<usize>,
     columns: Vec<u32>,
     /// Blocks in column-major order.
     values: Vec<[[f32; B]; B]>,
 }
 
-impl<const B: usize> Rows<B> {
+impl<const B: usize> TriangleRows<B> {
     /// Returns an empty list with capacity for this number of rows and of blocks.
     pub fn with_room(rows: usize, blocks: usize) -> Self {
         let mut starts = Vec::with_capacity(rows + 1);
         starts.push(0);
-        Rows { starts, columns: Vec::with_capacity(blocks), values: Vec::with_capacity(blocks) }
+        TriangleRows { starts, columns: Vec::with_capacity(blocks), values: Vec::with_capacity(blocks) }
     }
 
     /// Adds a block to the row that is being made.
@@ -114,7 +114,7 @@ pub struct Needed {
 
 impl Needed {
     /// Returns the ranges for a part with these rows.
-    pub fn of<const B: usize>(rows: &Rows<B>, range: &Range<usize>) -> Needed {
+    pub fn of<const B: usize>(rows: &TriangleRows<B>, range: &Range<usize>) -> Needed {
         let blocks = range.start / B..range.end / B;
         let (mut first, mut last) = (blocks.start, blocks.end);
         for &column in &rows.columns {
@@ -135,7 +135,7 @@ impl Triangle {
     /// with the next. Rows of single entries are grouped in SIMD lanes if there are several of
     /// similar length.
     pub fn new<const B: usize>(
-        rows: &Rows<B>,
+        rows: &TriangleRows<B>,
         made: &[u32],
         backward: bool,
         range: &Range<usize>,
@@ -151,7 +151,7 @@ impl Triangle {
                 heads[place].push(Head { at, level: if place == WITHIN { level } else { 0 }, count });
             }
         }
-        Triangle { edge: B, parts: std::array::from_fn(|place| parts.part(place, &heads[place])) }
+        Triangle { block_size: B, parts: std::array::from_fn(|place| parts.part(place, &heads[place])) }
     }
 
     /// Computes `z = T^-1 z` for 1 to 8 columns, given the values of `z` before the part and after
@@ -170,7 +170,7 @@ impl Triangle {
     }
 
     fn solve_columns<const K: usize>(&self, before: &[f64], behind: &[f64], z: &mut [f64]) {
-        match self.edge {
+        match self.block_size {
             1 => self.solve_blocks::<1, K>(before, behind, z),
             2 => self.solve_blocks::<2, K>(before, behind, z),
             3 => self.solve_blocks::<3, K>(before, behind, z),
@@ -195,7 +195,7 @@ struct Head {
 
 /// Input that the parts of a triangle are built from.
 struct Parts<'a, const B: usize> {
-    rows: &'a Rows<B>,
+    rows: &'a TriangleRows<B>,
     made: &'a [u32],
     /// Blocks of the part.
     blocks: Range<u32>,
@@ -264,7 +264,7 @@ const CLASSES: usize = 16;
 /// Returns the positions of rows in processing order, and their levels: sorted by the length of the
 /// longest chain of rows that each waits for, then by their number of entries.
 fn by_level<const B: usize>(
-    rows: &Rows<B>,
+    rows: &TriangleRows<B>,
     made: &[u32],
     backward: bool,
     blocks: &Range<u32>,
@@ -332,16 +332,16 @@ impl Portable for Triangle {
         let [before, within, behind] = &self.parts;
         let of = |part: &Part| [part.rows.len(), part.columns.len()];
         let ([a, b], [c, d], [e, f]) = (of(before), of(within), of(behind));
-        [self.edge, a, b, c, d, e, f]
+        [self.block_size, a, b, c, d, e, f]
     }
 
-    fn blank(&[edge, sizes @ ..]: &[usize; 7]) -> Self {
+    fn blank(&[block_size, sizes @ ..]: &[usize; 7]) -> Self {
         let part = |k: usize| Part {
             rows: vec![[0; 2]; sizes[2 * k]],
             columns: vec![0; sizes[2 * k + 1]],
-            values: vec![0.0; sizes[2 * k + 1] * edge * edge],
+            values: vec![0.0; sizes[2 * k + 1] * block_size * block_size],
         };
-        Triangle { edge, parts: std::array::from_fn(part) }
+        Triangle { block_size, parts: std::array::from_fn(part) }
     }
 
     fn parts(&self) -> Vec<&[u8]> {

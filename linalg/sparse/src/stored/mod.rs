@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use zellige_kernels::sell::Panel;
 use zellige_krylov::method::Steps;
-use zellige_krylov::{Executor, MultiVector, Operator, Scalar, Space};
+use zellige_krylov::{Error, Executor, MultiVector, Operator, Scalar, Space};
 use zellige_runtime::data::Chunk;
 use zellige_runtime::{Handle, ReadList, Submit, read, reads, update, updates};
 
-use self::product::{Product, ProductDot, Rows};
-use crate::Error;
-use crate::adaptive::{Adaptation, FormatSet, StoragePolicy, TiledMatrix};
+use self::product::{PanelRows, Product, ProductDot};
+use crate::adaptive::{Adaptation, FormatSet, MOST_COLUMNS, StoragePolicy, TiledMatrix};
 use crate::csr::Csr;
 
 /// A matrix stored with the requested accuracy, with a handle for the rows of each part.
@@ -31,7 +30,7 @@ pub struct Stored {
     has_dots: bool,
     /// Parts that one task multiplies.
     at_once: usize,
-    edge: usize,
+    block_size: usize,
     adjoint: AdjointOf,
     /// Nanoseconds that CPU workers were busy with products.
     busy: Arc<AtomicU64>,
@@ -53,18 +52,18 @@ enum AdjointOf {
 /// [`Error::Memory`].
 pub(crate) fn check_copy(a: &Csr) -> Result<(), Error> {
     let bytes = a.bytes() + a.bytes() / 4;
-    Error::if_too_large(|| format!("a stored copy of a matrix of {} nonzeros", a.elements()), bytes)
+    Error::if_too_large(|| format!("a stored copy of a matrix of {} nonzeros", a.nonzeros()), bytes)
 }
 
 #[derive(Debug)]
 struct StoredPanel {
-    rows: Handle<Rows>,
+    rows: Handle<PanelRows>,
     /// The parts that it reads.
     needed: Range<usize>,
 }
 
 impl Stored {
-    /// Stores a square matrix, in blocks of `edge x edge`.
+    /// Stores a square matrix, in blocks of `block_size x block_size`.
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a matrix that is not square, and those of [`TiledMatrix::cut`].
@@ -72,11 +71,11 @@ impl Stored {
         rt: &dyn Executor,
         space: &Space,
         a: &Csr,
-        edge: usize,
+        block_size: usize,
         adaptation: &Adaptation<'_>,
     ) -> Result<Stored, Error> {
         check_square(a)?;
-        Stored::between(rt, space, space, a, edge, adaptation)
+        Stored::between(rt, space, space, a, block_size, adaptation)
     }
 
     /// Stores a square matrix in `f64`, with nothing dropped.
@@ -84,7 +83,7 @@ impl Stored {
     /// # Errors
     /// Those of [`new`](Stored::new).
     pub fn exact(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Stored, Error> {
-        Stored::new(rt, space, a, best_edge(a), &Adaptation::double())
+        Stored::new(rt, space, a, a.block_size(), &Adaptation::double())
     }
 
     /// Stores a matrix like [`new`](Stored::new), as an operator from one space to another.
@@ -96,7 +95,7 @@ impl Stored {
         to: &Space,
         from: &Space,
         a: &Csr,
-        edge: usize,
+        block_size: usize,
         adaptation: &Adaptation<'_>,
     ) -> Result<Stored, Error> {
         if a.columns() != from.len() {
@@ -107,7 +106,7 @@ impl Stored {
         Ok(Stored::of(
             rt,
             [to, from],
-            TiledMatrix::cut(a, edge, adaptation, to, rt.runtime().workers())?,
+            TiledMatrix::cut(a, block_size, adaptation, to, rt.runtime().workers())?,
             adaptation,
         ))
     }
@@ -144,7 +143,7 @@ impl Stored {
             AdjointOf::Itself
         } else {
             let (to, from) = (&self.from, &self.to);
-            let transpose = Stored::between(rt, to, from, &a.transposed(), self.edge, adaptation)?;
+            let transpose = Stored::between(rt, to, from, &a.transposed(), self.block_size, adaptation)?;
             AdjointOf::Transpose(Box::new(transpose))
         };
         Ok(Stored { adjoint, ..self })
@@ -159,12 +158,12 @@ impl Stored {
         rt: &dyn Executor,
         space: &Space,
         a: &Csr,
-        edge: usize,
+        block_size: usize,
         adaptation: &Adaptation<'_>,
         policy: &dyn StoragePolicy,
     ) -> Result<Stored, Error> {
         check_square(a)?;
-        let matrix = TiledMatrix::cut_by(a, edge, adaptation, space, policy, rt.runtime().workers())?;
+        let matrix = TiledMatrix::cut_by(a, block_size, adaptation, space, policy, rt.runtime().workers())?;
         Ok(Stored::of(rt, [space, space], matrix, adaptation))
     }
 
@@ -175,12 +174,12 @@ impl Stored {
         matrix: TiledMatrix,
         adaptation: &Adaptation<'_>,
     ) -> Stored {
-        let (bytes, edge) = (matrix.bytes(), matrix.edge());
+        let (bytes, block_size) = (matrix.bytes(), matrix.block_size());
         let vectors = to.bytes(MOST_COLUMNS) + from.bytes(MOST_COLUMNS);
         let at_once = if rt.goes_at_once(bytes.saturating_add(vectors)) { to.parts().max(1) } else { 1 };
         let panel = |(i, panel): (usize, Panel)| StoredPanel {
             needed: from.covering(panel.columns()),
-            rows: rt.register_local_on(to.rank_of(i, rt.ranks()), || Rows::from(panel)),
+            rows: rt.register_local_on(to.rank_of(i, rt.ranks()), || PanelRows::from(panel)),
         };
         Stored {
             bytes,
@@ -190,7 +189,7 @@ impl Stored {
             to: to.clone(),
             has_dots: rt.runtime().memory().iter().all(|node| node.device.is_none()),
             at_once,
-            edge,
+            block_size,
             adjoint: AdjointOf::Unknown,
             busy: Arc::default(),
         }
@@ -231,37 +230,6 @@ fn needed_by(panels: &[StoredPanel]) -> Range<usize> {
     let start = needed().map(|needed| needed.start).min().unwrap_or(0);
     start..needed().map(|needed| needed.end).max().unwrap_or(start)
 }
-
-/// Rows of blocks that are looked at.
-const SAMPLE: usize = 100;
-
-/// Returns the block size of a matrix, if its blocks are nearly full: 1, 2, 3 or 4.
-pub fn best_edge(a: &Csr) -> usize {
-    let fits = |edge: &usize| a.rows().is_multiple_of(*edge) && a.columns().is_multiple_of(*edge);
-    let bytes_of_row = |edge: usize| {
-        let rows = a.rows() / edge;
-        let sample = || (0..rows).step_by(rows.div_ceil(SAMPLE).max(1));
-        let blocks: usize = sample().map(|row| blocks_of(a, row, edge)).sum();
-        (blocks * (8 * edge * edge + 2)) as f64 / (sample().count() * edge).max(1) as f64
-    };
-    let by_bytes = |one: &usize, other: &usize| bytes_of_row(*one).total_cmp(&bytes_of_row(*other));
-    [1, 2, 3, 4].into_iter().filter(fits).min_by(by_bytes).unwrap_or(1)
-}
-
-/// Returns the number of blocks with nonzeros in a block row.
-fn blocks_of(a: &Csr, row: usize, edge: usize) -> usize {
-    let mut rows: Vec<&[u32]> = (0..edge).map(|i| a.row(row * edge + i).0).collect();
-    let mut count = 0;
-    while let Some(first) = rows.iter().filter_map(|columns| columns.first()).min() {
-        let end = (first / edge as u32 + 1) * edge as u32;
-        rows.iter_mut().for_each(|columns| *columns = &columns[columns.partition_point(|&j| j < end)..]);
-        count += 1;
-    }
-    count
-}
-
-/// Maximum number of real vectors that kernels multiply at once.
-pub(crate) const MOST_COLUMNS: usize = 8;
 
 /// Returns the number of real columns of the vectors; refuses numbers without kernels.
 pub(crate) fn check_columns<E: Scalar>(steps: &Steps<'_, E>) -> Result<usize, Error> {
@@ -364,20 +332,6 @@ impl<E: Scalar> Operator<E> for Stored {
                 (steps.numbers().read(), read(&panel.rows), x, update(&y.parts()[i]), steps.sums().of(i));
             steps.graph().codelet(product, operands).coords([i as u32]).submit()?;
         }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
-
-    #[test]
-    fn blocks_are_found() -> Result<(), Error> {
-        let solid = elasticity(&Elasticity { elements: Elements([4, 4, 4]), ..Elasticity::default() })?;
-        assert_eq!(best_edge(&solid), 3);
-        assert_eq!(best_edge(&flow(&Flow { cells: [6, 6, 6], ..Flow::default() })?), 1);
         Ok(())
     }
 }

@@ -24,26 +24,26 @@ use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskCo
 /// The rows of a part, as one value of opaque bytes that is never converted. When it is
 /// transferred, the panel's index goes with it.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct PanelRows {
     parcel: Parcel,
     /// Made for the first journey.
     guide: OnceLock<Guide>,
 }
 
-impl From<Panel> for Rows {
-    fn from(panel: Panel) -> Rows {
-        Rows { parcel: panel.into(), guide: OnceLock::new() }
+impl From<Panel> for PanelRows {
+    fn from(panel: Panel) -> PanelRows {
+        PanelRows { parcel: panel.into(), guide: OnceLock::new() }
     }
 }
 
-impl Rows {
+impl PanelRows {
     fn guide(&self) -> &Guide {
         // Transferred rows have a transferred index.
         self.guide.get_or_init(|| Guide::of(self.parcel.panel().expect("rows are made of a panel")))
     }
 }
 
-impl Data for Rows {
+impl Data for PanelRows {
     type Ref<'v> = &'v Parcel;
     type Mut<'v> = &'v mut Parcel;
 
@@ -64,7 +64,7 @@ impl Data for Rows {
     }
 }
 
-impl Portable for Rows {
+impl Portable for PanelRows {
     type Header = Outline;
 
     fn header(&self) -> Outline {
@@ -72,7 +72,7 @@ impl Portable for Rows {
     }
 
     fn blank(&outline: &Outline) -> Self {
-        Rows { parcel: Parcel::blank(outline.bytes()), guide: Guide::blank(outline).into() }
+        PanelRows { parcel: Parcel::blank(outline.bytes()), guide: Guide::blank(outline).into() }
     }
 
     fn part_sizes(outline: &Outline) -> Vec<usize> {
@@ -109,7 +109,7 @@ pub(super) struct Product {
 type Views<'v, K> = <<Product as Codelet>::Operands as Operands>::Views<'v, K>;
 
 impl Codelet for Product {
-    type Operands = (Read<Vec<f64>>, ReadList<Rows>, ReadList<Chunk<f64>>, Vec<Update<Chunk<f64>>>);
+    type Operands = (Read<Vec<f64>>, ReadList<PanelRows>, ReadList<Chunk<f64>>, Vec<Update<Chunk<f64>>>);
 
     fn name(&self) -> &'static str {
         "spmv"
@@ -200,7 +200,8 @@ impl<E: Scalar> ProductDot<E> {
 type DotViews<'v, E> = <<ProductDot<E> as Codelet>::Operands as Operands>::Views<'v, Cpu>;
 
 impl<E: Scalar> Codelet for ProductDot<E> {
-    type Operands = (Read<Vec<f64>>, Read<Rows>, ReadList<Chunk<f64>>, Update<Chunk<f64>>, Update<Vec<f64>>);
+    type Operands =
+        (Read<Vec<f64>>, Read<PanelRows>, ReadList<Chunk<f64>>, Update<Chunk<f64>>, Update<Vec<f64>>);
 
     fn name(&self) -> &'static str {
         "spmv"

@@ -1,8 +1,8 @@
 //! Systems from options to answers.
 
-mod copies;
+mod multiple_rhs;
+mod operators;
 mod refused;
-mod several;
 
 use zellige_runtime::{Emulated, Runtime};
 use zellige_test_scale::every;
@@ -12,7 +12,7 @@ use crate::direct;
 use crate::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
-use zellige_krylov::History;
+use zellige_krylov::{History, Orthogonalisation, Solution, Stop};
 
 fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
     let cells = Flow { cells: [9, 8, 6], ..Flow::default() };
@@ -43,7 +43,7 @@ fn more_matrices() -> Result<Vec<(String, Csr)>, Error> {
         all.push((format!("stokes {seed}"), stokes(&Stokes { elements, seed, ..Stokes::default() })?));
     }
     let units = |i: usize, j: u32, value: f64| Some(value * 4f64.powi((i % 7) as i32 - (j % 5) as i32));
-    let units = all[0].1.clone().map_elements(units);
+    let units = all[0].1.clone().map_nonzeros(units);
     all.push(("other units".into(), units));
     let n = 300u32;
     let scattered = (0..n).flat_map(|i| {

@@ -41,10 +41,10 @@ fn on_gpu_with<T>(
 }
 
 /// Returns `A x`, as solvers compute it.
-fn product(rt: &Runtime, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<Vec<f64>, Error> {
+fn product(rt: &Runtime, a: &Csr, block_size: usize, adaptation: &Adaptation<'_>) -> Result<Vec<f64>, Error> {
     let space = Space::new(a.rows(), 64 * a.bytes());
     assert!(space.parts() > 1, "windows of tiles are to be in several parts");
-    let stored = Stored::new(rt, &space, a, edge, adaptation)?;
+    let stored = Stored::new(rt, &space, a, block_size, adaptation)?;
     multiply(rt, &stored, &rhs(a.rows()))
 }
 
@@ -58,15 +58,15 @@ fn products_on_a_gpu_have_the_bits_of_the_cpu() -> Result<(), Error> {
     let fluid = flow(&Flow { cells: [24, 24, 24], ..Flow::default() })?;
     let host = Runtime::builder().workers(2).build()?;
     for set in [FormatSet::Fp64].into_iter().chain(FormatSet::ALL) {
-        for (a, edge) in [(&fluid, 1), (&fluid, 2), (&fluid, 4), (&solid, 3)] {
-            if edge > 1 && set.has_scales() {
+        for (a, block_size) in [(&fluid, 1), (&fluid, 2), (&fluid, 4), (&solid, 3)] {
+            if block_size > 1 && set.has_scales() {
                 continue;
             }
             let adaptation = Adaptation::new(set, Criterion::Componentwise, "2^-37".parse()?);
-            let expected = product(&host, a, edge, &adaptation)?;
+            let expected = product(&host, a, block_size, &adaptation)?;
             // No CPU worker: who else would multiply?
-            let Some(found) = on_gpu(0, |rt| product(rt, a, edge, &adaptation))? else { return Ok(()) };
-            assert_eq!(bits(&found), bits(&expected), "{set} edge {edge}");
+            let Some(found) = on_gpu(0, |rt| product(rt, a, block_size, &adaptation))? else { return Ok(()) };
+            assert_eq!(bits(&found), bits(&expected), "{set} block_size {block_size}");
         }
     }
     Ok(())

@@ -208,7 +208,7 @@ fn a_zero_diagonal_without_matching_is_named() -> Result<(), Error> {
         ..Options::default()
     };
     let error = solved(&rt, &shuffled()?, &options).expect_err("no factors").to_string();
-    assert!(error.contains("no diagonal element") && error.contains("--scale matching"), "{error}");
+    assert!(error.contains("no diagonal entry") && error.contains("--scale matching"), "{error}");
     Ok(())
 }
 

@@ -13,19 +13,19 @@ fn methods() -> [Box<dyn Method>; 6] {
     ]
 }
 
-struct Found {
+struct Solved {
     solution: Solution,
     x: Vec<f64>,
     history: History,
 }
 
-fn found(method: &dyn Method, a: &Csr, b: &[f64], guess: &[f64], stop: &[Stop]) -> Result<Found, Error> {
+fn found(method: &dyn Method, a: &Csr, b: &[f64], guess: &[f64], stop: &[Stop]) -> Result<Solved, Error> {
     let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(a.rows(), a.bytes()));
     let exact = Stored::exact(&rt, &space, a)?;
     let problem = Solve { rt: &rt, exact: &exact, inner: &exact, preconditioner: None, reduction: 0.0 };
     let (mut x, mut history) = (guess.to_vec(), History::default());
     let solution = solve(&problem, method, b, &mut x, stop, &mut history)?;
-    Ok(Found { solution, x, history })
+    Ok(Solved { solution, x, history })
 }
 
 fn times(v: &[f64], factor: f64) -> Vec<f64> {
@@ -68,7 +68,7 @@ fn absolute_goals_are_those_of_the_caller() -> Result<(), Error> {
     for (size, goal) in [(1e-170, 1e-176), (1e170, 1e164)] {
         let b = times(&rhs(a.rows()), size);
         let stop = [Stop::Absolute(goal), Stop::Steps(300)];
-        let Found { solution, .. } = found(&Cg::default(), &a, &b, &vec![0.0; a.rows()], &stop)?;
+        let Solved { solution, .. } = found(&Cg::default(), &a, &b, &vec![0.0; a.rows()], &stop)?;
         assert!(solution.reason.is_converged() && solution.steps > 5, "{solution:?}");
         assert!(solution.true_residual <= goal && solution.true_residual > 1e-4 * goal, "{solution:?}");
     }
@@ -80,7 +80,7 @@ fn a_guess_far_from_the_answer_hides_no_right_hand_side() -> Result<(), Error> {
     let a = diagonal(&[1.0, 2.0, 4.0]);
     let b = times(&[1.0, -1.0, 3.0], 1e-200);
     let stop = [Stop::RelativeToRhs(1e-10), Stop::Steps(50)];
-    let Found { solution, x, .. } = found(&Cg::default(), &a, &b, &[1.0; 3], &stop)?;
+    let Solved { solution, x, .. } = found(&Cg::default(), &a, &b, &[1.0; 3], &stop)?;
     assert!((solution.rhs / 11f64.sqrt() / 1e-200 - 1.0).abs() < 1e-14, "{solution:?}");
     let error = x.iter().zip([1.0, -0.5, 0.75]).map(|(x, y)| (x / 1e-200 - y).abs()).fold(0.0, f64::max);
     assert!(solution.reason.is_converged() && error < 1e-9, "{solution:?} {x:?}");
@@ -92,12 +92,12 @@ fn nothing_on_the_right_has_nothing_for_an_answer() -> Result<(), Error> {
     let a = diagonal(&[1.0, 2.0, 4.0]);
     let stop = [Stop::RelativeToRhs(1e-10), Stop::Steps(50)];
     for method in methods() {
-        let Found { solution, x, .. } = found(&*method, &a, &[0.0; 3], &[1.0, -2.0, 0.5], &stop)?;
+        let Solved { solution, x, .. } = found(&*method, &a, &[0.0; 3], &[1.0, -2.0, 0.5], &stop)?;
         assert!(solution.reason.is_converged() && solution.steps == 0, "{}: {solution:?}", method.name());
         assert_eq!((x, solution.true_residual, solution.rhs), (vec![0.0; 3], 0.0, 0.0));
         // Whoever asks for less begins with the guess.
         let stop = [Stop::Absolute(10.0), Stop::Steps(50)];
-        let Found { solution, x, .. } = found(&*method, &a, &[0.0; 3], &[1.0, -2.0, 0.5], &stop)?;
+        let Solved { solution, x, .. } = found(&*method, &a, &[0.0; 3], &[1.0, -2.0, 0.5], &stop)?;
         assert!(solution.reason.is_converged() && x == [1.0, -2.0, 0.5], "{}: {solution:?}", method.name());
         assert!((solution.true_residual - 21f64.sqrt()).abs() < 1e-14);
     }
@@ -109,7 +109,8 @@ fn answers_outside_the_range_of_numbers_are_none() -> Result<(), Error> {
     let stop = [Stop::RelativeToRhs(1e-10), Stop::Steps(50)];
     // They would be 1e+400 and 1e-400.
     for (a, b) in [(1e-200, 1e200), (1e200, 1e-200)] {
-        let Found { solution, x, .. } = found(&Cg::default(), &diagonal(&[a; 2]), &[b; 2], &[0.0; 2], &stop)?;
+        let Solved { solution, x, .. } =
+            found(&Cg::default(), &diagonal(&[a; 2]), &[b; 2], &[0.0; 2], &stop)?;
         assert!(!solution.reason.is_converged() && x == [0.0; 2], "{solution:?} {x:?}");
         assert_eq!(solution.true_residual, solution.rhs);
     }

@@ -107,7 +107,7 @@ fn archives_of_scipy_are_read_in_every_format() {
     assert_eq!(read(archive("coo", &[shape, ("row", &[0, 0, 1]), ("col", &[0, 2, 2])], values)), WANTED);
     let blocks = (&[2, 2, 1][..], &[1.0, 0.0, 2.0, 3.0][..]);
     assert_eq!(read(archive("bsr", &[shape, ("indptr", &[0, 2]), ("indices", &[0, 2])], blocks)), WANTED);
-    assert_eq!(files::read_real(&place.path()).unwrap().elements(), 3, "zeros of blocks are no elements");
+    assert_eq!(files::read_real(&place.path()).unwrap().nonzeros(), 3, "zeros of blocks are no nonzeros");
     let diagonals = (&[3, 3][..], &[1.0, 0.0, 9.0, 8.0, 0.0, 3.0, 8.0, 8.0, 2.0][..]);
     assert_eq!(read(archive("dia", &[shape, ("offsets", &[0, 1, 2])], diagonals)), WANTED);
     // A one-dimensional array.
@@ -132,7 +132,7 @@ fn damaged_archives_of_scipy_are_refused() {
         ("csr", &[shape, ("indptr", &[0, 2, 4]), ("indices", &[0, 2, 2])], "indptr"),
         ("csr", &[shape, ("indptr", &[0, 3, 2]), ("indices", &[0, 2, 2])], "indptr"),
         ("csr", &[shape, ("indptr", &[0, 3]), ("indices", &[0, 2, 2])], "indptr"),
-        ("csr", &[shape, ("indptr", &[0, 2, 3]), ("indices", &[0, 2, 3])], "element (1, 3)"),
+        ("csr", &[shape, ("indptr", &[0, 2, 3]), ("indices", &[0, 2, 3])], "entry (1, 3)"),
         ("csr", &[shape, ("indptr", &[0, 2, 3]), ("indices", &[0, 2, -1])], "negative"),
         ("coo", &[shape, ("row", &[0, 0]), ("col", &[0, 2, 2])], "indices for 3"),
         ("coo", &[large, ("row", &[0, 0, 1]), ("col", &[0, 2, 2])], "nearly all rows"),
@@ -162,13 +162,13 @@ fn dense_arrays_are_matrices_without_their_zeros() {
     let place = Place::new();
     let path = &place.path();
     array::write(path, &[2, 3], WANTED.concat()).unwrap();
-    assert_eq!((read(path), files::read_real(path).unwrap().elements()), (WANTED.map(Vec::from).to_vec(), 3));
+    assert_eq!((read(path), files::read_real(path).unwrap().nonzeros()), (WANTED.map(Vec::from).to_vec(), 3));
     array::write(path, &[2, 2], [true, false, false, true]).unwrap();
     assert_eq!(read(path), [[1.0, 0.0], [0.0, 1.0]]);
     array::write(path, &[3], [1.0, 2.0, 3.0]).unwrap();
     assert!(refused(path).contains("of two dimensions"));
     array::write(path, &[1, 2], [0.0, f64::NAN]).unwrap();
-    assert!(refused(path).contains("element (0, 1), counted from 0, is NaN"));
+    assert!(refused(path).contains("entry (0, 1), counted from 0, is NaN"));
     npz::Writer::write(path, |to| to.put("A", &[2, 3], &WANTED.concat())).unwrap();
     assert_eq!((read(path), read(&path.join("A"))), (read(path), WANTED.map(Vec::from).to_vec()));
 }
@@ -224,7 +224,7 @@ fn files_of_petsc_are_read() {
         let vectors = files::read_vectors(&path, Some(2)).unwrap();
         assert_eq!(vectors, Vectors { columns: vec![vec![5.0, -0.5]], complex: false });
         let native = file().integers(&[1_211_216, 2, 3, -1]).numbers(&WANTED.concat());
-        assert_eq!(files::read_real(&place.with(&native.bytes)).unwrap().elements(), 3);
+        assert_eq!(files::read_real(&place.with(&native.bytes)).unwrap().nonzeros(), 3);
         assert_eq!(read(&place.path()), WANTED);
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(&native.bytes).unwrap();
@@ -403,7 +403,7 @@ fn a_real_matrix_stands_for_a_complex_one() {
     let wide = a.as_complex().unwrap();
     let wanted = WANTED.map(|row| row.map(|re| (re, 0.0)));
     assert_eq!(complex(&Matrix { csr: wide.clone(), complex: true }), wanted);
-    assert_eq!((wide.rows(), wide.columns(), wide.elements()), (4, 6, 6));
+    assert_eq!((wide.rows(), wide.columns(), wide.nonzeros()), (4, 6, 6));
     let (real, complex) = (describe(&a), describe_complex(&wide));
     assert_eq!((real.magnitudes, real.norm_inf), (complex.magnitudes, complex.norm_inf));
 }

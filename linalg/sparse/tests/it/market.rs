@@ -10,8 +10,8 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use zellige_sparse::files::market::{self, Format, Market, Symmetry};
 use zellige_sparse::files::{self, Matrix, Vectors};
-use zellige_sparse::market::{self, Format, Market, Symmetry};
 use zellige_sparse::{Csr, Error};
 
 fn read(text: &[u8]) -> Result<Market, Error> {

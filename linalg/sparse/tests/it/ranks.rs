@@ -25,7 +25,7 @@ fn solved(rt: &dyn Executor, a: &Csr, sides: usize, options: &Options) -> Result
     let b: Vec<Vec<f64>> = (0..sides).map(side).collect();
     let mut x = vec![vec![0.0; a.rows()]; sides];
     let mut logs: Vec<Steps> = (0..sides).map(|_| Steps::default()).collect();
-    let answers = System::ready(rt, a, options)?.solve_each(&b, &mut x, &mut logs)?;
+    let answers = System::new(rt, a, options)?.solve_each(&b, &mut x, &mut logs)?;
     let went_on = |answer: &Answer| [Reason::Converged, Reason::Steps].contains(&answer.solution.reason);
     assert!(answers.iter().all(went_on), "{options:?}");
     Ok((x, logs.into_iter().map(|log| log.0).collect()))

@@ -21,9 +21,9 @@ fn load(matrix: &Path, reference: &Path, name: &str) -> (Csr, Value) {
 }
 
 /// Returns the backward errors of the product with ones.
-fn errors(exact: &ExactProduct, stored: &ThesisMatrix, columns: usize) -> BackwardError {
-    let mut y = vec![0.0; exact.rows().len()];
-    stored.multiply(&vec![1.0; columns], &mut y).unwrap();
+fn errors(exact: &ExactProduct, stored: &ThesisMatrix, a: &Csr) -> BackwardError {
+    let mut y = vec![0.0; a.rows()];
+    stored.multiply(&vec![1.0; a.columns()], &mut y).unwrap();
     exact.backward_error(&y).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn check(name: &str, matrix: &Path, reference: &Path, adaptations: usize, step: 
     let (a, reference) = load(matrix, reference, name);
     let get = |key: &str| reference[key].as_u64().unwrap();
     assert_eq!(
-        (a.rows() as u64, a.elements() as u64, a.bytes()),
+        (a.rows() as u64, a.nonzeros() as u64, a.bytes()),
         (get("n"), get("nnz"), get("fp64_csr_bytes"))
     );
     assert!(is_near(a.norm_inf(), &reference["norm_inf"]));
@@ -69,10 +69,10 @@ fn check(name: &str, matrix: &Path, reference: &Path, adaptations: usize, step: 
         let stored = ThesisMatrix::new(&a, &adaptation).unwrap();
         check_storage(&here, &stored, wanted);
 
-        let near = errors(&exact, &stored, a.columns());
+        let near = errors(&exact, &stored, &a);
         let chopped = ThesisMatrix::new(&a, &Adaptation { rounding: Rounding::Chop, ..adaptation }).unwrap();
         assert_eq!((chopped.bytes(), chopped.counts()), (stored.bytes(), stored.counts()), "{here}");
-        let chopped = errors(&exact, &chopped, a.columns());
+        let chopped = errors(&exact, &chopped, &a);
         if short_rows {
             let of = |error: BackwardError| if is_normwise { error.normwise } else { error.componentwise };
             assert!(of(near) <= 12.0 * eps.get(), "{here}: {near:?}");

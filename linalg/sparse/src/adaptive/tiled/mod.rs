@@ -10,20 +10,18 @@ use zellige_kernels::packed::PackedFormat;
 use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
 
 pub use self::policy::{BlockNorms, StoragePolicy};
-use super::thresholds::{RowThresholds, has_short_exponent, power_below, scales};
-use super::{Adaptation, FormatSet, Scaling, Thresholds, ldexp, to_one};
-use crate::Error;
+use super::thresholds::{RowThresholds, Thresholds, has_short_exponent, power_below, scales};
+use super::{Adaptation, FormatSet, Scaling, ldexp, to_one};
+use crate::concurrent::concurrent_map;
 use crate::csr::Csr;
-use crate::side_by_side::side_by_side;
-use crate::stored::MOST_COLUMNS;
-use zellige_krylov::Space;
+use zellige_krylov::{Error, Space};
 
 /// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
 ///
 /// With a block size of 1 each nonzero goes to its bucket. With 2, 3 or 4 the matrix is cut into
-/// dense blocks of `edge x edge`. A block goes to the bucket of the most accurate of its entries,
-/// is dropped if all of them are, and has one column index. Formats with a scale have no zero to
-/// fill a block with.
+/// dense square blocks. A block goes to the bucket of the most accurate of its entries, is dropped
+/// if all of them are, and has one column index. Formats with a scale have no zero to fill a block
+/// with.
 ///
 /// If a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two: nonzeros
 /// have the requested accuracy, or up to two bits more. Products are bitwise identical for any
@@ -32,7 +30,7 @@ use zellige_krylov::Space;
 pub struct TiledMatrix {
     rows: usize,
     columns: usize,
-    edge: usize,
+    block_size: usize,
     panels: Vec<Panel>,
     /// Numbers of nonzeros and of positive ones in each format of its sets.
     counts: BTreeMap<PackedFormat, (u64, u64)>,
@@ -46,13 +44,13 @@ const LEAST_PANEL: usize = 1 << 20;
 const PANELS: usize = 64;
 
 impl TiledMatrix {
-    /// Stores a matrix in blocks of `edge x edge`. Zeros are dropped, except for those in blocks.
+    /// Stores a matrix in blocks of this size. Zeros are dropped, except for those in blocks.
     ///
     /// # Errors
     /// [`Error::Parameter`] for incompatible options, [`Error::Shape`] for sizes that are no
     /// multiples of the block size.
-    pub fn new(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
-        Self::store(a, edge, adaptation, &Cut::default())
+    pub fn new(a: &Csr, block_size: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
+        Self::store(a, block_size, adaptation, &Cut::default())
     }
 
     /// Stores a matrix with a panel for each part of a space, with this number of threads.
@@ -62,14 +60,19 @@ impl TiledMatrix {
     /// rows.
     pub fn cut(
         a: &Csr,
-        edge: usize,
+        block_size: usize,
         adaptation: &Adaptation<'_>,
         space: &Space,
         threads: usize,
     ) -> Result<TiledMatrix, Error> {
         check_rows(a, space)?;
         let sets = vec![adaptation.set; space.parts()];
-        Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
+        Self::store(
+            a,
+            block_size,
+            adaptation,
+            &Cut { parts: Some((space, &sets)), threads, ..Cut::default() },
+        )
     }
 
     /// Stores a matrix like `cut`, with the set of formats that a policy chooses for each part
@@ -79,7 +82,7 @@ impl TiledMatrix {
     /// Those of [`cut`](TiledMatrix::cut), for every set that is chosen.
     pub fn cut_by(
         a: &Csr,
-        edge: usize,
+        block_size: usize,
         adaptation: &Adaptation<'_>,
         space: &Space,
         policy: &dyn StoragePolicy,
@@ -89,29 +92,41 @@ impl TiledMatrix {
         let of_matrix = a.norm_inf();
         let choose = |(id, rows)| policy.choose(id, &BlockNorms::of(a, rows, of_matrix), adaptation.accuracy);
         let sets: Vec<FormatSet> = space.ranges().enumerate().map(choose).collect();
-        Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
+        Self::store(
+            a,
+            block_size,
+            adaptation,
+            &Cut { parts: Some((space, &sets)), threads, ..Cut::default() },
+        )
     }
 
     /// Stores a sample, one of each `every` tiles, for measurements and not for products.
     pub(super) fn of_tiles(
         a: &Csr,
-        edge: usize,
+        block_size: usize,
         adaptation: &Adaptation<'_>,
         every: usize,
     ) -> Result<TiledMatrix, Error> {
-        Self::store(a, edge, adaptation, &Cut { every, ..Cut::default() })
+        Self::store(a, block_size, adaptation, &Cut { every, ..Cut::default() })
     }
 
-    fn store(a: &Csr, edge: usize, adaptation: &Adaptation<'_>, cut: &Cut<'_>) -> Result<TiledMatrix, Error> {
+    fn store(
+        a: &Csr,
+        block_size: usize,
+        adaptation: &Adaptation<'_>,
+        cut: &Cut<'_>,
+    ) -> Result<TiledMatrix, Error> {
         let sets = cut.parts.map_or(std::slice::from_ref(&adaptation.set), |(_, sets)| sets);
         for (i, &set) in sets.iter().enumerate().filter(|(i, set)| !sets[..*i].contains(set)) {
             let of_set = Adaptation { set, ..*adaptation };
-            of_set.check(a).and_then(|()| check_edge(a, edge, set)).map_err(|error| match cut.parts {
+            of_set.check(a).and_then(|()| check_block_size(a, block_size, set)).map_err(|error| match cut
+                .parts
+            {
                 Some(_) => Error::parameter("storage policy", format!("part {i}: {error}")),
                 None => error,
             })?;
         }
-        match edge {
+        match block_size {
             1 => Encoder::<1>::encode(a, adaptation, cut),
             2 => Encoder::<2>::encode(a, adaptation, cut),
             3 => Encoder::<3>::encode(a, adaptation, cut),
@@ -130,8 +145,8 @@ impl TiledMatrix {
     }
 
     /// Rows and columns of a block.
-    pub fn edge(&self) -> usize {
-        self.edge
+    pub fn block_size(&self) -> usize {
+        self.block_size
     }
 
     /// Returns the panels, from the first row to the last.
@@ -204,19 +219,26 @@ fn check_rows(a: &Csr, space: &Space) -> Result<(), Error> {
 }
 
 /// Refuses blocks that a matrix cannot be cut into, or a set cannot store.
-pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Error> {
-    if !EDGES.contains(&edge) {
-        return Err(Error::parameter("edge", format!("{edge}: blocks have a size of 1, 2, 3 or 4")));
+/// Maximum number of real vectors that kernels multiply at once.
+pub(crate) const MOST_COLUMNS: usize = 8;
+
+pub(super) fn check_block_size(a: &Csr, block_size: usize, set: FormatSet) -> Result<(), Error> {
+    if !EDGES.contains(&block_size) {
+        return Err(Error::parameter(
+            "block size",
+            format!("{block_size}: blocks have a size of 1, 2, 3 or 4"),
+        ));
     }
-    if edge > 1 && set.has_scales() {
+    if block_size > 1 && set.has_scales() {
         let problem =
             format!("{set} has no zero to fill up blocks with: take ap2, ap3, ap4 or ap7, or block size 1");
-        return Err(Error::parameter("edge", problem));
+        return Err(Error::parameter("block size", problem));
     }
-    if !a.rows().is_multiple_of(edge) || !a.columns().is_multiple_of(edge) {
+    if !a.rows().is_multiple_of(block_size) || !a.columns().is_multiple_of(block_size) {
         let (rows, columns) = (a.rows(), a.columns());
-        let problem =
-            format!("{rows} x {columns} cannot be cut into blocks of {edge} x {edge}: take block size 1");
+        let problem = format!(
+            "{rows} x {columns} cannot be cut into blocks of {block_size} x {block_size}: take block size 1"
+        );
         return Err(Error::shape("matrix", problem));
     }
     Ok(())
@@ -274,13 +296,13 @@ struct Encoder<'a, const B: usize> {
 }
 
 /// A block and its classification.
-struct Block<const B: usize> {
+struct TileBlock<const B: usize> {
     column: u32,
     /// Values in column-major order, multiplied by the powers of two of their rows.
     values: [[f64; B]; B],
     /// Index of the most accurate format of an entry; `None` if all are dropped.
     place: Option<usize>,
-    elements: u64,
+    nonzeros: u64,
     positive: u64,
 }
 
@@ -344,7 +366,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
         let mut matrix = TiledMatrix {
             rows: a.rows(),
             columns: a.columns(),
-            edge: B,
+            block_size: B,
             panels: Vec::new(),
             counts: BTreeMap::new(),
             dropped: 0,
@@ -353,7 +375,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
             let sorting = Sorting::new(a, adaptation);
             let mut encoder = Encoder::<B>::new(&sorting);
             matrix.panels = encoder.panels(a.rows() / B, cut)?;
-            encoder.tell(&mut matrix);
+            encoder.add_counts_to(&mut matrix);
             return Ok(matrix);
         };
         let mut adaptations: Vec<Adaptation<'_>> = Vec::new();
@@ -364,7 +386,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
         }
         let sortings: Vec<_> = adaptations.iter().map(|adaptation| Sorting::new(a, adaptation)).collect();
         let parts: Vec<_> = space.ranges().zip(sets).collect();
-        let encoded = side_by_side(cut.threads, parts.into_iter(), |(rows, &set)| {
+        let encoded = concurrent_map(cut.threads, parts.into_iter(), |(rows, &set)| {
             let sorting = sortings.iter().find(|sorting| sorting.adaptation.set == set);
             let mut encoder = Encoder::<B>::new(sorting.expect("one for each set that is chosen"));
             encoder.panel(rows.start / B..rows.end / B, cut).map(|(panel, _)| (panel, encoder))
@@ -372,13 +394,13 @@ impl<'a, const B: usize> Encoder<'a, B> {
         for part in encoded {
             let (panel, encoder) = part?;
             matrix.panels.push(panel);
-            encoder.tell(&mut matrix);
+            encoder.add_counts_to(&mut matrix);
         }
         Ok(matrix)
     }
 
     /// Adds its counts to the matrix.
-    fn tell(&self, matrix: &mut TiledMatrix) {
+    fn add_counts_to(&self, matrix: &mut TiledMatrix) {
         for (&format, &(all, positive)) in self.sorting.adaptation.set.formats().iter().zip(&self.counts) {
             let counts = matrix.counts.entry(format).or_default();
             *counts = (counts.0 + all, counts.1 + positive);
@@ -388,7 +410,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
 
     /// Panels of about one size.
     fn panels(&mut self, blocks: usize, cut: &Cut<'_>) -> Result<Vec<Panel>, Error> {
-        let enough = LEAST_PANEL.max(self.sorting.a.elements() * size_of::<f32>() / PANELS);
+        let enough = LEAST_PANEL.max(self.sorting.a.nonzeros() * size_of::<f32>() / PANELS);
         let cut = Cut { enough, ..*cut };
         let (mut panels, mut first) = (Vec::new(), 0);
         while first < blocks || panels.is_empty() {
@@ -431,33 +453,34 @@ impl<'a, const B: usize> Encoder<'a, B> {
     }
 
     /// Puts the blocks of `B` rows into their buckets.
-    fn row_of_blocks(&mut self, block: usize, row: u8) {
+    fn row_of_blocks(&mut self, block_row: usize, row: u8) {
         let thresholds: [RowThresholds<'_>; B] = std::array::from_fn(|i| {
-            RowThresholds::new(&self.sorting.thresholds, self.sorting.theta[block * B + i])
+            RowThresholds::new(&self.sorting.thresholds, self.sorting.theta[block_row * B + i])
         });
-        let exponents: [i32; B] = std::array::from_fn(|i| self.sorting.scaling.of_row(block * B + i));
-        let mut rows: [_; B] = std::array::from_fn(|i| self.sorting.a.row(block * B + i));
+        let exponents: [i32; B] = std::array::from_fn(|i| self.sorting.scaling.of_row(block_row * B + i));
+        let mut rows: [_; B] = std::array::from_fn(|i| self.sorting.a.row(block_row * B + i));
         while let Some(first) = rows.iter().filter_map(|row| row.0.first()).min() {
             let column = first / B as u32;
-            let mut found = Block { column, values: [[0.0; B]; B], place: None, elements: 0, positive: 0 };
+            let mut block =
+                TileBlock { column, values: [[0.0; B]; B], place: None, nonzeros: 0, positive: 0 };
             for (i, (columns, values)) in rows.iter_mut().enumerate() {
                 let here = columns.iter().take_while(|&&j| j / B as u32 == column).count();
                 for (&j, &value) in columns[..here].iter().zip(*values) {
                     let (place, scaled) = if self.sorting.adaptation.symmetric {
-                        self.sorting.of_both([block * B + i, j as usize], value)
+                        self.sorting.of_both([block_row * B + i, j as usize], value)
                     } else {
                         let magnitude = self.sorting.adaptation.criterion.magnitude(j, value);
                         (thresholds[i].bucket(magnitude), ldexp(value, exponents[i]))
                     };
-                    found.place = found.place.into_iter().chain(place).min();
-                    found.values[j as usize % B][i] = scaled;
-                    found.positive += u64::from(value > 0.0);
+                    block.place = block.place.into_iter().chain(place).min();
+                    block.values[j as usize % B][i] = scaled;
+                    block.positive += u64::from(value > 0.0);
                 }
-                found.elements += here as u64;
+                block.nonzeros += here as u64;
                 (*columns, *values) = (&columns[here..], &values[here..]);
             }
-            put(&found, row, &self.sorting.places, &mut self.elements, &mut self.counts)
-                .unwrap_or_else(|| self.dropped += found.elements);
+            put(&block, row, &self.sorting.places, &mut self.elements, &mut self.counts)
+                .unwrap_or_else(|| self.dropped += block.nonzeros);
         }
     }
 }
@@ -465,7 +488,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
 /// Puts a block into its bucket; does nothing if it is dropped.
 #[inline]
 fn put<const B: usize>(
-    block: &Block<B>,
+    block: &TileBlock<B>,
     row: u8,
     places: &[Place],
     elements: &mut [Elements],
@@ -479,7 +502,7 @@ fn put<const B: usize>(
         _ => block.values.map(|column| column.map(|value| ldexp(value, -exponent))),
     };
     elements[bucket + usize::from(is_second)].push(row, block.column, values.as_flattened());
-    counts[place].0 += block.elements;
+    counts[place].0 += block.nonzeros;
     counts[place].1 += block.positive;
     Some(())
 }

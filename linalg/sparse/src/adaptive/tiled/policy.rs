@@ -19,7 +19,7 @@ pub struct BlockNorms {
     /// Rows of the block.
     pub rows: Range<usize>,
     /// Number of its nonzeros.
-    pub elements: usize,
+    pub nonzeros: usize,
     /// The largest magnitude of a nonzero.
     pub largest: f64,
     /// The largest sum of magnitudes of a row: its infinity norm.
@@ -30,9 +30,9 @@ pub struct BlockNorms {
 
 impl BlockNorms {
     pub(super) fn of(a: &Csr, rows: Range<usize>, of_matrix: f64) -> BlockNorms {
-        let mut norms = BlockNorms { rows: rows.clone(), elements: 0, largest: 0.0, norm: 0.0, of_matrix };
+        let mut norms = BlockNorms { rows: rows.clone(), nonzeros: 0, largest: 0.0, norm: 0.0, of_matrix };
         for (_, value) in rows.map(|i| a.row(i)) {
-            norms.elements += value.len();
+            norms.nonzeros += value.len();
             norms.largest = value.iter().fold(norms.largest, |most, value| most.max(value.abs()));
             norms.norm = norms.norm.max(abs_sum(value));
         }

@@ -22,21 +22,30 @@ fn accuracy(log2: i32) -> Accuracy {
 }
 
 /// Returns true if this block size and this adaptation are compatible.
-fn go_together(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> bool {
-    adaptation.check(a).is_ok() && (edge == 1 || !adaptation.set.has_scales())
+fn go_together(a: &Csr, block_size: usize, adaptation: &Adaptation<'_>) -> bool {
+    adaptation.check(a).is_ok() && (block_size == 1 || !adaptation.set.has_scales())
 }
 
-fn check_bound(a: &Csr, edge: usize, adaptation: &Adaptation<'_>, x: &[f64]) -> Result<(), TestCaseError> {
-    let matrix = TiledMatrix::new(a, edge, adaptation).unwrap();
+fn check_bound(
+    a: &Csr,
+    block_size: usize,
+    adaptation: &Adaptation<'_>,
+    x: &[f64],
+) -> Result<(), TestCaseError> {
+    let matrix = TiledMatrix::new(a, block_size, adaptation).unwrap();
     let mut y = vec![f64::NAN; a.rows()];
     matrix.multiply(x, &mut y).unwrap();
     let bound = error_bound(a, adaptation, x).unwrap();
     let errors = ExactProduct::of(a, x).unwrap().errors(&y).unwrap();
     for (i, error) in errors.into_iter().enumerate() {
-        prop_assert!(error <= bound[i], "row {i}: {error:e} > {:e}, edge {edge}, {adaptation:?}", bound[i]);
+        prop_assert!(
+            error <= bound[i],
+            "row {i}: {error:e} > {:e}, block size {block_size}, {adaptation:?}",
+            bound[i]
+        );
     }
     let stored: u64 = matrix.counts().iter().map(|count| count.1).sum();
-    prop_assert_eq!(stored + matrix.dropped(), a.elements() as u64);
+    prop_assert_eq!(stored + matrix.dropped(), a.nonzeros() as u64);
     Ok(())
 }
 
@@ -52,12 +61,13 @@ fn every_set_keeps_its_bound_on_real_structures() {
         for criterion in [Criterion::Normwise, Criterion::Componentwise, Criterion::ComponentwiseFor(&x)] {
             for (set, rounding) in SETS.into_iter().flat_map(|set| ROUNDINGS.map(|rounding| (set, rounding)))
             {
-                for (edge, log2) in [1, 2, 3].into_iter().flat_map(|edge| [-53, -37, -24].map(|e| (edge, e)))
+                for (block_size, log2) in
+                    [1, 2, 3].into_iter().flat_map(|block_size| [-53, -37, -24].map(|e| (block_size, e)))
                 {
                     let adaptation =
                         Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy(log2)) };
-                    if go_together(a, edge, &adaptation) && a.rows().is_multiple_of(edge) {
-                        check_bound(a, edge, &adaptation, &x).unwrap();
+                    if go_together(a, block_size, &adaptation) && a.rows().is_multiple_of(block_size) {
+                        check_bound(a, block_size, &adaptation, &x).unwrap();
                     }
                 }
             }
@@ -119,15 +129,16 @@ fn panels_and_vectors_do_not_change_bits() {
 #[test]
 fn what_has_no_meaning_together_is_refused() {
     let a = Csr::from_triplets(6, 6, &[(0, 0, 1.0), (1, 1, 2.0)]).unwrap();
-    let new =
-        |edge, set| TiledMatrix::new(&a, edge, &Adaptation::new(set, Criterion::Normwise, accuracy(-24)));
-    for (edge, set, word) in [
+    let new = |block_size, set| {
+        TiledMatrix::new(&a, block_size, &Adaptation::new(set, Criterion::Normwise, accuracy(-24)))
+    };
+    for (block_size, set, word) in [
         (2, FormatSet::Ap7Re, "take ap2"),
         (4, FormatSet::Ap7, "block size 1"),
         (0, FormatSet::Ap7, "1, 2, 3 or 4"),
         (5, FormatSet::Ap7, "1"),
     ] {
-        assert!(new(edge, set).unwrap_err().to_string().contains(word));
+        assert!(new(block_size, set).unwrap_err().to_string().contains(word));
     }
     let matrix = new(3, FormatSet::Ap7).unwrap();
     assert!(matrix.multiply(&[1.0; 5], &mut [0.0; 6]).is_err());
@@ -139,11 +150,13 @@ fn what_has_no_meaning_together_is_refused() {
 fn matrices_without_elements_are_zero() {
     for (rows, columns) in [(0, 0), (12, 0), (0, 12), (12, 12)] {
         let a = Csr::from_triplets(rows, columns, &[]).unwrap();
-        for (set, edge) in SETS.into_iter().flat_map(|set| [1, 2, 3, 4].map(|edge| (set, edge))) {
+        for (set, block_size) in
+            SETS.into_iter().flat_map(|set| [1, 2, 3, 4].map(|block_size| (set, block_size)))
+        {
             let adaptation = Adaptation::new(set, Criterion::Componentwise, Accuracy::DOUBLE);
-            if go_together(&a, edge, &adaptation) {
+            if go_together(&a, block_size, &adaptation) {
                 let mut y = vec![f64::NAN; rows];
-                TiledMatrix::new(&a, edge, &adaptation)
+                TiledMatrix::new(&a, block_size, &adaptation)
                     .unwrap()
                     .multiply(&vec![1.0; columns], &mut y)
                     .unwrap();
@@ -163,8 +176,8 @@ fn wide_windows_are_read() {
     let x: Vec<f64> = (0..columns).map(f64::from).collect();
     let (mut y, mut exact) = (vec![f64::NAN; 300], vec![0.0; 300]);
     a.multiply(&x, &mut exact).unwrap();
-    for edge in [1, 2] {
-        TiledMatrix::new(&a, edge, &Adaptation::double()).unwrap().multiply(&x, &mut y).unwrap();
+    for block_size in [1, 2] {
+        TiledMatrix::new(&a, block_size, &Adaptation::double()).unwrap().multiply(&x, &mut y).unwrap();
         assert_eq!(y, exact);
     }
 }
@@ -184,10 +197,10 @@ proptest! {
         let a = Csr::from_triplets(12, 24, &triplets).unwrap();
         let (rounding, eps) = (ROUNDINGS[usize::from(chop)], Accuracy::new(log2.exp2()).unwrap());
         for criterion in [Criterion::Normwise, Criterion::Componentwise, Criterion::ComponentwiseFor(&x)] {
-            for edge in 1..=4 {
+            for block_size in 1..=4 {
                 let adaptation = Adaptation { rounding, ..Adaptation::new(SETS[at], criterion, eps) };
-                if go_together(&a, edge, &adaptation) {
-                    check_bound(&a, edge, &adaptation, &x)?;
+                if go_together(&a, block_size, &adaptation) {
+                    check_bound(&a, block_size, &adaptation, &x)?;
                 }
             }
         }
@@ -226,7 +239,7 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
     assert!(
         norms.iter().all(|(_, of_block)| of_block.of_matrix == largest && of_block.largest <= of_block.norm)
     );
-    assert_eq!(norms.iter().map(|(_, of_block)| of_block.elements).sum::<usize>(), a.elements());
+    assert_eq!(norms.iter().map(|(_, of_block)| of_block.nonzeros).sum::<usize>(), a.nonzeros());
 
     let error = TiledMatrix::cut_by(&a, 2, &adaptation, &space, &policy, 2).expect_err("scales").to_string();
     assert!(error.contains("part 1") && error.contains("AP7RE"), "{error}");
@@ -293,15 +306,15 @@ proptest! {
         let both = triplets.iter().flat_map(|&(i, j, a)| [(i, j, a), (j, i, a)]).collect::<Vec<_>>();
         let a = Csr::from_triplets(12, 12, &both).unwrap();
         prop_assert!(a.is_symmetric());
-        for edge in [1, 2, 3, 4] {
+        for block_size in [1, 2, 3, 4] {
             for criterion in [Criterion::Componentwise, Criterion::ComponentwiseFor(&x)] {
                 let rounding = ROUNDINGS[usize::from(chop)];
                 let set = Adaptation { rounding, ..Adaptation::new(SETS[at], criterion, accuracy(log2)) };
                 for adaptation in [set, Adaptation { drops: false, ..set }, Adaptation::single()] {
                     let adaptation = Adaptation { symmetric: true, ..adaptation };
-                    let matrix = TiledMatrix::new(&a, edge, &adaptation).unwrap();
-                    prop_assert!(is_symmetric(&matrix), "edge {edge}, {adaptation:?}");
-                    check_bound(&a, edge, &adaptation, &x)?;
+                    let matrix = TiledMatrix::new(&a, block_size, &adaptation).unwrap();
+                    prop_assert!(is_symmetric(&matrix), "block size {block_size}, {adaptation:?}");
+                    check_bound(&a, block_size, &adaptation, &x)?;
                 }
             }
         }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// A partition of nodes (blocks of rows).
 #[derive(Debug)]

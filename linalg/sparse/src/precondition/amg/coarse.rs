@@ -4,10 +4,9 @@ use faer::Mat;
 use zellige_kernels::vectors::dot;
 use zellige_runtime::{Handle, read, reads, scratch};
 
-use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::method::{Steps, joined};
-use zellige_krylov::{Executor, MultiVector, Space};
+use zellige_krylov::{Error, Executor, MultiVector, Space};
 
 /// Singular values below this multiple of the largest belong to the null space.
 const RANK: f64 = 1e-12;

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use zellige_files::memory::{NotEnoughMemory, with_capacity};
 
-use crate::Error;
+use crate::concurrent::concurrent_map;
 use crate::csr::Csr;
-use crate::side_by_side::side_by_side;
+use zellige_krylov::Error;
 
 /// Rows of a matrix that is being made.
 #[derive(Default)]
-pub struct Rows {
+pub struct RowBuilder {
     /// End of each row.
     ends: Vec<usize>,
     columns: Vec<u32>,
@@ -19,7 +19,7 @@ pub struct Rows {
     refused: Option<u64>,
 }
 
-impl Rows {
+impl RowBuilder {
     /// Appends the next nonzero of the row.
     pub fn push(&mut self, column: u32, value: f64) {
         if self.columns.len() == self.columns.capacity() || self.values.len() == self.values.capacity() {
@@ -59,13 +59,13 @@ const NONZERO: u64 = 12;
 pub fn by_rows(
     threads: usize,
     [rows, columns]: [usize; 2],
-    make: impl Fn(Range<usize>, &mut Rows) + Sync,
+    make: impl Fn(Range<usize>, &mut RowBuilder) + Sync,
 ) -> Result<Csr, Error> {
     // Several for each thread, since some are more work.
     let parts = (rows / FEW).clamp(1, if threads > 1 { 4 * threads } else { 1 });
     let ranges = (0..parts).map(|part| part * rows / parts..(part + 1) * rows / parts);
-    let made = side_by_side(threads, ranges, |range| {
-        let mut made = Rows::default();
+    let made = concurrent_map(threads, ranges, |range| {
+        let mut made = RowBuilder::default();
         make(range, &mut made);
         made
     });

@@ -13,11 +13,10 @@ use self::galerkin::product;
 use self::smooth::prolongation;
 use super::chebyshev::{Interval, Smoother, narrow};
 use super::jacobi::inverse_diagonal;
-use crate::Error;
 use crate::csr::Csr;
 use crate::stored::Stored;
 use zellige_krylov::method::{Steps, Workspace, times};
-use zellige_krylov::{Executor, MultiVector, Operator, Space};
+use zellige_krylov::{Error, Executor, MultiVector, Operator, Space};
 
 /// A matrix that is so small is solved with directly.
 const SMALL: usize = 400;
@@ -181,7 +180,7 @@ impl Operator for Amg {
 /// has its diagonal, its aggregate and the tentative prolongation. Products of levels have unknown
 /// sizes; they are refused while they grow.
 fn check_level(a: &Csr) -> Result<(), Error> {
-    let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
+    let bytes = 40 * a.nonzeros() as u64 + 60 * a.rows() as u64;
     Error::if_too_large(|| format!("a level of amg with {} rows", a.rows()), bytes)
 }
 

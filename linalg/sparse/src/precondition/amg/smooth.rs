@@ -2,9 +2,9 @@
 
 use super::aggregate::{Aggregates, Graph};
 use super::galerkin::{by_rows, product};
-use crate::Error;
 use crate::csr::Csr;
 use crate::precondition::chebyshev::largest_eigenvalue;
+use zellige_krylov::Error;
 
 /// Lower bound of a filtered diagonal entry, relative to the original one.
 const LEAST: f64 = 0.25;
@@ -76,7 +76,7 @@ mod tests {
             let smooth: Vec<f64> = (0..a.rows()).map(|i| 1.0 + (i * 7 % 5) as f64).collect();
             let graph = strong(&a, block, strength);
             let left = filtered(2, &a, block, &graph, &smooth)?;
-            assert!(left.elements() < a.elements(), "{block}");
+            assert!(left.nonzeros() < a.nonzeros(), "{block}");
             let (mut before, mut after) = (vec![0.0; a.rows()], vec![0.0; a.rows()]);
             a.multiply(&smooth, &mut before)?;
             left.multiply(&smooth, &mut after)?;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use faer::Mat;
 use zellige_kernels::packed::PackedFormat;
 
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// The inverse of a block.
 pub struct Inverse {

@@ -11,10 +11,9 @@ use zellige_runtime::{Data, Handle, read};
 
 use self::partition::blocks;
 use self::value::Inverses;
-use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::method::Steps;
-use zellige_krylov::{Executor, MultiVector, Operator, Space};
+use zellige_krylov::{Error, Executor, MultiVector, Operator, Space};
 
 /// Block Jacobi preconditioner: `M` consists of the diagonal blocks of the matrix.
 ///

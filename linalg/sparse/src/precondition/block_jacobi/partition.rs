@@ -35,7 +35,7 @@ fn groups(a: &Csr, rows: Range<usize>, most: usize) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use zellige_krylov::Error;
 
     /// Rows with the column of their group, and their own.
     fn grouped(groups: &[u32]) -> Result<Csr, Error> {

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use libm::{frexp, ldexp};
 
+use crate::concurrent::concurrent_map;
 use crate::csr::Csr;
-use crate::side_by_side::side_by_side;
 use zellige_krylov::method::grains::norm;
 
 /// Returns the normwise backward error of an answer to `(A + shift I) x = b`, and the attainable
@@ -50,7 +50,7 @@ fn scale(b: &[f64], x: &[f64]) -> i32 {
 }
 
 fn quality_near_one(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize) -> (f64, f64) {
-    let count = if a.elements() < LITTLE { 1 } else { threads };
+    let count = if a.nonzeros() < LITTLE { 1 } else { threads };
     let parts = (0..count).map(|part| b.len() * part / count..b.len() * (part + 1) / count);
     let parts: Vec<Range<usize>> = parts.collect();
     let of_part = |rows: Range<usize>| {
@@ -72,7 +72,7 @@ fn quality_near_one(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize) -
         ([residual, most_b, most_row, most_x], sizes)
     };
     let (mut most, mut sizes) = ([0.0f64; 4], Vec::with_capacity(b.len()));
-    for (of_part, of_rows) in side_by_side(count, parts.into_iter(), of_part) {
+    for (of_part, of_rows) in concurrent_map(count, parts.into_iter(), of_part) {
         most.iter_mut().zip(of_part).for_each(|(most, of_part)| *most = most.max(of_part));
         sizes.extend(of_rows);
     }
@@ -87,15 +87,15 @@ const LITTLE: usize = 1 << 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
     use crate::generate::{Flow, flow};
+    use zellige_krylov::Error;
 
     /// Sums of a row are made in its order, and the largest of all rows is the largest of those of
     /// parts.
     #[test]
     fn threads_do_not_change_what_is_known_of_an_answer() -> Result<(), Error> {
         let a = flow(&Flow { cells: [24, 24, 24], ..Flow::default() })?;
-        assert!(a.elements() > LITTLE);
+        assert!(a.nonzeros() > LITTLE);
         let x: Vec<f64> = (0..a.rows()).map(|i| ((i * 37 % 101) as f64 - 50.0) / 7.0).collect();
         let b: Vec<f64> = (0..a.rows()).map(|i| (i % 13) as f64 - 6.0).collect();
         for shift in [0.0, 0.3] {

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::check::check_symmetry;
+use zellige_krylov::{Error, Logger, Solution, solve_shifted};
+
+use super::System;
 use super::quality::quality;
-use super::{Answer, Attempt, MethodChoice, PreconditionerChoice, System};
-use crate::Error;
-use zellige_krylov::{Logger, Solution, solve_shifted};
+use crate::system::answer::{Answer, Attempt};
+use crate::system::options::{MethodChoice, PreconditionerChoice};
+use crate::system::prepare::check_symmetry;
 
 /// Result for one shift.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,13 +37,13 @@ impl System<'_> {
         logs: &mut [L],
     ) -> Result<Vec<ShiftedAnswer>, Error> {
         self.check_for_shifts()?;
-        let (begun, busy) = (Instant::now(), self.copies.busy());
+        let (begun, busy) = (Instant::now(), self.stored.busy());
         let problem = self.problem(None);
-        let ordered = self.order.as_ref().map_or_else(|| b.to_vec(), |order| order.vector(b));
-        let found = solve_shifted(&problem, shifts, &ordered, &self.options.stop[..], logs)?;
-        let took = (begun.elapsed(), (self.copies.busy() - busy) / self.rt.runtime().workers() as u32);
-        let each = shifts.iter().zip(found.each).map(|(&shift, (solution, x))| {
-            let (steps, runs) = (found.shared + solution.steps, 1 + solution.runs);
+        let ordered = self.prepared.ordered(b);
+        let solved = solve_shifted(&problem, shifts, &ordered, &self.options.stop[..], logs)?;
+        let took = (begun.elapsed(), (self.stored.busy() - busy) / self.rt.runtime().workers() as u32);
+        let each = shifts.iter().zip(solved.each).map(|(&shift, (solution, x))| {
+            let (steps, runs) = (solved.shared + solution.steps, 1 + solution.runs);
             self.shifted_answer(shift, Solution { steps, runs, ..solution }, &ordered, x, took)
         });
         Ok(each.collect())
@@ -55,7 +57,8 @@ impl System<'_> {
         x: Vec<f64>,
         (solve, products): (Duration, Duration),
     ) -> ShiftedAnswer {
-        let (backward_error, attainable) = quality(&self.a, shift, b, &x, self.rt.runtime().workers());
+        let workers = self.rt.runtime().workers();
+        let (backward_error, attainable) = quality(self.prepared.matrix(), shift, b, &x, workers);
         let attempt = Attempt {
             method: "shifted cg".to_owned(),
             preconditioner: PreconditionerChoice::None,
@@ -64,7 +67,7 @@ impl System<'_> {
         let answer = Answer {
             solution,
             attempts: vec![attempt],
-            inner: self.copies.chosen,
+            inner: self.stored.chosen,
             removed: 0.0,
             backward_error,
             attainable,
@@ -73,15 +76,9 @@ impl System<'_> {
             products,
             bytes: self.bytes(solution.kept, [0, 0]),
         };
-        let x = match &self.order {
-            Some(order) => {
-                let mut back = vec![0.0; x.len()];
-                order.put_back(&x, &mut back);
-                back
-            }
-            None => x,
-        };
-        ShiftedAnswer { shift, x, answer }
+        let mut restored = vec![0.0; x.len()];
+        self.prepared.restore(&x, &mut restored);
+        ShiftedAnswer { shift, x: restored, answer }
     }
 
     fn check_for_shifts(&self) -> Result<(), Error> {
@@ -100,7 +97,7 @@ impl System<'_> {
                 "a preconditioner would have to be the same for all of them: use --precond none",
             );
         }
-        if self.plan.scales.is_some() {
+        if self.prepared.scales().is_some() {
             return refuse("shifts", "a scaled matrix has a different shift in each row: use --scale none");
         }
         if options.without_constant {
@@ -109,7 +106,7 @@ impl System<'_> {
                 "a matrix plus a multiple of the identity has not the null space of the matrix",
             );
         }
-        if !self.a.is_symmetric() {
+        if !self.prepared.matrix().is_symmetric() {
             return Err(Error::unsolvable("matrix", "it is not symmetric, which multi-shift CG requires"));
         }
         Ok(())

@@ -5,9 +5,9 @@ use std::io::BufRead;
 use std::path::Path;
 
 use super::header::{self, Field, Format, Header, Symmetry};
-use crate::Error;
 use crate::csr::{Csr, Gather, check_size};
 use crate::files::{Source, spread, too_many_rows};
+use zellige_krylov::Error;
 
 /// Bytes of the shortest line of an entry: `1 1`, or one digit in an array, and its end.
 const SHORTEST_LINE: u64 = 2;
@@ -34,7 +34,7 @@ pub struct Market {
 pub(crate) const NOT_REAL: &str = "a complex matrix where a real one is needed: `zellige solve` and `zellige matrix info` take complex ones";
 
 /// Reads a matrix from any source, compressed or not; `name` is its name in errors. A complex one
-/// is the real one of twice the size (see the [module](crate::market)).
+/// is the real one of twice the size (see the [module](crate::files::market)).
 ///
 /// # Errors
 /// [`Error::Content`] with the line at which the file violates its format; [`Error::File`] if it
@@ -144,12 +144,12 @@ impl Lines<'_> {
 
     /// Returns the integers of a line of sizes; for a vector, the column count may be omitted.
     fn sizes<const N: usize>(&self, is_vector: bool, wanted: &str) -> Result<[usize; N], Error> {
-        let mut found: Vec<usize> =
+        let mut sizes: Vec<usize> =
             self.words().take(N + 1).map(whole).collect::<Option<_>>().ok_or_else(|| self.broken(wanted))?;
-        if is_vector && found.len() == N - 1 {
-            found.insert(1, 1);
+        if is_vector && sizes.len() == N - 1 {
+            sizes.insert(1, 1);
         }
-        let sizes: [usize; N] = found.try_into().map_err(|_| self.broken(wanted))?;
+        let sizes: [usize; N] = sizes.try_into().map_err(|_| self.broken(wanted))?;
         if is_vector && sizes[1] != 1 {
             return Err(self.error(format!("a vector of {} columns", sizes[1])));
         }
@@ -169,28 +169,28 @@ impl Lines<'_> {
     fn check_sizes(
         &self,
         (rows, columns): (usize, usize),
-        elements: usize,
+        nonzeros: usize,
         (field, symmetry): (Field, Symmetry),
     ) -> Result<(), Error> {
         if symmetry != Symmetry::General && rows != columns {
             return Err(self.error(format!("a {} matrix of {rows} x {columns}", symmetry.name())));
         }
-        if elements as u64 > self.length / SHORTEST_LINE + 1 {
+        if nonzeros as u64 > self.length / SHORTEST_LINE + 1 {
             return Err(
-                self.error(format!("{elements} nonzeros are more than the file can hold: it is truncated"))
+                self.error(format!("{nonzeros} nonzeros are more than the file can hold: it is truncated"))
             );
         }
         if let Some(wanted) = self.rows.filter(|&wanted| wanted != rows) {
             return Err(self.error(format!("{rows} rows where the matrix has {wanted}")));
         }
-        if let Some(problem) = too_many_rows(rows, elements).filter(|_| self.rows.is_none()) {
+        if let Some(problem) = too_many_rows(rows, nonzeros).filter(|_| self.rows.is_none()) {
             return Err(self.error(problem));
         }
         // Memory for the entries as the file lists them, then in CSR.
         let halves = if symmetry == Symmetry::General { 1 } else { 2 };
         let each = if field == Field::Complex { 24 + 48 * halves } else { 16 + 12 * halves };
-        let bytes = (elements as u64).saturating_mul(each).saturating_add(16 * rows as u64);
-        Error::if_too_large(|| format!("{}: a matrix of {elements} nonzeros", self.name.display()), bytes)?;
+        let bytes = (nonzeros as u64).saturating_mul(each).saturating_add(16 * rows as u64);
+        Error::if_too_large(|| format!("{}: a matrix of {nonzeros} nonzeros", self.name.display()), bytes)?;
         Ok(())
     }
 
@@ -199,32 +199,32 @@ impl Lines<'_> {
         // A vector with a column count in its sizes has a column number in each entry, too.
         let is_bare = is_vector && self.words().count() == 2;
         let wanted = "the line of sizes: rows, columns, nonzeros";
-        let [rows, columns, elements] = self.sizes(is_vector, wanted)?;
+        let [rows, columns, nonzeros] = self.sizes(is_vector, wanted)?;
         let sides = self.real_sides((rows, columns), field)?;
-        self.check_sizes((rows, columns), elements, (field, symmetry))?;
-        let mut found = Found::with_room(elements, field).ok_or_else(|| self.no_memory(elements))?;
-        for seen in 0..elements {
-            self.expect_content(seen, elements)?;
-            let (i, j, (re, im)) = self.element(field, (rows, columns), is_bare)?;
+        self.check_sizes((rows, columns), nonzeros, (field, symmetry))?;
+        let mut entries = Entries::with_room(nonzeros, field).ok_or_else(|| self.no_memory(nonzeros))?;
+        for seen in 0..nonzeros {
+            self.expect_content(seen, nonzeros)?;
+            let (i, j, (re, im)) = self.nonzero(field, (rows, columns), is_bare)?;
             if let Some(wanted) = symmetry.off_diagonal(re, im).filter(|_| i == j) {
                 return Err(self.broken(wanted));
             }
-            found.push(i, j, re, im);
+            entries.push(i, j, re, im);
         }
-        self.gathered(&found, sides, symmetry)
+        self.gathered(&entries, sides, symmetry)
     }
 
     /// Returns both halves in CSR.
     fn gathered(
         &self,
-        found: &Found,
+        entries: &Entries,
         (rows, columns): (usize, usize),
         symmetry: Symmetry,
     ) -> Result<Csr, Error> {
         let mut gather = Gather::new(rows);
-        found.each(symmetry, |i, _, _| gather.count(i));
+        entries.each(symmetry, |i, _, _| gather.count(i));
         gather.allocate();
-        found.each(symmetry, |i, j, value| gather.put(i, j, value));
+        entries.each(symmetry, |i, j, value| gather.put(i, j, value));
         gather.finish(columns).map_err(|error| self.error(error.to_string()))
     }
 
@@ -236,21 +236,21 @@ impl Lines<'_> {
             Symmetry::Symmetric | Symmetry::Hermitian => j,
             Symmetry::Skew => j + 1,
         };
-        let elements = match symmetry {
+        let nonzeros = match symmetry {
             Symmetry::General => rows.checked_mul(columns),
             Symmetry::Symmetric | Symmetry::Hermitian => rows.checked_mul(rows + 1).map(|twice| twice / 2),
             Symmetry::Skew => rows.checked_mul(rows.saturating_sub(1)).map(|twice| twice / 2),
         };
-        let elements = elements.ok_or_else(|| self.error("more nonzeros than can be counted"))?;
+        let nonzeros = nonzeros.ok_or_else(|| self.error("more nonzeros than can be counted"))?;
         let sides = self.real_sides((rows, columns), field)?;
-        self.check_sizes((rows, columns), elements, (field, symmetry))?;
-        let mut found = Found::with_room(elements, field).ok_or_else(|| self.no_memory(elements))?;
+        self.check_sizes((rows, columns), nonzeros, (field, symmetry))?;
+        let mut entries = Entries::with_room(nonzeros, field).ok_or_else(|| self.no_memory(nonzeros))?;
         let places = (0..columns).flat_map(|j| (first(j)..rows).map(move |i| (i, j)));
         for (seen, (i, j)) in places.enumerate() {
-            self.expect_content(seen, elements)?;
+            self.expect_content(seen, nonzeros)?;
             let mut words = self.words();
             let (Some((re, im)), None) = (value(&mut words, field), words.next()) else {
-                return Err(self.no_element(0, field, wanted_value(field)));
+                return Err(self.not_a_value(0, field, wanted_value(field)));
             };
             if let Some(wanted) = symmetry.off_diagonal(re, im).filter(|_| i == j) {
                 return Err(self.broken(wanted));
@@ -258,29 +258,29 @@ impl Lines<'_> {
             // That of a vector keeps its sign.
             let is_zero = re == 0.0 && im == 0.0 && re.is_sign_positive() && im.is_sign_positive();
             if !is_zero {
-                found.push(i as u32, j as u32, re, im);
+                entries.push(i as u32, j as u32, re, im);
             }
         }
-        self.gathered(&found, sides, symmetry)
+        self.gathered(&entries, sides, symmetry)
     }
 
     fn words(&self) -> impl Iterator<Item = &[u8]> {
         self.line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
     }
 
-    fn expect_content(&mut self, seen: usize, elements: usize) -> Result<(), Error> {
+    fn expect_content(&mut self, seen: usize, nonzeros: usize) -> Result<(), Error> {
         match self.bring_content()? {
             true => Ok(()),
-            false => Err(self.error(format!("the file ends after {seen} of {elements} nonzeros"))),
+            false => Err(self.error(format!("the file ends after {seen} of {nonzeros} nonzeros"))),
         }
     }
 
-    fn no_memory(&self, elements: usize) -> Error {
-        self.error(format!("not enough memory for {elements} nonzeros"))
+    fn no_memory(&self, nonzeros: usize) -> Error {
+        self.error(format!("not enough memory for {nonzeros} nonzeros"))
     }
 
     /// Returns the row and the column, from 0, and the value.
-    fn element(
+    fn nonzero(
         &self,
         field: Field,
         (rows, columns): (usize, usize),
@@ -294,25 +294,25 @@ impl Lines<'_> {
             Field::Complex => "row, column and two finite numbers",
         };
         let mut words = self.words();
-        let mut index =
-            |limit| {
-                let number = words.next().and_then(whole).ok_or_else(|| self.broken(wanted))?;
-                match (1..=limit).contains(&number) {
-                    true => Ok((number - 1) as u32),
-                    false => Err(self
-                        .broken(&format!("an element of a matrix of {rows} x {columns}, numbered from 1"))),
+        let mut index = |limit| {
+            let number = words.next().and_then(whole).ok_or_else(|| self.broken(wanted))?;
+            match (1..=limit).contains(&number) {
+                true => Ok((number - 1) as u32),
+                false => {
+                    Err(self.broken(&format!("an entry of a matrix of {rows} x {columns}, numbered from 1")))
                 }
-            };
+            }
+        };
         let (i, j) = (index(rows)?, if is_bare { 0 } else { index(columns)? });
         match (value(&mut words, field), words.next()) {
             (Some(value), None) => Ok((i, j, value)),
-            _ => Err(self.no_element(if is_bare { 1 } else { 2 }, field, wanted)),
+            _ => Err(self.not_a_value(if is_bare { 1 } else { 2 }, field, wanted)),
         }
     }
 
     /// Returns an error for a line whose values follow `places` indices: it names the invalid word
     /// and its position.
-    fn no_element(&self, places: usize, field: Field, wanted: &str) -> Error {
+    fn not_a_value(&self, places: usize, field: Field, wanted: &str) -> Error {
         let is_number = |word: &&[u8]| number(word, field).is_some();
         let Some(word) = self.words().skip(places).find(|word| !is_number(word)) else {
             return self.broken(wanted);
@@ -340,23 +340,23 @@ impl Lines<'_> {
 }
 
 /// Entries as the file lists them.
-struct Found {
+struct Entries {
     place: Vec<(u32, u32)>,
     value: Vec<f64>,
     /// Imaginary parts of a complex matrix.
     imaginary: Option<Vec<f64>>,
 }
 
-impl Found {
+impl Entries {
     /// Allocates capacity; `None` if there is no memory.
-    fn with_room(elements: usize, field: Field) -> Option<Self> {
-        fn room<T>(elements: usize) -> Option<Vec<T>> {
+    fn with_room(nonzeros: usize, field: Field) -> Option<Self> {
+        fn room<T>(nonzeros: usize) -> Option<Vec<T>> {
             let mut values = Vec::new();
-            values.try_reserve_exact(elements).ok()?;
+            values.try_reserve_exact(nonzeros).ok()?;
             Some(values)
         }
-        let imaginary = if field == Field::Complex { Some(room(elements)?) } else { None };
-        Some(Found { place: room(elements)?, value: room(elements)?, imaginary })
+        let imaginary = if field == Field::Complex { Some(room(nonzeros)?) } else { None };
+        Some(Entries { place: room(nonzeros)?, value: room(nonzeros)?, imaginary })
     }
 
     fn push(&mut self, i: u32, j: u32, re: f64, im: f64) {
@@ -368,10 +368,10 @@ impl Found {
     }
 
     /// Passes on every entry of the real matrix, including those that the file omits.
-    fn each(&self, symmetry: Symmetry, mut element: impl FnMut(u32, u32, f64)) {
+    fn each(&self, symmetry: Symmetry, mut nonzero: impl FnMut(u32, u32, f64)) {
         for (at, (&place, &re)) in self.place.iter().zip(&self.value).enumerate() {
             let im = self.imaginary.as_ref().map_or(0.0, |imaginary| imaginary[at]);
-            spread(self.imaginary.is_some(), symmetry, place, (re, im), &mut element);
+            spread(self.imaginary.is_some(), symmetry, place, (re, im), &mut nonzero);
         }
     }
 }

@@ -53,10 +53,10 @@ impl Symmetry {
     pub(crate) fn off_diagonal(self, re: f64, im: f64) -> Option<&'static str> {
         match self {
             Symmetry::Skew if re != 0.0 || im != 0.0 => {
-                Some("an element of a skew-symmetric matrix, whose diagonal is zero")
+                Some("an entry of a skew-symmetric matrix, whose diagonal is zero")
             }
             Symmetry::Hermitian if im != 0.0 => {
-                Some("an element of a hermitian matrix, whose diagonal is real")
+                Some("an entry of a hermitian matrix, whose diagonal is real")
             }
             _ => None,
         }
@@ -105,7 +105,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Header, String> {
         "integer" => Field::Integer,
         "unsigned-integer" => Field::Unsigned,
         "pattern" if format == Format::Coordinate => Field::Pattern,
-        "pattern" => return Err("an array of a pattern has no elements".into()),
+        "pattern" => return Err("an array of a pattern has no values".into()),
         "complex" => Field::Complex,
         other => {
             return Err(format!(

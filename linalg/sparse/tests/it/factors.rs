@@ -1,4 +1,4 @@
-//! Systems whose factors are made while the matrix is stored.
+//! Systems whose factors are made while the matrix is stored: with more than one worker.
 
 use zellige_runtime::Runtime;
 use zellige_sparse::generate::{Flow, flow};
@@ -7,10 +7,11 @@ use zellige_sparse::{Csr, Error};
 
 fn answer(system: &System<'_>, rows: usize) -> Result<(Vec<f64>, Vec<String>), Error> {
     let b: Vec<f64> = (0..rows).map(|i| (i * 7 % 11) as f64 - 5.0).collect();
-    let mut x = vec![0.0; rows];
-    let answer = system.solve(&b, &mut x, &mut ())?;
-    assert!(answer.solution.reason.is_converged());
-    Ok((x, answer.attempts.into_iter().map(|attempt| attempt.method).collect()))
+    let mut x = [vec![0.0; rows]];
+    let answers = system.solve_each(&[b], &mut x, &mut [()])?;
+    assert!(answers[0].solution.reason.is_converged());
+    let [x] = x;
+    Ok((x, answers[0].attempts.iter().map(|attempt| attempt.method.clone()).collect()))
 }
 
 #[test]
@@ -19,9 +20,7 @@ fn answers_are_the_same_whenever_factors_are_made() -> Result<(), Error> {
         let mut answers = Vec::new();
         for workers in [1, 2] {
             let rt = Runtime::builder().workers(workers).build()?;
-            for make in [System::new, System::ready] {
-                answers.push(answer(&make(&rt, &a, &Options::default())?, a.rows())?);
-            }
+            answers.push(answer(&System::new(&rt, &a, &Options::default())?, a.rows())?);
         }
         assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
     }
@@ -37,19 +36,21 @@ fn without(rows: impl Fn(u32) -> bool) -> Result<Csr, Error> {
 }
 
 #[test]
-fn missing_factors_are_told_by_the_attempt_that_needs_them() -> Result<(), Error> {
+fn missing_factors_are_reported_by_the_attempt_that_needs_them() -> Result<(), Error> {
     let a = without(|i| i == 7)?;
-    let rt = Runtime::builder().workers(2).build()?;
-    let told = |system: System<'_>| answer(&system, a.rows()).expect_err("row 8").to_string();
     // Otherwise rows would be put where none is without a diagonal.
     let options = Options {
         preconditioner: PreconditionerChoice::Ilu0,
         scaling: ScalingChoice::None,
         ..Options::default()
     };
-    let [new, ready] = [System::new, System::ready].map(|make| make(&rt, &a, &options).map(told));
-    let new = new?;
-    assert!(new.contains("row 8 has no diagonal element"), "{new}");
-    assert_eq!(new, ready?);
+    let error = |workers| -> Result<String, Error> {
+        let rt = Runtime::builder().workers(workers).build()?;
+        let system = System::new(&rt, &a, &options)?;
+        Ok(answer(&system, a.rows()).expect_err("row 8").to_string())
+    };
+    let (alone, concurrent) = (error(1)?, error(2)?);
+    assert!(alone.contains("row 8 has no diagonal entry"), "{alone}");
+    assert_eq!(alone, concurrent);
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! Candidate methods and preconditioners, and their construction.
+//! Choice of methods and preconditioners, and their construction.
 
-use super::copies::has_large_rows;
-use super::scaled::Scales;
-use super::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
-use crate::Error;
+use std::borrow::Cow;
+
+use zellige_krylov::{
+    BiCgStab, Cg, Error, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates,
+};
+
+use super::options::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
+use super::prepare::{PreparedSystem, StoredMatrices};
 use crate::csr::Csr;
 use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu};
-use crate::stored::best_edge;
-use zellige_krylov::{
-    BiCgStab, Cg, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space,
-};
 
 /// Returns the methods and preconditioners that [`solve`](super::solve) tries, in the order of the
 /// attempts.
@@ -48,44 +48,6 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     chosen
 }
 
-/// Returns true if rows of the matrix should be permuted and scaled so that its diagonal is large:
-/// preconditioners that divide by the diagonal need it, and methods for any matrix are not
-/// affected.
-pub fn wants_matching(a: &Csr, options: &Options) -> bool {
-    use MethodChoice::{Auto, BiCgStab, Gmres};
-    use PreconditionerChoice::{BlockJacobi, Ilu0, Jacobi, Lu, SingleLu};
-    if options.scaling != ScalingChoice::Auto {
-        return options.scaling == ScalingChoice::Matching;
-    }
-    let bears_it = matches!(options.method, Auto | BiCgStab { .. } | Gmres { .. });
-    let divides = PreconditionerChoice::Auto == options.preconditioner
-        || matches!(options.preconditioner, Ilu0 | Jacobi | BlockJacobi { .. } | Lu | SingleLu);
-    if !(bears_it && divides) {
-        return false;
-    }
-    let is_zero = |i: usize| a.get(i, i) == 0.0;
-    (0..a.rows()).any(is_zero) || !a.is_symmetric() && (has_large_rows(a) || has_small_diagonal(a))
-}
-
-/// Relative threshold (`2^-20`) below which a diagonal entry counts as zero, compared with the
-/// largest entries of its row and of its column.
-const SMALL: f64 = 1.0 / 1_048_576.0;
-
-fn has_small_diagonal(a: &Csr) -> bool {
-    let mut of_columns = vec![0.0f64; a.columns()];
-    for (column, value) in a.iter() {
-        for (&j, value) in column.iter().zip(value) {
-            let most = &mut of_columns[j as usize];
-            *most = most.max(value.abs());
-        }
-    }
-    let is_small = |(i, (_, value)): (usize, (&[u32], &[f64]))| {
-        let of_row = value.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
-        a.get(i, i).abs() < SMALL * of_row.min(of_columns[i])
-    };
-    a.iter().enumerate().any(is_small)
-}
-
 /// Number of rows below which GMRES(100) mostly solves indefinite systems within one cycle, and
 /// takes less time than BiCGStab(4) (`bench/automatic_choice.rs`: 12 825 and 41 140 rows).
 const ONE_CYCLE: usize = 25_000;
@@ -114,20 +76,21 @@ fn is_dominant(a: &Csr) -> bool {
     a.iter().enumerate().all(is_row_dominant)
 }
 
-/// Returns the method of a choice that is not automatic, with its options. `exact` is the operator
-/// of reliable updates, `narrower` are the copies that GMRES switches to.
+/// Returns the method of a choice that is not automatic, with its options. `relaxed` are the
+/// operators of relaxed products.
 pub fn method_of<'o>(
     choice: MethodChoice,
     options: &Options,
-    exact: &'o dyn Operator,
-    narrower: &'o [&'o dyn Operator],
+    stored: &'o StoredMatrices,
+    relaxed: &'o [&'o dyn Operator],
 ) -> Box<dyn Method + 'o> {
     let cg = |flexible| -> Box<dyn Method + 'o> {
         let cg = Cg { flexible };
+        let exact = stored.of_residuals();
         options.reliable.map_or(Box::new(cg), |delta| Box::new(ReliableUpdates::new(cg, exact, delta)))
     };
     match choice {
-        MethodChoice::Auto => unreachable!("candidates are none"),
+        MethodChoice::Auto => unreachable!("candidates are not automatic"),
         MethodChoice::Cg => cg(false),
         MethodChoice::Fcg => cg(true),
         MethodChoice::Minres => Box::new(Minres),
@@ -135,10 +98,10 @@ pub fn method_of<'o>(
         MethodChoice::Gmres { restart, flexible } => {
             let Options { basis, orthogonalisation, .. } = *options;
             let gmres = Gmres { restart, flexible, basis, orthogonalisation };
-            if narrower.is_empty() {
+            if relaxed.is_empty() {
                 Box::new(gmres)
             } else {
-                Box::new(RelaxedGmres { gmres, narrower, slack: SLACK })
+                Box::new(RelaxedGmres { gmres, narrower: relaxed, slack: SLACK })
             }
         }
     }
@@ -147,8 +110,7 @@ pub fn method_of<'o>(
 /// Slack of [`RelaxedGmres`].
 const SLACK: f64 = 0.01;
 
-/// Creates the preconditioner of a choice that is not automatic, for a method and a matrix with
-/// these scales; `without_constant` says that the matrix takes constants to zero.
+/// Creates the preconditioner of a choice that is not automatic, for a method.
 ///
 /// # Errors
 /// Those of its construction.
@@ -156,11 +118,11 @@ pub fn preconditioner_of(
     choice: PreconditionerChoice,
     method: MethodChoice,
     rt: &dyn Executor,
-    space: &Space,
-    (a, scales, without_constant): (&Csr, Option<&Scales>, bool),
+    prepared: &PreparedSystem<'_>,
 ) -> Result<Option<Box<dyn Operator>>, Error> {
+    let (a, space) = (prepared.scaled_matrix(), prepared.space());
     Ok(Some(match choice {
-        PreconditionerChoice::Auto => unreachable!("candidates are none"),
+        PreconditionerChoice::Auto => unreachable!("candidates are not automatic"),
         PreconditionerChoice::None => return Ok(None),
         PreconditionerChoice::Jacobi if method == MethodChoice::Minres => {
             Box::new(Jacobi::absolute(rt, space, a)?)
@@ -169,31 +131,41 @@ pub fn preconditioner_of(
         PreconditionerChoice::BlockJacobi { most } => Box::new(BlockJacobi::new(rt, space, a, most)?),
         PreconditionerChoice::Ilu0 => Box::new(Ilu::new(rt, space, a)?),
         PreconditionerChoice::Chebyshev { degree } => Box::new(Chebyshev::new(rt, space, a, degree)?),
-        PreconditionerChoice::Lu | PreconditionerChoice::SingleLu if without_constant => {
-            // The matrix is singular. With one larger entry on the diagonal it is not, and differs
-            // in one direction, for which a method takes one more step.
-            let size = |i: &usize| a.get(*i, *i).abs();
-            let largest = (0..a.rows()).max_by(|i, j| size(i).total_cmp(&size(j)));
-            let enlarged = |i: usize, j: u32, value: f64| match largest == Some(i) && i == j as usize {
-                true => 2.0 * value,
-                false => value,
-            };
-            Error::if_too_large(|| format!("a copy of a matrix of {} nonzeros", a.elements()), a.memory())?;
-            let a = a.map_values(enlarged);
-            Box::new(if choice == PreconditionerChoice::Lu { Lu::new } else { Lu::single }(space, &a)?)
+        PreconditionerChoice::Lu => {
+            let a = regular(prepared)?;
+            Box::new(Lu::new(space, &a)?)
         }
-        PreconditionerChoice::Lu => Box::new(Lu::new(space, a)?),
-        PreconditionerChoice::SingleLu => Box::new(Lu::single(space, a)?),
+        PreconditionerChoice::SingleLu => {
+            let a = regular(prepared)?;
+            Box::new(Lu::single(space, &a)?)
+        }
         PreconditionerChoice::Amg => {
             // The near null space of the matrix is not constant any more once its columns have been
             // scaled.
-            let smooth = match scales {
+            let smooth = match prepared.scales() {
                 None => vec![1.0; a.rows()],
                 Some(scales) => scales.columns.iter().map(|scale| 1.0 / scale).collect(),
             };
-            Box::new(Amg::for_smooth(rt, space, a, best_edge(a), &smooth)?)
+            Box::new(Amg::for_smooth(rt, space, a, a.block_size(), &smooth)?)
         }
     }))
+}
+
+/// Returns the matrix that complete factors are made of. With constants in the null space it is
+/// singular: with one larger entry on the diagonal it is not, and differs in one direction, for
+/// which a method takes one more step.
+fn regular<'p>(prepared: &'p PreparedSystem<'_>) -> Result<Cow<'p, Csr>, Error> {
+    let a = prepared.scaled_matrix();
+    if !prepared.without_constant() {
+        return Ok(Cow::Borrowed(a));
+    }
+    let size = |i: &usize| a.get(*i, *i).abs();
+    let largest = (0..a.rows()).max_by(|i, j| size(i).total_cmp(&size(j)));
+    Error::if_too_large(|| format!("a copy of a matrix of {} nonzeros", a.nonzeros()), a.memory())?;
+    let enlarge = |i: usize, j: u32, value: f64| {
+        if largest == Some(i) && i == j as usize { 2.0 * value } else { value }
+    };
+    Ok(Cow::Owned(a.map_values(enlarge)))
 }
 
 #[cfg(test)]

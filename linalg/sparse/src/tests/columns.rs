@@ -33,17 +33,17 @@ fn run(
 fn agree(
     rt: &Runtime,
     method: &dyn Method,
-    (a, edge): (&Csr, usize),
+    (a, block_size): (&Csr, usize),
     preconditioner: &str,
     count: usize,
 ) -> Result<(), Error> {
     let space = Space::new(a.rows(), 64 * a.bytes());
     assert!(space.parts() > 1);
     let adaptation = Adaptation::new(FormatSet::Ap7, Criterion::Componentwise, "2^-37".parse()?);
-    let stored = Stored::new(rt, &space, a, edge, &adaptation)?;
+    let stored = Stored::new(rt, &space, a, block_size, &adaptation)?;
     let m: Option<Box<dyn Operator>> = match preconditioner {
         "ilu0" => Some(Box::new(Ilu::new(rt, &space, a)?)),
-        "amg" => Some(Box::new(Amg::new(rt, &space, a, edge)?)),
+        "amg" => Some(Box::new(Amg::new(rt, &space, a, block_size)?)),
         "jacobi" => Some(Box::new(Jacobi::absolute(rt, &space, a)?)),
         "block" => Some(Box::new(crate::precondition::BlockJacobi::new(rt, &space, a, 8)?)),
         _ => None,

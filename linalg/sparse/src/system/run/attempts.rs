@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use zellige_files::memory::NotEnoughMemory;
 use zellige_krylov::method::Kept;
-use zellige_krylov::{Reason, Solution, Stop};
+use zellige_krylov::{Error, Reason, Solution, Stop};
 
-use super::{Attempt, PreconditionerChoice};
-use crate::Error;
+use crate::system::answer::Attempt;
+use crate::system::options::PreconditionerChoice;
 
 /// The attempts to solve for one right-hand side so far.
 #[derive(Default)]

@@ -1,13 +1,12 @@
-//! Solution of systems whose rows and columns are multiplied by powers of two.
+//! Scaling of rows and columns by powers of two.
 
 use libm::{frexp, ldexp};
 use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 use zellige_krylov::method::{
     Correction, Kept, NumbersHandle, Rescaled, Setting, Steps, Sums, Workspace, plus, times,
 };
-use zellige_krylov::{Executor, Logger, Method, MultiVector, Operator, Replay, Space};
+use zellige_krylov::{Error, Executor, Logger, Method, MultiVector, Operator, Replay, Space};
 
-use crate::Error;
 use crate::csr::Csr;
 use crate::stored::Stored;
 
@@ -40,9 +39,9 @@ impl Scales {
         let mut exponents: Vec<i32> = (0..a.rows()).map(of_diagonal).collect();
         for _ in 0..PASSES {
             let of_row = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
-                let elements = column.iter().zip(value).filter(|(_, value)| **value != 0.0);
+                let nonzeros = column.iter().zip(value).filter(|(_, value)| **value != 0.0);
                 let sizes =
-                    elements.map(|(&j, &value)| exponent(value) + exponents[i] + exponents[j as usize]);
+                    nonzeros.map(|(&j, &value)| exponent(value) + exponents[i] + exponents[j as usize]);
                 sizes.max().map_or(0, |size| -size.div_euclid(2))
             };
             let change: Vec<i32> = a.iter().enumerate().map(of_row).collect();
@@ -64,7 +63,7 @@ impl Scales {
     /// [`Error::Shape`] if a value becomes infinite.
     pub fn matrix(&self, a: &Csr) -> Result<Csr, Error> {
         Error::if_too_large(
-            || format!("a scaled copy of a matrix of {} nonzeros", a.elements()),
+            || format!("a scaled copy of a matrix of {} nonzeros", a.nonzeros()),
             a.memory(),
         )?;
         let scaled = a.map_values(|i, j, value| {
@@ -166,14 +165,14 @@ impl Operator for Unscaled {
 }
 
 /// A method for the scaled system with the interface of the original one.
-pub struct Scaled<'m> {
+pub struct ScaledMethod<'m> {
     /// The method.
     pub method: &'m dyn Method,
     /// Scales that its system was multiplied by.
     pub scales: &'m Scales,
 }
 
-impl Method for Scaled<'_> {
+impl Method for ScaledMethod<'_> {
     fn name(&self) -> String {
         self.method.name()
     }
@@ -183,12 +182,12 @@ impl Method for Scaled<'_> {
     }
 
     fn prepare<'r>(&'r self, setting: Setting<'r, f64>) -> Result<Box<dyn Correction + 'r>, Error> {
-        Ok(Box::new(Prepared::new(self.method.prepare(setting)?, setting, self.scales)?))
+        Ok(Box::new(ScaledSolver::new(self.method.prepare(setting)?, setting, self.scales)?))
     }
 }
 
 /// Takes residuals to a scaled system, and corrections back.
-struct Prepared<'r> {
+struct ScaledSolver<'r> {
     inner: Box<dyn Correction + 'r>,
     rt: &'r dyn Executor,
     /// The residual and the correction as the caller knows them.
@@ -210,7 +209,7 @@ const INVERSE: usize = 3;
 /// Norms with an exponent (of two) within these have squares in range.
 const IN_RANGE: i32 = 400;
 
-impl<'r> Prepared<'r> {
+impl<'r> ScaledSolver<'r> {
     fn new(
         inner: Box<dyn Correction + 'r>,
         setting: Setting<'r, f64>,
@@ -238,11 +237,11 @@ impl<'r> Prepared<'r> {
             task.assign(&d, [plus(INVERSE, &d)]).submit()
         })?;
         let kept = inner.kept().and(Kept::vectors::<f64>(space, 4));
-        Ok(Prepared { inner, rt, r, d, numbers, there, back, kept })
+        Ok(ScaledSolver { inner, rt, r, d, numbers, there, back, kept })
     }
 }
 
-impl Prepared<'_> {
+impl ScaledSolver<'_> {
     /// Scales the residuals of some columns: the norms before and after, and the factor that keeps
     /// the second in range.
     fn scale(&self, is_open: &[bool]) -> Result<Vec<[f64; 3]>, Error> {
@@ -278,7 +277,7 @@ impl Prepared<'_> {
     }
 }
 
-impl Correction for Prepared<'_> {
+impl Correction for ScaledSolver<'_> {
     fn residual(&self) -> &MultiVector {
         &self.r
     }

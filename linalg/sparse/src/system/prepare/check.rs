@@ -1,9 +1,9 @@
 //! Checks of a system and its options.
 
-use super::{Inner, MethodChoice, Options};
-use crate::Error;
-use crate::csr::Csr;
-use zellige_krylov::{Orthogonalisation, Packed};
+use zellige_krylov::{Error, Orthogonalisation, Packed};
+
+use crate::csr::{Csr, abs_sum};
+use crate::system::options::{Inner, MethodChoice, Options};
 
 /// Refuses incompatible options.
 ///
@@ -154,7 +154,7 @@ pub fn has_constant_null_space(a: &Csr) -> bool {
 /// [`Error::Unsolvable`] with a row that does not add up to zero, but for rounding.
 pub fn check_constant(a: &Csr) -> Result<(), Error> {
     for (i, (_, value)) in a.iter().enumerate() {
-        let (sum, size) = (value.iter().sum::<f64>(), crate::csr::abs_sum(value));
+        let (sum, size) = (value.iter().sum::<f64>(), abs_sum(value));
         if sum.abs() > 1e-10 * size {
             let problem = format!("row {} adds up to {sum:e}: a constant is not in the null space", i + 1);
             return Err(Error::unsolvable("matrix", problem));

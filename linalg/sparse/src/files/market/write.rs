@@ -7,8 +7,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::Symmetry;
-use crate::Error;
 use crate::csr::Csr;
+use zellige_krylov::Error;
 
 /// Writes a matrix with a comment of any number of lines, compressed if `name` ends in `.gz`.
 /// `name` is also the file's name in errors.
@@ -41,20 +41,20 @@ fn has(matrix: &Csr, symmetry: Symmetry) -> bool {
         Symmetry::Symmetric | Symmetry::Hermitian => matrix.is_symmetric(),
         Symmetry::Skew => {
             matrix.rows() == matrix.columns()
-                && matrix.transposed().map_elements(|_, _, value| Some(-value)) == *matrix
+                && matrix.transposed().map_nonzeros(|_, _, value| Some(-value)) == *matrix
         }
     }
 }
 
 fn text(to: &mut dyn Write, matrix: &Csr, symmetry: Symmetry, comment: &str) -> io::Result<()> {
     let is_written = |i: usize, j: u32| symmetry == Symmetry::General || j as usize <= i;
-    let elements: usize =
+    let nonzeros: usize =
         (0..matrix.rows()).map(|i| matrix.row(i).0.iter().filter(|&&j| is_written(i, j)).count()).sum();
     writeln!(to, "%%MatrixMarket matrix coordinate real {}", symmetry.name())?;
     for line in comment.lines() {
         writeln!(to, "% {line}")?;
     }
-    writeln!(to, "{} {} {elements}", matrix.rows(), matrix.columns())?;
+    writeln!(to, "{} {} {nonzeros}", matrix.rows(), matrix.columns())?;
     for (i, (column, value)) in matrix.iter().enumerate() {
         for (&j, value) in column.iter().zip(value).filter(|&(&j, _)| is_written(i, j)) {
             writeln!(to, "{} {} {value:e}", i + 1, j + 1)?;

@@ -1,11 +1,11 @@
-//! Work of the caller's that several threads share.
+//! Jobs of a caller that several threads run.
 
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Runs `work` on each job and returns the results in the order of the jobs; at most `threads` jobs
 /// run concurrently.
-pub fn side_by_side<J: Send, R: Send>(
+pub fn concurrent_map<J: Send, R: Send>(
     threads: usize,
     jobs: impl ExactSizeIterator<Item = J> + Send,
     work: impl Fn(J) -> R + Sync,
@@ -36,6 +36,25 @@ pub fn side_by_side<J: Send, R: Send>(
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Runs two functions concurrently and returns both results; one after the other if there is no
+/// memory for a thread.
+pub fn join<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
+    let other = Mutex::new(Some(other));
+    let work = || {
+        let other = other.lock().unwrap_or_else(PoisonError::into_inner).take();
+        other.map(|other| other())
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
+        let one = one();
+        let other = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => work(),
+        };
+        (one, other.expect("each function runs once"))
+    })
 }
 
 /// Returns the median seconds of several workloads in alternating timings, so that all see equal
@@ -100,7 +119,7 @@ mod tests {
     #[test]
     fn results_are_in_the_order_of_the_jobs() {
         for threads in [0, 1, 3, 100] {
-            let squares = side_by_side(threads, 0..50usize, |k| k * k);
+            let squares = concurrent_map(threads, 0..50usize, |k| k * k);
             assert!(squares.iter().enumerate().all(|(k, &square)| square == k * k), "{threads} threads");
             assert_eq!(squares.len(), 50);
         }

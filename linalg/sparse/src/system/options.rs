@@ -1,11 +1,67 @@
-//! Options of users as words.
+//! Options of the solution of a system, and their words.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Error;
-use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
+use zellige_krylov::{Error, Orthogonalisation, Packed, Stop};
+
+use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, UnknownSet};
 use crate::precondition::BlockJacobi;
+
+/// Options of the solution of a system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The method.
+    pub method: MethodChoice,
+    /// The preconditioner.
+    pub preconditioner: PreconditionerChoice,
+    /// Matrix that the method multiplies with.
+    pub inner: Inner,
+    /// Vector that formats are chosen for if a copy's criterion needs one (`cw-exact`), such as an
+    /// estimate of the answer. It has no zeros.
+    pub x_for: Option<Vec<f64>>,
+    /// Storage format of the GMRES basis.
+    pub basis: Packed,
+    /// Orthogonalisation of GMRES.
+    pub orthogonalisation: Orthogonalisation,
+    /// Copies that GMRES switches to as its residual becomes small
+    /// ([`RelaxedGmres`](zellige_krylov::RelaxedGmres)), the most accurate first.
+    pub relaxed: Vec<Inner>,
+    /// Factor, between 0 and 1, of reliable updates: conjugate gradients with a narrow copy replace
+    /// their residual by the recomputed one once it has decreased by this factor
+    /// ([`ReliableUpdates`](zellige_krylov::ReliableUpdates)).
+    pub reliable: Option<f64>,
+    /// Scaling of rows and columns for the method.
+    pub scaling: ScalingChoice,
+    /// Stopping criteria; the first that is met stops the iteration.
+    pub stop: Vec<Stop>,
+    /// True if the unknowns are reordered, so that neighbours are close (reverse Cuthill-McKee).
+    pub reorder: bool,
+    /// True if constant vectors are in the null space: they are removed from the right-hand side
+    /// and from the answer.
+    pub without_constant: bool,
+}
+
+impl Default for Options {
+    /// Chooses everything automatically, with a tolerance of `1e-10` relative to the right-hand
+    /// side and at most 10 000 steps.
+    fn default() -> Self {
+        Options {
+            method: MethodChoice::default(),
+            preconditioner: PreconditionerChoice::default(),
+            inner: Inner::default(),
+            x_for: None,
+            basis: Packed::default(),
+            orthogonalisation: Orthogonalisation::default(),
+            relaxed: Vec::new(),
+            reliable: None,
+            scaling: ScalingChoice::default(),
+            stop: vec![Stop::RelativeToRhs(1e-10), Stop::Steps(10_000)],
+            reorder: false,
+            without_constant: false,
+        }
+    }
+}
 
 /// Names of the methods, without `auto`.
 const METHODS: [&str; 7] = ["cg", "fcg", "minres", "bicgstab", "bicgstabl", "gmres", "fgmres"];
@@ -179,7 +235,7 @@ pub enum CriterionChoice {
     /// The norm of the nonzero's row.
     #[default]
     Componentwise,
-    /// The norm of the nonzero's row times a vector ([`Options::x_for`](super::Options::x_for)).
+    /// The norm of the nonzero's row times a vector ([`Options::x_for`]).
     ComponentwiseFor,
 }
 
@@ -223,11 +279,11 @@ pub enum Inner {
         accuracy: Accuracy,
         /// Rows and columns of the blocks that it is stored in, 1 to 4; none: that with the fewest
         /// bytes in `f64`.
-        edge: Option<usize>,
+        block_size: Option<usize>,
     },
     /// The copy in the set and the blocks whose products are fastest on this machine with its
-    /// workers, by [measured costs](crate::adaptive::CostModel); the matrix itself if none is
-    /// faster. Another run may choose another copy: answers can differ in their last bits.
+    /// workers, by measured costs; the matrix itself if none is faster. Another run may choose
+    /// another copy: answers can differ in their last bits.
     Auto {
         /// Criterion that magnitudes are compared with.
         criterion: CriterionChoice,
@@ -262,9 +318,9 @@ impl Inner {
     }
 
     /// Returns the block size, if one is set.
-    pub fn edge(&self) -> Option<usize> {
+    pub fn block_size(&self) -> Option<usize> {
         match *self {
-            Inner::Adaptive { edge, .. } => edge,
+            Inner::Adaptive { block_size, .. } => block_size,
             _ => None,
         }
     }
@@ -324,17 +380,15 @@ impl FromStr for Inner {
                 }
             };
         }
-        let edge = layout.map(|layout| {
+        let block_size = layout.map(|layout| {
             let place = LAYOUTS.iter().position(|name| name.eq_ignore_ascii_case(layout));
             let wrong =
                 || Error::parameter("operator", format!("{layout:?} is not one of {}", LAYOUTS.join(", ")));
             place.map(|place| place + 1).ok_or_else(wrong)
         });
-        let edge = edge.transpose()?;
-        let set = set
-            .parse()
-            .map_err(|error: crate::adaptive::UnknownSet| Error::parameter("operator", error.to_string()))?;
-        Ok(Inner::Adaptive { set, criterion, accuracy, edge })
+        let block_size = block_size.transpose()?;
+        let set = set.parse().map_err(|error: UnknownSet| Error::parameter("operator", error.to_string()))?;
+        Ok(Inner::Adaptive { set, criterion, accuracy, block_size })
     }
 }
 
@@ -343,9 +397,9 @@ impl fmt::Display for Inner {
         match self {
             Inner::Exact => f.pad("fp64"),
             Inner::Single => f.pad("fp32"),
-            Inner::Adaptive { set, criterion, accuracy, edge } => {
+            Inner::Adaptive { set, criterion, accuracy, block_size } => {
                 write!(f, "{}:{}:{accuracy}", set.name().to_lowercase(), criterion.of(&[]).name())?;
-                edge.map_or(Ok(()), |edge| write!(f, ":{}", LAYOUTS[(edge - 1).min(3)]))
+                block_size.map_or(Ok(()), |block_size| write!(f, ":{}", LAYOUTS[(block_size - 1).min(3)]))
             }
             Inner::Auto { criterion, accuracy } => write!(f, "auto:{}:{accuracy}", criterion.of(&[]).name()),
         }
@@ -369,8 +423,7 @@ pub enum ScalingChoice {
     /// Equal scales of rows and columns: symmetric matrices stay symmetric.
     Both,
     /// Rows are permuted to maximise the product of the diagonal, and rows and columns are scaled
-    /// so that it has ones ([`Matching`](crate::matching::Matching)): symmetric matrices lose their
-    /// symmetry.
+    /// so that it has ones (Duff and Koster 2001): symmetric matrices lose their symmetry.
     Matching,
 }
 

@@ -40,7 +40,7 @@ fn rows_of_other_units_are_solved_with_narrow_copies() -> Result<(), Error> {
     let a = transport(&Transport { flow: cells, ..Transport::default() })?;
     // Some unknowns are given, as finite element codes write that.
     let is_given = |i: usize| i.is_multiple_of(20);
-    let a = a.map_elements(|i, j, value| match is_given(i) || is_given(j as usize) {
+    let a = a.map_nonzeros(|i, j, value| match is_given(i) || is_given(j as usize) {
         true => (i == j as usize).then_some(1.0),
         false => Some(1e9 * value),
     });
@@ -159,7 +159,7 @@ fn what_is_chosen_by_costs_can_be_asked_for() -> Result<(), Error> {
             Ok((x, answer.inner))
         };
         let (x, chosen) = solved(inner.parse()?)?;
-        assert!(chosen == Inner::Exact || chosen.edge().is_some(), "{chosen}");
+        assert!(chosen == Inner::Exact || chosen.block_size().is_some(), "{chosen}");
         let (again, _) = solved(chosen.to_string().parse()?)?;
         assert!(x.iter().zip(&again).all(|(x, y)| x.to_bits() == y.to_bits()), "{chosen}");
     }
