@@ -9,7 +9,7 @@ use zellige_psa::basis::FIXED;
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::search::{Events, Flags, Found, Method, Plan, Precision, Prepared, Screen, Table};
-use zellige_test_data::data;
+use zellige_tests::data;
 
 /// A segment with some channels, a set of its events, and the answers.
 struct Case {
