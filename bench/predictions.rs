@@ -220,15 +220,15 @@ fn cpu_time() -> Duration {
 }
 
 impl Case {
-    /// The run in the middle.
-    fn median(&self) -> Run {
+    /// The run with the median ratio.
+    fn middle_run(&self) -> Run {
         let mut runs = self.runs.clone();
         runs.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
         runs[runs.len() / 2]
     }
 
     fn json(&self) -> serde_json::Value {
-        let Run { predicted, measured } = self.median();
+        let Run { predicted, measured } = self.middle_run();
         json!({
             "n": self.n,
             "tile": self.tile,
@@ -237,9 +237,9 @@ impl Case {
             "predicted_seconds": predicted.wall,
             "measured_seconds": measured.wall,
             "all_ratios": self.runs.iter().map(Run::ratio).collect::<Vec<_>>(),
-            "ratio": self.median().ratio(),
-            "ratio_by_cpu": self.median().ratio_by_cpu(),
-            "given": self.median().given(self.workers),
+            "ratio": self.middle_run().ratio(),
+            "ratio_by_cpu": self.middle_run().ratio_by_cpu(),
+            "given": self.middle_run().given(self.workers),
         })
     }
 }
@@ -261,21 +261,21 @@ impl Run {
 fn report(cases: &[Case]) {
     println!("     n  tile workers  policy     predicted  measured  ratio by cpu  given");
     for case in cases {
-        let median = case.median();
+        let middle = case.middle_run();
         println!(
             "{:>6} {:>5} {:>7}  {:<10} {:>9.4} {:>9.4} {:>6.3} {:>6.3} {:>6.2}",
             case.n,
             case.tile,
             case.workers,
             case.policy,
-            median.predicted.wall,
-            median.measured.wall,
-            median.ratio(),
-            median.ratio_by_cpu(),
-            median.given(case.workers),
+            middle.predicted.wall,
+            middle.measured.wall,
+            middle.ratio(),
+            middle.ratio_by_cpu(),
+            middle.given(case.workers),
         );
     }
-    let off = |ratio: fn(&Run) -> f64| cases.iter().map(move |case| (ratio(&case.median()) - 1.0).abs());
+    let off = |ratio: fn(&Run) -> f64| cases.iter().map(move |case| (ratio(&case.middle_run()) - 1.0).abs());
     let worst = |ratio: fn(&Run) -> f64| 100.0 * off(ratio).fold(0.0, f64::max);
     let within = off(Run::ratio).filter(|&off| off <= 0.1).count();
     println!(

@@ -129,7 +129,7 @@ impl<'f> System<'f> {
             answer.setup.as_secs_f64()
         );
         for peer in theirs {
-            println!("    {}, {} of it ours: {}", peer.times, ours.beside(&peer.times), peer.told);
+            println!("    {}, {} of it ours: {}", peer.times, ours.beside(&peer.times), peer.printed);
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl<'f> System<'f> {
     fn round(&self, program: &str, workers: usize, known: &mut Vec<Peer>) -> Result<(), Failure> {
         if known.is_empty() {
             let all = if self.a.is_symmetric() { SYMMETRIC } else { GENERAL };
-            known.extend(all.map(|method| Peer { method, times: Times::default(), told: String::new() }));
+            known.extend(all.map(|method| Peer { method, times: Times::default(), printed: String::new() }));
         }
         let block = self.a.block_size().to_string();
         let run = |peer: &mut Peer| -> Result<bool, Failure> {
@@ -152,17 +152,21 @@ impl<'f> System<'f> {
             let mut command = Command::new("timeout");
             command.args([MOST_SECONDS, "mpirun", "--allow-run-as-root", "-n", &processes, program]);
             command.args([self.folder.join("rows"), self.folder.join("rhs")]).args(peer.method).arg(&block);
-            let told = String::from_utf8(command.output()?.stdout)?;
-            let words: Vec<&str> = told.split_whitespace().collect();
+            let printed = String::from_utf8(command.output()?.stdout)?;
+            let words: Vec<&str> = printed.split_whitespace().collect();
             let [_, _, _, _, _, setup, solve, residual, _, cpu] = words[..] else {
-                println!("    {:?}: {}", peer.method, if told.is_empty() { "no answer" } else { &told });
+                println!(
+                    "    {:?}: {}",
+                    peer.method,
+                    if printed.is_empty() { "no answer" } else { &printed }
+                );
                 return Ok(false);
             };
             peer.times.add(setup.parse::<f64>()? + solve.parse::<f64>()?, cpu.parse()?);
-            peer.told = told.trim().to_owned();
+            peer.printed = printed.trim().to_owned();
             let is_solved = residual.parse::<f64>()? <= GOAL;
             if !is_solved {
-                println!("    not solved: {}", peer.told);
+                println!("    not solved: {}", peer.printed);
             }
             Ok(is_solved)
         };
@@ -182,7 +186,7 @@ struct Peer {
     method: [&'static str; 2],
     times: Times,
     /// The last line of its output.
-    told: String,
+    printed: String,
 }
 
 /// Times of several runs (s).

@@ -53,14 +53,7 @@ fn measure(entries: &mut [Entry<'_>]) -> Result<Vec<f64>, KernelError> {
             times.push(sum.as_secs_f64() / calls as f64);
         }
     }
-    Ok(entries
-        .iter()
-        .zip(&mut times)
-        .map(|(entry, times)| {
-            times.sort_by(f64::total_cmp);
-            entry.work / times[rounds / 2] / 1e9
-        })
-        .collect())
+    Ok(entries.iter().zip(times).map(|(entry, times)| entry.work / median(times) / 1e9).collect())
 }
 
 /// A tile that begins on a page, as the tiles of tiled matrices do. A large `Vec` starts 16 bytes

@@ -10,7 +10,7 @@
 // threads, since a sum has one order: so four groups of single numbers (two of blocks of 2 x 2, one of 4 x 4) share a warp. In a step each of them
 // reads 16 bytes of columns and 8 to 64 bytes of codes that follow one another, 32 to 128 for blocks; the next step's lie behind them, in sectors that have
 // been fetched with these. So memory is read once and in order, and what is not as wide as a warp costs turns of the nearest cache only. A
-// block has as many threads as a section of a full tile has rows of lanes. Groups begin anywhere, so their places come as a table (Guide), and codes, which
+// block has as many threads as a section of a full tile has rows of lanes. Groups begin anywhere, so their places come as a table (PanelIndex), and codes, which
 // are not aligned, are put together of two aligned words.
 //
 // A thread waits for memory most of the time, so what it waits for is asked for together. A tile's bytes are asked for as soon as their place is known,
@@ -30,7 +30,7 @@
 #define MOST_PARTS 64
 // Of a tile that has a list of them; each has four bytes, and the list ends where the tile begins.
 #define DIAGONALS 8
-// Words of the guide's entries, and what is in them.
+// Words of the index's entries, and what is in them.
 #define TILE 8
 #define SECTION 2
 #define LONG 1u
@@ -406,7 +406,7 @@ __device__ inline void add_section(Bytes from, u32 start, const u32 *groups, u32
     __syncthreads();
 }
 
-// A tile's entry of the guide.
+// A tile's entry of the index.
 struct Tile {
     u64 begin, next; // where its bytes begin, and those of the one behind it: 0 for the last
     u32 row, rows;   // the first one in the panel, of numbers; how many, of numbers
@@ -427,9 +427,9 @@ __device__ inline u64 quotient(u64 a, u64 b)
     return ((a | b) >> 32) == 0 ? (u32)a / (u32)b : a / b;
 }
 
-__device__ inline Tile tile_at(const u32 *guide, u32 tiles, u32 edge, u64 first, u64 each)
+__device__ inline Tile tile_at(const u32 *index, u32 tiles, u32 edge, u64 first, u64 each)
 {
-    const u32 *entry = guide + (u64)blockIdx.x * TILE;
+    const u32 *entry = index + (u64)blockIdx.x * TILE;
     u32 base = entry[4], width = entry[5];
     Tile tile;
     tile.begin = entry[0] | (u64)entry[1] << 32;
@@ -439,7 +439,7 @@ __device__ inline Tile tile_at(const u32 *guide, u32 tiles, u32 edge, u64 first,
     tile.flags = entry[6];
     tile.sections = entry[7];
     tile.sections_end = entry[TILE + 7];
-    tile.of_panel = guide[(u64)tiles * TILE + 7];
+    tile.of_panel = index[(u64)tiles * TILE + 7];
     // A tile that reads nothing may begin anywhere.
     u64 at = width == 0 ? 0 : (u64)base * edge - first, last = at + (width == 0 ? 0 : (u64)width * edge - 1);
     tile.part = (u32)quotient(at, each);
@@ -450,10 +450,10 @@ __device__ inline Tile tile_at(const u32 *guide, u32 tiles, u32 edge, u64 first,
 
 // The rows of one tile; the parts of its window are in shared memory after the next barrier.
 template <int B, int K>
-__device__ inline void multiply_tile(const Tile &tile, const u8 *panel, const u32 *guide, u32 tiles, int exponent, u64 each,
+__device__ inline void multiply_tile(const Tile &tile, const u8 *panel, const u32 *index, u32 tiles, int exponent, u64 each,
                                      u32 count, double *y, Shared<B, K> &shared)
 {
-    const u32 *of_sections = guide + ((u64)tiles + 1) * TILE, *groups = of_sections + ((u64)tile.of_panel + 1) * SECTION;
+    const u32 *of_sections = index + ((u64)tiles + 1) * TILE, *groups = of_sections + ((u64)tile.of_panel + 1) * SECTION;
     u32 flags = tile.flags, t = threadIdx.x;
     // Of a large tile the first bytes: the rest comes with its steps, many of which are on their way then.
     if (tile.next > tile.begin + t * LINE)
@@ -495,7 +495,7 @@ __device__ inline void multiply_tile(const Tile &tile, const u8 *panel, const u3
 #define TILES(p, q) , u32 tiles##p##q
 #define EXPONENT(p, q) , int exponent##p##q
 #define PANEL(p, q) , const u8 *panel##p##q
-#define GUIDE(p, q) , const u32 *guide##p##q
+#define INDEX(p, q) , const u32 *index##p##q
 #define RESULT(p, q) , double *y##p##q
 #define PART(p, q) , const double *x##p##q
 #define PANEL_CASE(p, q)                                                                                     \
@@ -503,7 +503,7 @@ __device__ inline void multiply_tile(const Tile &tile, const u8 *panel, const u3
         tiles = tiles##p##q;                                                                                 \
         exponent = exponent##p##q;                                                                           \
         panel = panel##p##q;                                                                                 \
-        guide = guide##p##q;                                                                                 \
+        index = index##p##q;                                                                                 \
         y = y##p##q;                                                                                         \
         break;
 #define CASE(p, q)                                                                                           \
@@ -517,18 +517,18 @@ __device__ constexpr u32 quaternary(u32 digits)
     return digits / 100 % 10 * 16 + digits / 10 % 10 * 4 + digits % 10;
 }
 
-// Of each panel its tiles, what all its sums are multiplied by, as a power of two, its bytes, its guide, and y, its rows. x: `each` numbers of a vector
+// Of each panel its tiles, what all its sums are multiplied by, as a power of two, its bytes, its index, and y, its rows. x: `each` numbers of a vector
 // in each part (in the last what is left), from column `first` on. Where `asks` is not 0, nothing is done if *done is not 0.
 #define SELL(name, B, K)                                                                                     \
     extern "C" __global__ void BOUNDS(B)                                                                     \
         name(u64 first, u64 each, u32 count, u32 asks, const double *done EVERY(TILES) EVERY(EXPONENT)       \
-                 EVERY(PANEL) EVERY(GUIDE) EVERY(RESULT) EVERY(PART))                                        \
+                 EVERY(PANEL) EVERY(INDEX) EVERY(RESULT) EVERY(PART))                                        \
     {                                                                                                        \
         __shared__ Shared<B, K> shared;                                                                      \
         u32 tiles = 0;                                                                                       \
         int exponent = 0;                                                                                    \
         const u8 *panel = 0;                                                                                 \
-        const u32 *guide = 0;                                                                                \
+        const u32 *index = 0;                                                                                \
         double *y = 0;                                                                                       \
         switch (blockIdx.z) {                                                                                \
             EVERY(PANEL_CASE)                                                                                \
@@ -536,7 +536,7 @@ __device__ constexpr u32 quaternary(u32 digits)
         if (blockIdx.x >= tiles)                                                                             \
             return;                                                                                          \
         double is_done = asks != 0 ? *done : 0.0;                                                            \
-        Tile tile = tile_at(guide, tiles, B, first, each);                                                   \
+        Tile tile = tile_at(index, tiles, B, first, each);                                                   \
         if (is_done != 0.0)                                                                                  \
             return;                                                                                          \
         if (threadIdx.x <= tile.more) {                                                                      \
@@ -547,7 +547,7 @@ __device__ constexpr u32 quaternary(u32 digits)
             shared.parts[threadIdx.x] =                                                                      \
                 (u64)(x + blockIdx.y * K) + 8 * count * (tile.start - threadIdx.x * each);                   \
         }                                                                                                    \
-        multiply_tile<B, K>(tile, panel, guide, tiles, exponent, each, count, y, shared);                    \
+        multiply_tile<B, K>(tile, panel, index, tiles, exponent, each, count, y, shared);                    \
     }
 
 // A text for each edge: together they take NVRTC eight seconds.

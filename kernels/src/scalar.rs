@@ -5,9 +5,9 @@ use core::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
 /// `f32` or `f64`. Sealed: the kernels rely on what these two are.
 pub trait Scalar:
-    lanes::Lanes
-    + crate::formats::half_tile::source::Source
-    + crate::formats::fp8_tile::source::Source
+    lanes::SimdScalar
+    + crate::formats::half_tile::source::HalfSource
+    + crate::formats::fp8_tile::source::Fp8Source
     + crate::blas::transpose::Transpose
     + crate::formats::norms::reduce::Reduce
     + Copy
@@ -53,7 +53,7 @@ pub trait Scalar:
 pub(crate) mod lanes {
     use pulp::Simd;
 
-    pub trait Lanes: Sized + Copy {
+    pub trait SimdScalar: Sized + Copy {
         /// A register of `S`.
         type Reg<S: Simd>: Copy;
         /// Elements per register.
@@ -72,7 +72,7 @@ pub(crate) mod lanes {
 macro_rules! scalar {
     ($t:ident, $lanes:ident, $reg:ident, $splat:ident, $as_simd:ident, $as_mut:ident, $mul:ident, $fma:ident, $neg:ident,
      $u:expr, $format:ident) => {
-        impl lanes::Lanes for $t {
+        impl lanes::SimdScalar for $t {
             type Reg<S: pulp::Simd> = S::$reg;
             #[inline(always)]
             fn count<S: pulp::Simd>() -> usize {

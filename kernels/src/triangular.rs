@@ -59,7 +59,7 @@ pub fn substitute<const B: usize, const K: usize>(rows: &BlockRows<'_>, z: &mut 
 const CHAINS: usize = 4;
 
 /// `B` rows of `K` columns.
-type Rows<const B: usize, const K: usize> = [[f64; K]; B];
+type RowBlock<const B: usize, const K: usize> = [[f64; K]; B];
 
 struct Work<'a, const B: usize, const K: usize> {
     rows: &'a BlockRows<'a>,
@@ -105,7 +105,7 @@ impl<const B: usize, const K: usize> WithSimd for Work<'_, B, K> {
 }
 
 #[inline(always)]
-fn take<const B: usize, const K: usize>(z: &mut Rows<B, K>, sum: &Rows<B, K>) {
+fn take<const B: usize, const K: usize>(z: &mut RowBlock<B, K>, sum: &RowBlock<B, K>) {
     for (z, sum) in z.as_flattened_mut().iter_mut().zip(sum.as_flattened()) {
         *z -= sum;
     }
@@ -116,8 +116,8 @@ fn take<const B: usize, const K: usize>(z: &mut Rows<B, K>, sum: &Rows<B, K>) {
 fn rows_times<const B: usize, const K: usize>(
     columns: &[u32],
     values: &[f32],
-    x: &[Rows<B, K>],
-) -> [Rows<B, K>; LANES] {
+    x: &[RowBlock<B, K>],
+) -> [RowBlock<B, K>; LANES] {
     let mut sums = [[[0.0; K]; B]; LANES];
     let (columns, _) = columns.as_chunks::<LANES>();
     for (columns, values) in columns.iter().zip(values.chunks_exact(LANES * B * B)) {
@@ -133,8 +133,8 @@ fn rows_times<const B: usize, const K: usize>(
 fn row_times<const B: usize, const K: usize>(
     columns: &[u32],
     values: &[f32],
-    x: &[Rows<B, K>],
-) -> Rows<B, K> {
+    x: &[RowBlock<B, K>],
+) -> RowBlock<B, K> {
     let mut sums = [[[0.0; K]; B]; CHAINS];
     let (fours, rest) = columns.as_chunks::<CHAINS>();
     let (of_fours, of_rest) = values.split_at(fours.len() * CHAINS * B * B);
@@ -151,7 +151,7 @@ fn row_times<const B: usize, const K: usize>(
 }
 
 #[inline(always)]
-fn add_block<const B: usize, const K: usize>(sum: &mut Rows<B, K>, values: &[f32], x: &Rows<B, K>) {
+fn add_block<const B: usize, const K: usize>(sum: &mut RowBlock<B, K>, values: &[f32], x: &RowBlock<B, K>) {
     for (column, x) in values.chunks_exact(B).zip(x) {
         for (sum, &value) in sum.iter_mut().zip(column) {
             for c in 0..K {

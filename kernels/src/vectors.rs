@@ -298,14 +298,14 @@ impl<const N: usize, const LANES: usize> WithSimd for Dots<'_, N, LANES> {
         }
         std::array::from_fn(|k| {
             let rest: f64 = x_rest.iter().zip(y[k].1).map(|(x, y)| x * y).sum();
-            together(&mut sums[k]) + rest
+            lane_sum(&mut sums[k]) + rest
         })
     }
 }
 
 /// The sum of a number of lanes that is a power of two: halves are added to halves.
 #[inline(always)]
-fn together(lanes: &mut [f64]) -> f64 {
+fn lane_sum(lanes: &mut [f64]) -> f64 {
     let mut half = lanes.len() / 2;
     while half > 0 {
         let (left, right) = lanes.split_at_mut(half);

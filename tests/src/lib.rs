@@ -1,49 +1,14 @@
-//! Tests across crates: the runtime under stress against a sequential oracle, user-defined
-//! policies, reproducibility of all results.
+//! Parts that tests of all crates share: external data and numbers of random cases.
 //!
-//! The library has the shared parts of the tests: random graphs ([`graphs`]), their expected
-//! results ([`oracle`]), and [`within`], which turns a hang into a failure.
+//! The tests of this crate itself run the runtime under stress against a sequential oracle, with
+//! user-defined policies, and compare the bits of results across schedules.
 #![forbid(unsafe_code)]
 
-pub mod graphs;
-pub mod oracle;
-pub mod policies;
+mod data;
+mod scale;
 
-use std::io::Write;
-use std::sync::mpsc;
-use std::time::Duration;
-
-pub use zellige_test_scale::{amount, every};
-
-/// Runs `body`. If it is not done in time, the whole process ends with a message that names `what`:
-/// a hang is a failure, and its threads cannot be ended one by one. If `ZELLIGE_TEST_SCALE` extends
-/// the tests, the time limit is extended by the same factor.
-///
-/// # Panics
-/// If `body` panics.
-pub fn within<R: Send + 'static>(
-    what: &str,
-    limit: Duration,
-    body: impl FnOnce() -> R + Send + 'static,
-) -> R {
-    let limit = limit * u32::try_from(amount(1)).unwrap_or(u32::MAX);
-    let (done, wait) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        let result = body();
-        // Nobody waits any more only if the process is ending.
-        let _ = done.send(());
-        result
-    });
-    if wait.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-        // Not eprintln: the test harness would keep the message, and end with it.
-        let _ = writeln!(std::io::stderr(), "{what}: not done after {} s: a hang", limit.as_secs());
-        std::process::abort();
-    }
-    match thread.join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
+pub use data::{data, skipped};
+pub use scale::{amount, cases, every};
 
 /// The programs of the documentation are tests.
 #[cfg(doctest)]

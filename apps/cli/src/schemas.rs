@@ -54,7 +54,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("matrix info", schema::<MatrixResult>()),
         ("bench tasks", schema::<zellige_measure::tasks::TaskFigures>()),
         ("bench cholesky", schema::<zellige_measure::cholesky::CholeskyFigures>()),
-        ("bench memory", schema::<zellige_measure::memory::Figures>()),
+        ("bench memory", schema::<zellige_measure::memory::MemoryBenchFigures>()),
         ("bench gpu", schema::<zellige_measure::gpu::Figures>()),
         ("machine show", schema::<machine::show::Machine>()),
         ("machine calibrate", schema::<machine::models::Known>()),

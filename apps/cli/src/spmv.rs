@@ -5,7 +5,7 @@ use zellige_app::text::{bytes, digits};
 use zellige_files::observe::Observer;
 use zellige_kernels::packed::Rounding;
 use zellige_measure::spmv::results::SpmvResult;
-use zellige_measure::spmv::{Row, Survey, report};
+use zellige_measure::spmv::{StorageRow, Survey, report};
 use zellige_sparse::files;
 
 use crate::args::{Round, SpmvArgs};
@@ -58,7 +58,7 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     }
 }
 
-fn table(name: &str, by_rows: u64, workers: u16, rows: &[Row]) -> String {
+fn table(name: &str, by_rows: u64, workers: u16, rows: &[StorageRow]) -> String {
     let mut table = Table::new(&[
         ("criterion", Side::Left),
         ("eps", Side::Left),

@@ -66,7 +66,7 @@ mod tests {
     use crate::su3::{ONE, scale};
     use crate::testing::{random_gauge, random_matrices};
     use proptest::prelude::*;
-    use zellige_test_scale::cases;
+    use zellige_tests::cases;
 
     #[test]
     fn without_a_force_all_are_one() -> Result<(), Error> {

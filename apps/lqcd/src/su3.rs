@@ -147,7 +147,7 @@ pub fn from_numbers(mut next: impl FnMut() -> f64) -> Matrix {
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
-    use zellige_test_scale::cases;
+    use zellige_tests::cases;
 
     /// Generates any matrix with entries in [-1, 1].
     pub(crate) fn any() -> impl Strategy<Value = Matrix> {

@@ -106,7 +106,7 @@ mod tests {
     use crate::su3::{ZERO, adjoint_mul, mul};
     use crate::testing::random_matrices;
     use proptest::prelude::*;
-    use zellige_test_scale::cases;
+    use zellige_tests::cases;
 
     proptest! {
         #![proptest_config(cases(128))]

@@ -97,8 +97,8 @@ fn a_faulting_kernel_costs_the_device_and_no_value() {
 fn a_body_that_wants_too_much_is_told_so_and_the_device_goes_on() {
     let Some(mock) = mock(14) else { return };
     let rt = only_gpu(&mock);
-    let told = too_much_memory(&rt).unwrap().expect("there is no such memory");
-    assert!(told.contains("GPU 0"), "{told}");
+    let message = too_much_memory(&rt).unwrap().expect("there is no such memory");
+    assert!(message.contains("GPU 0"), "{message}");
     drop(rt);
     check(&mock);
 }

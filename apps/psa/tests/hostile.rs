@@ -221,7 +221,7 @@ fn file_of_kind() -> impl Strategy<Value = (usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(400))]
+    #![proptest_config(zellige_tests::cases(400))]
 
     #[test]
     fn what_is_cut_off_is_refused((kind, file) in file_of_kind(), at: prop::sample::Index) {

@@ -89,11 +89,11 @@ fn put<T: Number>(
 }
 
 /// A seekable source of bytes.
-trait Bytes: Read + Seek + Send {}
+trait ByteSource: Read + Seek + Send {}
 
-impl<T: Read + Seek + Send> Bytes for T {}
+impl<T: Read + Seek + Send> ByteSource for T {}
 
-type Npy = NpyFile<BufReader<Box<dyn Bytes>>>;
+type Npy = NpyFile<BufReader<Box<dyn ByteSource>>>;
 
 /// Real parts of numbers and, of complex ones, imaginary parts.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,7 +171,7 @@ impl Array {
         Array::of_bytes(path, Box::new(file), size)
     }
 
-    fn of_bytes(path: &Path, bytes: Box<dyn Bytes>, size: u64) -> Result<Array, ReadError> {
+    fn of_bytes(path: &Path, bytes: Box<dyn ByteSource>, size: u64) -> Result<Array, ReadError> {
         let mut file = BufReader::with_capacity(1 << 20, bytes);
         let begin = npy::begin(&mut file, size).map_err(cannot(path))?;
         let head = foreign::head(&mut file).map_err(cannot(path))?;
@@ -284,7 +284,7 @@ impl Array {
             true => {
                 let member = npz::member(&self.path, u64::MAX)
                     .ok_or_else(|| cannot(&self.path)(io::ErrorKind::NotFound.into()))??;
-                let bytes: Box<dyn Bytes> = Box::new(Cursor::new(member.bytes));
+                let bytes: Box<dyn ByteSource> = Box::new(Cursor::new(member.bytes));
                 NpyFile::new(BufReader::new(bytes)).map_err(cannot(&self.path))?
             }
             false => self.npy,

@@ -31,8 +31,8 @@ pub(super) const AREA: usize = BLOCK * BLOCK;
 pub(super) const WIDE: usize = 8;
 pub(super) const NARROW: usize = 4;
 
-pub(super) type Block<T, S, const V: usize, const N: usize> =
-    [[<T as crate::scalar::lanes::Lanes>::Reg<S>; V]; N];
+pub(super) type Accumulators<T, S, const V: usize, const N: usize> =
+    [[<T as crate::scalar::lanes::SimdScalar>::Reg<S>; V]; N];
 
 /// Returns `acc[c] - sum_k x[k] coef[k][c]`. `x[k]` are the `V` registers at `x[k * x_ld]`,
 /// `coef[k]` the `N` numbers at `coef[k * coef_ld]`.
@@ -42,13 +42,13 @@ pub(super) type Block<T, S, const V: usize, const N: usize> =
 #[inline(always)]
 pub(super) fn subtract_products<T: Scalar, S: Simd, const V: usize, const N: usize>(
     s: S,
-    mut acc: Block<T, S, V, N>,
+    mut acc: Accumulators<T, S, V, N>,
     x: &[T],
     x_ld: usize,
     coef: &[T],
     coef_ld: usize,
     count: usize,
-) -> Block<T, S, V, N> {
+) -> Accumulators<T, S, V, N> {
     let lanes = T::count::<S>();
     for k in 0..count {
         let x = &x[k * x_ld..][..V * lanes];
@@ -72,11 +72,11 @@ pub(super) fn subtract_products<T: Scalar, S: Simd, const V: usize, const N: usi
 #[inline(always)]
 pub(super) fn solve_diagonal<T: Scalar, S: Simd, const V: usize, const N: usize>(
     s: S,
-    mut acc: Block<T, S, V, N>,
+    mut acc: Accumulators<T, S, V, N>,
     d: &[T],
     d_ld: usize,
     reciprocals: &[T],
-) -> Block<T, S, V, N> {
+) -> Accumulators<T, S, V, N> {
     for c in 0..N {
         let r = T::splat(s, reciprocals[c]);
         for v in 0..V {
@@ -102,7 +102,7 @@ pub(super) fn load_block<T: Scalar, S: Simd, const V: usize, const N: usize>(
     s: S,
     x: &[T],
     ld: usize,
-) -> Block<T, S, V, N> {
+) -> Accumulators<T, S, V, N> {
     let lanes = T::count::<S>();
     let mut acc = [[T::splat(s, T::ZERO); V]; N];
     for c in 0..N {
@@ -119,7 +119,7 @@ pub(super) fn load_block<T: Scalar, S: Simd, const V: usize, const N: usize>(
 pub(super) fn store_block<T: Scalar, S: Simd, const V: usize, const N: usize>(
     x: &mut [T],
     ld: usize,
-    acc: &Block<T, S, V, N>,
+    acc: &Accumulators<T, S, V, N>,
 ) {
     let lanes = T::count::<S>();
     for c in 0..N {

@@ -23,7 +23,7 @@ pub fn potrf_lower<T: Scalar>(a: MatMut<'_, T>) -> Result<(), KernelError> {
 fn factor<T: Scalar>(a: MatMut<'_, T>, first: usize) -> Result<(), KernelError> {
     let n = a.rows();
     if n <= BLOCK {
-        let failed = pulp::Arch::new().dispatch(Factor { a });
+        let failed = pulp::Arch::new().dispatch(Factorization { a });
         return match failed {
             None => Ok(()),
             Some((pivot, value)) => {
@@ -42,14 +42,14 @@ fn factor<T: Scalar>(a: MatMut<'_, T>, first: usize) -> Result<(), KernelError> 
 }
 
 /// A diagonal block, `[column][row]`.
-type Square<T> = [[T; WIDE]; WIDE];
+type DiagonalBlock<T> = [[T; WIDE]; WIDE];
 
 /// Factorization of one matrix of order at most [`BLOCK`].
-struct Factor<'a, T> {
+struct Factorization<'a, T> {
     a: MatMut<'a, T>,
 }
 
-impl<T: Scalar> WithSimd for Factor<'_, T> {
+impl<T: Scalar> WithSimd for Factorization<'_, T> {
     type Output = Option<(usize, T)>;
 
     #[inline(always)]
@@ -58,7 +58,7 @@ impl<T: Scalar> WithSimd for Factor<'_, T> {
     }
 }
 
-impl<T: Scalar> Factor<'_, T> {
+impl<T: Scalar> Factorization<'_, T> {
     /// Factors left-looking over panels of `N` columns: subtract the contributions of the columns
     /// before, factor the diagonal block, solve the rows below it. Rows are taken in whole
     /// registers; the results above the diagonal are never used.
@@ -81,7 +81,7 @@ impl<T: Scalar> Factor<'_, T> {
             let top = p / lanes * lanes;
             Self::rows::<S, N>(s, work, top, bottom, p, None);
             let mut reciprocals = [T::ONE; WIDE];
-            let mut diagonal: Square<T> = [[T::ZERO; WIDE]; WIDE];
+            let mut diagonal: DiagonalBlock<T> = [[T::ZERO; WIDE]; WIDE];
             for c in 0..N {
                 for r in c..N {
                     diagonal[c][r] = work[(p + c) * BLOCK + p + r];
@@ -115,7 +115,7 @@ impl<T: Scalar> Factor<'_, T> {
         from: usize,
         to: usize,
         p: usize,
-        solve: Option<(&Square<T>, &[T; WIDE])>,
+        solve: Option<(&DiagonalBlock<T>, &[T; WIDE])>,
     ) {
         let lanes = T::count::<S>();
         let mut i = from;
@@ -136,7 +136,7 @@ impl<T: Scalar> Factor<'_, T> {
         work: &mut [T; AREA],
         i: usize,
         p: usize,
-        solve: Option<(&Square<T>, &[T; WIDE])>,
+        solve: Option<(&DiagonalBlock<T>, &[T; WIDE])>,
     ) {
         let acc = load_block::<T, S, V, N>(s, &work[p * BLOCK + i..], BLOCK);
         let acc = match solve {
@@ -150,7 +150,10 @@ impl<T: Scalar> Factor<'_, T> {
 /// Unblocked factorisation of the diagonal block, `d[column][row]`; the failing column and its
 /// pivot otherwise.
 #[inline(always)]
-fn cholesky<T: Scalar, const N: usize>(d: &mut Square<T>, reciprocals: &mut [T; WIDE]) -> Option<(usize, T)> {
+fn cholesky<T: Scalar, const N: usize>(
+    d: &mut DiagonalBlock<T>,
+    reciprocals: &mut [T; WIDE],
+) -> Option<(usize, T)> {
     for c in 0..N {
         let pivot = d[c][c];
         // A NaN is not above zero either.

@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::micro::{Aligned, Block, NARROW, WIDE, store_block, subtract_products};
+use super::micro::{Accumulators, Aligned, NARROW, WIDE, store_block, subtract_products};
 use super::{
     Op,
     gemm::{product, scale_slice},
@@ -135,7 +135,7 @@ impl<T: Scalar> Update<'_, T> {
         let n = self.a.rows();
         let lanes = T::count::<S>();
         let height = V * lanes;
-        let zero: Block<T, S, V, N> = [[T::splat(s, T::ZERO); V]; N];
+        let zero: Accumulators<T, S, V, N> = [[T::splat(s, T::ZERO); V]; N];
         let (x, coef) = (&packed[i..], &packed[p..]);
         let inside = i >= p + N - 1 && i + height <= n && p + N <= n;
         let mut acc = subtract_products(s, zero, x, ORDER, coef, ORDER, k);

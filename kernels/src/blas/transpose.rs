@@ -10,22 +10,22 @@ use pulp::Simd;
 pub const SQUARE: usize = 8;
 
 /// `x[c][r]`, column by column.
-pub type Square<T> = [[T; SQUARE]; SQUARE];
+pub type SquareBlock<T> = [[T; SQUARE]; SQUARE];
 
 /// Element types whose squares can be transposed.
 pub trait Transpose: Copy {
     /// The transposed square.
-    fn transpose<S: Simd>(s: S, x: &Square<Self>) -> Square<Self>;
+    fn transpose<S: Simd>(s: S, x: &SquareBlock<Self>) -> SquareBlock<Self>;
 }
 
 #[inline(always)]
-fn plain<T: Copy>(x: &Square<T>) -> Square<T> {
+fn plain<T: Copy>(x: &SquareBlock<T>) -> SquareBlock<T> {
     core::array::from_fn(|r| core::array::from_fn(|c| x[c][r]))
 }
 
 impl Transpose for f32 {
     #[inline(always)]
-    fn transpose<S: Simd>(s: S, x: &Square<f32>) -> Square<f32> {
+    fn transpose<S: Simd>(s: S, x: &SquareBlock<f32>) -> SquareBlock<f32> {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx) = x86::avx(s) {
             return x86::square_f32(avx, x);
@@ -37,7 +37,7 @@ impl Transpose for f32 {
 
 impl Transpose for f64 {
     #[inline(always)]
-    fn transpose<S: Simd>(s: S, x: &Square<f64>) -> Square<f64> {
+    fn transpose<S: Simd>(s: S, x: &SquareBlock<f64>) -> SquareBlock<f64> {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx) = x86::avx(s) {
             return x86::square_f64(avx, x);
@@ -57,7 +57,7 @@ mod x86 {
     use pulp::core_arch::x86::Avx;
     use pulp::x86::{V3, V4};
 
-    use super::{SQUARE, Square};
+    use super::{SQUARE, SquareBlock};
 
     /// The proof that this machine has AVX, if `s` is one. Known when compiled.
     #[inline(always)]
@@ -77,7 +77,7 @@ mod x86 {
 
     /// Pairs, then pairs of pairs, within each half of the registers; then the halves.
     #[inline(always)]
-    pub fn square_f32(avx: Avx, x: &Square<f32>) -> Square<f32> {
+    pub fn square_f32(avx: Avx, x: &SquareBlock<f32>) -> SquareBlock<f32> {
         let mut pairs = [avx._mm256_setzero_ps(); SQUARE];
         for i in 0..SQUARE / 2 {
             let (a, b): (__m256, __m256) = (cast(x[2 * i]), cast(x[2 * i + 1]));
@@ -112,7 +112,7 @@ mod x86 {
 
     /// Four squares of order 4.
     #[inline(always)]
-    pub fn square_f64(avx: Avx, x: &Square<f64>) -> Square<f64> {
+    pub fn square_f64(avx: Avx, x: &SquareBlock<f64>) -> SquareBlock<f64> {
         let mut out = [[avx._mm256_setzero_pd(); 2]; SQUARE];
         for right in 0..2 {
             for below in 0..2 {
@@ -149,8 +149,8 @@ mod tests {
         type Output = ();
 
         fn with_simd<S: Simd>(self, s: S) {
-            let x: Square<f32> = core::array::from_fn(|c| core::array::from_fn(|r| (10 * c + r) as f32));
-            let y: Square<f64> = x.map(|col| col.map(f64::from));
+            let x: SquareBlock<f32> = core::array::from_fn(|c| core::array::from_fn(|r| (10 * c + r) as f32));
+            let y: SquareBlock<f64> = x.map(|col| col.map(f64::from));
             assert_eq!(f32::transpose(s, &x), plain(&x));
             assert_eq!(f64::transpose(s, &y), plain(&y));
             assert_eq!(plain(&x)[3][5], 53.0);

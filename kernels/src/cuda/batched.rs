@@ -8,7 +8,7 @@ use super::launch::{Checked, LaunchError, read_int};
 /// Most rows and columns of `C` of a small product: one block computes it.
 pub const SMALL: u32 = 64;
 /// Most products of one launch: their operands are its arguments.
-pub const SMALL_TOGETHER: usize = 32;
+pub const SMALL_BATCH: usize = 32;
 /// Threads of that block: `SMALL_THREADS` of the source.
 const THREADS: u32 = 256;
 
@@ -38,7 +38,7 @@ pub struct SmallProduct {
     pub scales: [Address; 2],
 }
 
-/// The launch of at most [`SMALL_TOGETHER`] products.
+/// The launch of at most [`SMALL_BATCH`] products.
 ///
 /// Per entry one chain of fused multiply-adds, `k` ascending: `s = fma(a, b, s)` from 0, then `C =
 /// fma(alpha, s 2^(a + b), beta C)`: the same bits however many products there are.
@@ -63,7 +63,7 @@ pub fn small_products(products: &SmallProducts, all: &[SmallProduct]) -> Result<
     let limits = [
         ("m", m.into(), SMALL.into()),
         ("n", n.into(), SMALL.into()),
-        ("the batch", count, SMALL_TOGETHER as u64),
+        ("the batch", count, SMALL_BATCH as u64),
     ];
     for (what, got, most) in limits {
         if got > most {
@@ -94,6 +94,6 @@ pub fn small_products(products: &SmallProducts, all: &[SmallProduct]) -> Result<
     }
     // The fillers of missing products are not read.
     let each = if element == Element::F32 { 3 } else { 5 };
-    args.resize(10 + each * SMALL_TOGETHER, Arg::Read(Address::default(), 0));
+    args.resize(10 + each * SMALL_BATCH, Arg::Read(Address::default(), 0));
     Ok(Launch { kernel, grid: [(count as u32).max(1), 1, 1], block: [THREADS, 1, 1], args })
 }

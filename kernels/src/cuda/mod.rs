@@ -40,7 +40,7 @@ mod source;
 mod update;
 mod vectors;
 
-pub use batched::{SMALL, SMALL_TOGETHER, SmallProduct, SmallProducts, small_products};
+pub use batched::{SMALL, SMALL_BATCH, SmallProduct, SmallProducts, small_products};
 pub use blocks::{INVERTED, copy, fill, invert_blocks, mirror, transpose, zero_upper};
 pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
 pub use distance::{

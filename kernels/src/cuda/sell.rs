@@ -20,7 +20,7 @@ pub struct PanelAt {
     /// Address of the panel's bytes, a multiple of 4.
     pub bytes: Address,
     /// Address of the words of the index.
-    pub guide: Address,
+    pub index: Address,
     /// Address of the panel's rows of the product.
     pub y: Address,
 }
@@ -88,7 +88,7 @@ pub fn sell_product(
     of_each(Arg::U32(0), &|panel| Arg::U32(panel.outline.tiles as u32));
     of_each(Arg::I32(0), &|panel| Arg::I32(panel.outline.exponent));
     of_each(NOTHING, &|panel| Arg::Read(panel.bytes, panel.outline.bytes as u64));
-    of_each(NOTHING, &|panel| Arg::Read(panel.guide, 4 * panel.outline.words() as u64));
+    of_each(NOTHING, &|panel| Arg::Read(panel.index, 4 * panel.outline.words() as u64));
     of_each(NOTHING, &|panel| {
         let bytes = 8 * (panel.outline.rows * count) as u64;
         if done.is_some() { Arg::Update(panel.y, bytes) } else { Arg::Write(panel.y, bytes) }

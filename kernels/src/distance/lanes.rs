@@ -8,14 +8,14 @@ use crate::formats::bits;
 ///
 /// A value of a type that implements this proves that the machine has the instructions. The type's
 /// `new` creates it.
-pub(super) trait Lanes: Copy {
+pub(super) trait SixteenLanes: Copy {
     /// Sixteen `f32`, or sixteen integers in some methods.
     type Vector: Copy;
     /// True if sixteen vectors and more fit into registers.
     const HAS_MANY_REGISTERS: bool = false;
 
     /// Runs `work` in a function that may use the instructions.
-    fn enter<W: Work>(self, work: W);
+    fn enter<W: LaneWork>(self, work: W);
 
     fn splat(self, x: f32) -> Self::Vector;
     fn load(self, from: &[f32; LANES]) -> Self::Vector;
@@ -59,15 +59,15 @@ pub(super) trait Lanes: Copy {
 }
 
 /// Something to be done in sixteen lanes.
-pub(super) trait Work {
-    /// Runs the work, with a choice of `TOGETHER` events at a time. It has to be inlined into a
+pub(super) trait LaneWork {
+    /// Runs the work, with a choice of `BATCH` events at a time. It has to be inlined into a
     /// function that has the instructions.
-    fn run<L: Lanes, const TOGETHER: usize>(self, lanes: L);
+    fn run<L: SixteenLanes, const BATCH: usize>(self, lanes: L);
 }
 
 /// Portable implementation.
 #[derive(Clone, Copy)]
-pub(super) struct Portable;
+pub(super) struct PortableLanes;
 
 fn map(a: [f32; LANES], f: impl Fn(f32) -> f32) -> [f32; LANES] {
     a.map(f)
@@ -81,10 +81,10 @@ fn int(a: [f32; LANES], f: impl Fn(u32) -> u32) -> [f32; LANES] {
     a.map(|x| f32::from_bits(f(x.to_bits())))
 }
 
-impl Lanes for Portable {
+impl SixteenLanes for PortableLanes {
     type Vector = [f32; LANES];
 
-    fn enter<W: Work>(self, work: W) {
+    fn enter<W: LaneWork>(self, work: W) {
         work.run::<Self, 1>(self);
     }
 

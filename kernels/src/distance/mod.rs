@@ -40,13 +40,13 @@ use std::ops::Range;
 use crate::KernelError;
 use crate::error::check_shape;
 use crate::formats::simd;
-use lanes::{Lanes, Portable, Work};
+use lanes::{LaneWork, PortableLanes, SixteenLanes};
 pub use pairs::{Pairs, sums_of_pairs};
 use power::{
     AnyPower, BitPower, FourthRoot, LogTable, Magnitude, Power, QuarterBits, Root, Square, WholeTable, of_one,
 };
 pub use product::{Margin, longest, product_error, products, squares};
-use walk::{Adding, Halves, Plain, Walk};
+use walk::{Adding, HalfSums, Plain, Walk};
 
 /// Number of points of a block, which are processed in lanes.
 pub const LANES: usize = 16;
@@ -305,14 +305,14 @@ pub fn sums(
         return Err(KernelError::Scratch { kernel: "distance::sums", got, need });
     }
     if points > 0 {
-        by_metric(metric, &mut Operands { way: Way::best(), values, shape, high, low, scratch, sums });
+        by_metric(metric, &mut Operands { simd: SimdLevel::best(), values, shape, high, low, scratch, sums });
     }
     Ok(())
 }
 
 /// Checked operands of [`sums`].
 struct Operands<'a> {
-    way: Way,
+    simd: SimdLevel,
     values: Values<'a>,
     shape: Shape,
     high: &'a [f32],
@@ -325,11 +325,11 @@ fn by_metric(metric: &Metric, operands: &mut Operands<'_>) {
     let halves = matches!(operands.values, Values::Halves(_));
     let split = !operands.low.is_empty();
     match &metric.0 {
-        Kind::Any(power) if halves => walk::<_, Halves>(power, operands),
-        Kind::FourthRoot if halves => walk::<_, Halves>(&AnyPower::new(0.25), operands),
-        Kind::Root if halves => walk::<_, Halves>(&Root, operands),
-        Kind::Magnitude if halves => walk::<_, Halves>(&Magnitude, operands),
-        Kind::Square if halves => walk::<_, Halves>(&Square, operands),
+        Kind::Any(power) if halves => walk::<_, HalfSums>(power, operands),
+        Kind::FourthRoot if halves => walk::<_, HalfSums>(&AnyPower::new(0.25), operands),
+        Kind::Root if halves => walk::<_, HalfSums>(&Root, operands),
+        Kind::Magnitude if halves => walk::<_, HalfSums>(&Magnitude, operands),
+        Kind::Square if halves => walk::<_, HalfSums>(&Square, operands),
         Kind::Any(power) if split => walk::<_, Plain<true>>(power, operands),
         Kind::Bits(power) if split => walk::<_, Plain<true>>(power, operands),
         _ => metric.with(operands),
@@ -347,41 +347,54 @@ impl OfPower for &mut Operands<'_> {
 
 /// Block after block; what is not stored in `f32` is made so first, once for all events.
 fn walk<P: Power, A: Adding>(power: &P, operands: &mut Operands<'_>) {
-    let Operands { way, values, shape, high, low, ref mut scratch, ref mut sums } = *operands;
+    let Operands { simd, values, shape, high, low, ref mut scratch, ref mut sums } = *operands;
     let stride = values.len() / shape.terms();
     for first in (0..stride).step_by(LANES) {
         let values = values.of_block(first, shape, scratch);
-        way.enter(Walk::<P, A> { power, values, shape, high, low, first, stride, sums, adding: PhantomData });
+        simd.enter(Walk::<P, A> {
+            power,
+            values,
+            shape,
+            high,
+            low,
+            first,
+            stride,
+            sums,
+            adding: PhantomData,
+        });
     }
 }
 
 /// A SIMD implementation that this machine supports.
 #[derive(Clone, Copy)]
-enum Way {
+enum SimdLevel {
     Portable,
     #[cfg(target_arch = "x86_64")]
-    Avx2(x86::Avx2),
+    Avx2(x86::Avx2Lanes),
     #[cfg(target_arch = "x86_64")]
-    Avx512(x86::Avx512),
+    Avx512(x86::Avx512Lanes),
 }
 
-impl Way {
+impl SimdLevel {
     /// The fastest.
-    fn best() -> Way {
+    fn best() -> SimdLevel {
         #[cfg(target_arch = "x86_64")]
-        if let Some(way) = x86::Avx512::new().map(Way::Avx512).or_else(|| x86::Avx2::new().map(Way::Avx2)) {
-            return way;
+        if let Some(simd) = x86::Avx512Lanes::new()
+            .map(SimdLevel::Avx512)
+            .or_else(|| x86::Avx2Lanes::new().map(SimdLevel::Avx2))
+        {
+            return simd;
         }
-        Way::Portable
+        SimdLevel::Portable
     }
 
-    fn enter(self, work: impl Work) {
+    fn enter(self, work: impl LaneWork) {
         match self {
-            Way::Portable => Portable.enter(work),
+            SimdLevel::Portable => PortableLanes.enter(work),
             #[cfg(target_arch = "x86_64")]
-            Way::Avx2(lanes) => lanes.enter(work),
+            SimdLevel::Avx2(lanes) => lanes.enter(work),
             #[cfg(target_arch = "x86_64")]
-            Way::Avx512(lanes) => lanes.enter(work),
+            SimdLevel::Avx512(lanes) => lanes.enter(work),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Sums of some points for each of several events, where every event has points of its own.
 
-use super::lanes::{Lanes, Work};
+use super::lanes::{LaneWork, SixteenLanes};
 use super::power::Power;
-use super::{LANES, Metric, OfPower, Shape, Values, Way};
+use super::{LANES, Metric, OfPower, Shape, SimdLevel, Values};
 use crate::KernelError;
 use crate::error::check_shape;
 
@@ -36,12 +36,12 @@ pub fn sums_of_pairs(
     scratch: &mut [f32],
     sums: &mut [f32],
 ) -> Result<(), KernelError> {
-    by_way(Way::best(), metric, values, shape, events, pairs, scratch, sums)
+    by_simd(SimdLevel::best(), metric, values, shape, events, pairs, scratch, sums)
 }
 
-#[allow(clippy::too_many_arguments)] // those of the function above, and the way
-pub(super) fn by_way(
-    way: Way,
+#[allow(clippy::too_many_arguments)] // those of the function above, and the instructions
+pub(super) fn by_simd(
+    simd: SimdLevel,
     metric: &Metric,
     values: Values<'_>,
     shape: Shape,
@@ -65,7 +65,7 @@ pub(super) fn by_way(
     if got < need {
         return Err(KernelError::Scratch { kernel, got, need });
     }
-    metric.with(Groups { way, values, shape, events, pairs, scratch, sums });
+    metric.with(Groups { simd, values, shape, events, pairs, scratch, sums });
     Ok(())
 }
 
@@ -81,7 +81,7 @@ impl<'a> Pairs<'a> {
 }
 
 struct Groups<'a> {
-    way: Way,
+    simd: SimdLevel,
     values: Values<'a>,
     shape: Shape,
     events: &'a [f32],
@@ -94,7 +94,7 @@ impl OfPower for Groups<'_> {
     type Answer = ();
 
     fn of<P: Power>(self, power: &P) {
-        let Groups { way, values, shape, events, pairs, scratch, sums } = self;
+        let Groups { simd, values, shape, events, pairs, scratch, sums } = self;
         let (terms, stride) = (shape.terms(), values.len() / shape.terms());
         let (mut samples, mut lists) = (vec![[0.0; LANES]; terms], Lists::default());
         for first in (0..pairs.ends.len()).step_by(LANES) {
@@ -115,7 +115,7 @@ impl OfPower for Groups<'_> {
                 }
                 if !lists.targets.is_empty() {
                     let values = values.of_block(block * LANES, shape, scratch);
-                    way.enter(Block { power, values, samples: &samples, shape, lists: &lists, sums });
+                    simd.enter(PairBlock { power, values, samples: &samples, shape, lists: &lists, sums });
                 }
             }
         }
@@ -149,7 +149,7 @@ impl Lists {
 }
 
 /// The pairs of one block.
-struct Block<'a, P> {
+struct PairBlock<'a, P> {
     power: &'a P,
     values: &'a [[f32; LANES]],
     samples: &'a [[f32; LANES]],
@@ -158,9 +158,9 @@ struct Block<'a, P> {
     sums: &'a mut [f32],
 }
 
-impl<P: Power> Work for Block<'_, P> {
+impl<P: Power> LaneWork for PairBlock<'_, P> {
     #[inline(always)]
-    fn run<L: Lanes, const TOGETHER: usize>(self, l: L) {
+    fn run<L: SixteenLanes, const BATCH: usize>(self, l: L) {
         let samples = self.shape.samples;
         for (places, targets) in self.lists.places.iter().zip(self.lists.targets.chunks(LANES)) {
             let [points, events] = [l.load(&places[0]), l.load(&places[1])];

@@ -2,8 +2,8 @@
 //! fused multiply-add for a sample, while the difference and its square take three instructions.
 //! The price is cancellation, with a known bound.
 
-use super::lanes::{Lanes, Work};
-use super::{LANES, Shape, Values, Way};
+use super::lanes::{LaneWork, SixteenLanes};
+use super::{LANES, Shape, SimdLevel, Values};
 use crate::KernelError;
 use crate::error::check_shape;
 
@@ -47,11 +47,11 @@ pub fn products(
     scratch: &mut [f32],
     sums: &mut [f32],
 ) -> Result<(), KernelError> {
-    products_by(Way::best(), values, squares, shape, events, scratch, sums)
+    products_by(SimdLevel::best(), values, squares, shape, events, scratch, sums)
 }
 
 pub(super) fn products_by(
-    way: Way,
+    simd: SimdLevel,
     values: Values<'_>,
     squares: &[f32],
     shape: Shape,
@@ -71,7 +71,7 @@ pub(super) fn products_by(
     }
     for (first, squares) in (0..stride).step_by(LANES).zip(squares.as_chunks().0) {
         let values = values.of_block(first, shape, scratch);
-        way.enter(Products { values, squares, shape, events, first, stride, sums });
+        simd.enter(Products { values, squares, shape, events, first, stride, sums });
     }
     Ok(())
 }
@@ -180,16 +180,16 @@ struct Products<'a> {
     sums: &'a mut [f32],
 }
 
-impl Work for Products<'_> {
+impl LaneWork for Products<'_> {
     #[inline(always)]
-    fn run<L: Lanes, const TOGETHER: usize>(self, lanes: L) {
-        if L::HAS_MANY_REGISTERS { self.all::<L, 8>(lanes) } else { self.all::<L, TOGETHER>(lanes) }
+    fn run<L: SixteenLanes, const BATCH: usize>(self, lanes: L) {
+        if L::HAS_MANY_REGISTERS { self.all::<L, 8>(lanes) } else { self.all::<L, BATCH>(lanes) }
     }
 }
 
 impl Products<'_> {
     #[inline(always)]
-    fn all<L: Lanes, const E: usize>(mut self, lanes: L) {
+    fn all<L: SixteenLanes, const E: usize>(mut self, lanes: L) {
         let events = self.events.len() / self.shape.terms();
         let whole = events / E * E;
         for event in (0..whole).step_by(E) {
@@ -203,7 +203,7 @@ impl Products<'_> {
     /// The events from this one on: a value is loaded once for all of them, and as many chains as
     /// there are events do not wait for each other.
     #[inline(always)]
-    fn group<L: Lanes, const E: usize>(&mut self, l: L, event: usize) {
+    fn group<L: SixteenLanes, const E: usize>(&mut self, l: L, event: usize) {
         let Shape { samples, .. } = self.shape;
         let terms = self.shape.terms();
         let mut sums = [l.splat(0.0); E];

@@ -13,11 +13,11 @@ fn metrics() -> Vec<Metric> {
 }
 
 /// Returns all implementations except the portable one.
-fn other_ways() -> Vec<Way> {
-    let mut ways = vec![Way::best()];
+fn other_levels() -> Vec<SimdLevel> {
+    let mut levels = vec![SimdLevel::best()];
     #[cfg(target_arch = "x86_64")]
-    ways.extend(x86::Avx2::new().map(Way::Avx2));
-    ways
+    levels.extend(x86::Avx2Lanes::new().map(SimdLevel::Avx2));
+    levels
 }
 
 /// Points and events whose differences have all magnitudes, zero among them.
@@ -46,12 +46,12 @@ fn halves(values: &[f32]) -> Vec<u16> {
     values.iter().map(|&x| f16::from_f32(x).to_bits()).collect()
 }
 
-fn through(way: Way, metric: &Metric, values: Values<'_>, sample: &Sample, low: &[f32]) -> Vec<u32> {
+fn through(simd: SimdLevel, metric: &Metric, values: Values<'_>, sample: &Sample, low: &[f32]) -> Vec<u32> {
     let Sample { shape, high, .. } = sample;
     let points = values.len() / shape.terms();
     let mut sums = vec![f32::NAN; high.len() / shape.terms() * points];
     let scratch = &mut vec![0.0; values.scratch_len(*shape)];
-    by_metric(metric, &mut Operands { way, values, shape: *shape, high, low, scratch, sums: &mut sums });
+    by_metric(metric, &mut Operands { simd, values, shape: *shape, high, low, scratch, sums: &mut sums });
     sums.into_iter().map(f32::to_bits).collect()
 }
 
@@ -72,9 +72,9 @@ fn every_way_gives_the_same_bits() {
                 (Values::Halves(&bits), &[]),
             ];
             for (values, low) in all {
-                let portable = through(Way::Portable, &metric, values, &sample, low);
-                for way in other_ways() {
-                    assert!(through(way, &metric, values, &sample, low) == portable, "{metric:?}");
+                let portable = through(SimdLevel::Portable, &metric, values, &sample, low);
+                for simd in other_levels() {
+                    assert!(through(simd, &metric, values, &sample, low) == portable, "{metric:?}");
                 }
             }
         }
@@ -86,12 +86,12 @@ fn sums_do_not_depend_on_who_shares_the_call() {
     let shape = Shape { channels: 2, samples: 5 };
     let all = sample(shape, 2, 7, 2);
     let metric = Metric::power(0.3);
-    let together = through(Way::best(), &metric, Values::F32(&all.values), &all, &[]);
+    let together = through(SimdLevel::best(), &metric, Values::F32(&all.values), &all, &[]);
     let points = 2 * LANES;
     for e in 0..7 {
         let high = all.high[e * shape.terms()..][..shape.terms()].to_vec();
         let alone = Sample { shape, values: Vec::new(), high, low: Vec::new() };
-        let sums = through(Way::best(), &metric, Values::F32(&all.values), &alone, &[]);
+        let sums = through(SimdLevel::best(), &metric, Values::F32(&all.values), &alone, &[]);
         assert_eq!(sums, together[e * points..][..points]);
     }
 }
@@ -130,7 +130,7 @@ fn halves_are_rounded_as_pairs_of_f16_are() {
     sample.values.iter_mut().for_each(scale);
     let bits = halves(&sample.values);
     for (metric, p) in [(Metric::power(0.3), 0.3), (Metric::power(0.5), 0.5), (Metric::power(1.0), 1.0)] {
-        let sums = through(Way::best(), &metric, Values::Halves(&bits), &sample, &[]);
+        let sums = through(SimdLevel::best(), &metric, Values::Halves(&bits), &sample, &[]);
         for (at, sum) in sums.into_iter().enumerate() {
             let (event, point) = (at / LANES, at % LANES);
             let mut pair = [f16::ZERO; 2];
@@ -150,9 +150,9 @@ fn halves_are_rounded_as_pairs_of_f16_are() {
 /// The powers of many numbers.
 struct OfAll<'a, P>(&'a P, &'a mut [f32]);
 
-impl<P: Power> Work for OfAll<'_, P> {
+impl<P: Power> LaneWork for OfAll<'_, P> {
     #[inline(always)]
-    fn run<L: Lanes, const TOGETHER: usize>(self, lanes: L) {
+    fn run<L: SixteenLanes, const BATCH: usize>(self, lanes: L) {
         for x in self.1.as_chunks_mut().0 {
             let power = self.0.of(lanes, lanes.load(x));
             lanes.store(power, x);
@@ -177,7 +177,7 @@ fn largest_errors(step: usize) -> [f64; 2] {
         for e in -126..4i32 {
             let (scale, factor) = (2f32.powi(e), (f64::from(e) * -p).exp2());
             numbers.iter_mut().enumerate().for_each(|(i, x)| *x = mantissa(i) * scale);
-            Way::best().enter(OfAll(&power, &mut numbers));
+            SimdLevel::best().enter(OfAll(&power, &mut numbers));
             let errors =
                 numbers.iter().zip(&references).map(|(&x, r)| (f64::from(x) * r * factor - 1.0).abs());
             let of_exponent = errors.fold(0.0, f64::max);
@@ -274,17 +274,17 @@ fn pairs_have_the_bits_of_all_points() {
     }
     for metric in metrics() {
         for values in [Values::F32(&sample.values), Values::Bf16(&halves)] {
-            let all = through(Way::Portable, &metric, values, &sample, &[]);
+            let all = through(SimdLevel::Portable, &metric, values, &sample, &[]);
             let want = ends.iter().enumerate().flat_map(|(event, &end)| {
                 let begin = if event == 0 { 0 } else { ends[event - 1] };
                 points[begin..end].iter().map(move |&point| event * stride + point)
             });
             let want: Vec<u32> = want.map(|at| all[at]).collect();
-            for way in other_ways().into_iter().chain([Way::Portable]) {
+            for simd in other_levels().into_iter().chain([SimdLevel::Portable]) {
                 let mut found = vec![f32::NAN; points.len()];
                 let pairs = Pairs { points: &points, ends: &ends };
                 let scratch = &mut vec![0.0; values.scratch_len(shape)];
-                pairs::by_way(way, &metric, values, shape, &sample.high, pairs, scratch, &mut found)
+                pairs::by_simd(simd, &metric, values, shape, &sample.high, pairs, scratch, &mut found)
                     .expect("sizes that fit");
                 assert!(found.into_iter().map(f32::to_bits).eq(want.iter().copied()), "{metric:?}");
             }
@@ -306,11 +306,11 @@ fn pairs_have_to_be_there_and_in_order() {
     assert!(!of(&[1, 2], &[1]) && !of(&[1, 2], &[3, 2]));
 }
 
-fn products_through(way: Way, values: Values<'_>, shape: Shape, events: &[f32]) -> Vec<f32> {
+fn products_through(simd: SimdLevel, values: Values<'_>, shape: Shape, events: &[f32]) -> Vec<f32> {
     let squares = squares(values, shape).expect("whole blocks");
     let mut sums = vec![f32::NAN; events.len() / shape.terms() * squares.len()];
     let scratch = &mut vec![0.0; values.scratch_len(shape)];
-    product::products_by(way, values, &squares, shape, events, scratch, &mut sums).expect("sizes that fit");
+    product::products_by(simd, values, &squares, shape, events, scratch, &mut sums).expect("sizes that fit");
     sums
 }
 
@@ -327,13 +327,13 @@ fn products_have_the_same_bits_in_every_way_and_company() {
             Values::Bf16(&halves),
             Values::Halves(&halves),
         ] {
-            let bits = |way, events: &[f32]| -> Vec<u32> {
-                products_through(way, values, shape, events).into_iter().map(f32::to_bits).collect()
+            let bits = |simd, events: &[f32]| -> Vec<u32> {
+                products_through(simd, values, shape, events).into_iter().map(f32::to_bits).collect()
             };
-            let portable = bits(Way::Portable, &sample.high);
-            for way in other_ways() {
-                assert!(bits(way, &sample.high) == portable, "{values:?}");
-                let alone = sample.high.chunks(shape.terms()).flat_map(|event| bits(way, event));
+            let portable = bits(SimdLevel::Portable, &sample.high);
+            for simd in other_levels() {
+                assert!(bits(simd, &sample.high) == portable, "{values:?}");
+                let alone = sample.high.chunks(shape.terms()).flat_map(|event| bits(simd, event));
                 assert!(alone.eq(portable.iter().copied()), "{values:?}");
             }
         }
@@ -354,7 +354,7 @@ fn products_are_as_far_from_squares_of_distances_as_they_say() {
             (0..shape.terms()).map(near).collect()
         };
         let events: Vec<f32> = (0..8).flat_map(event).collect();
-        let sums = products_through(Way::best(), Values::F32(&values), shape, &events);
+        let sums = products_through(SimdLevel::best(), Values::F32(&values), shape, &events);
         let mut largest = 0.0f64;
         for (at, sum) in sums.into_iter().enumerate() {
             let (event, point) = (at / (4 * LANES), at % (4 * LANES));

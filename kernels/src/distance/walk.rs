@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::lanes::{Lanes, Work};
+use super::lanes::{LaneWork, SixteenLanes};
 use super::power::Power;
 use super::{LANES, Shape};
 
@@ -17,7 +17,7 @@ pub(super) struct Samples<'a> {
 /// Order and precision of the sum of terms.
 pub(super) trait Adding {
     /// Sums of one block, whose values come by term, for `E` events.
-    fn block<L: Lanes, P: Power, const E: usize>(
+    fn block<L: SixteenLanes, P: Power, const E: usize>(
         lanes: L,
         power: &P,
         values: &[[f32; LANES]],
@@ -31,11 +31,11 @@ pub(super) trait Adding {
 pub(super) struct Plain<const LOW: bool>;
 /// Sums as pairs of `f16` on a GPU: every result is rounded to `f16`, and even and odd samples have
 /// separate sums.
-pub(super) struct Halves;
+pub(super) struct HalfSums;
 
 impl<const LOW: bool> Adding for Plain<LOW> {
     #[inline(always)]
-    fn block<L: Lanes, P: Power, const E: usize>(
+    fn block<L: SixteenLanes, P: Power, const E: usize>(
         l: L,
         power: &P,
         values: &[[f32; LANES]],
@@ -67,9 +67,9 @@ impl<const LOW: bool> Adding for Plain<LOW> {
     }
 }
 
-impl Adding for Halves {
+impl Adding for HalfSums {
     #[inline(always)]
-    fn block<L: Lanes, P: Power, const E: usize>(
+    fn block<L: SixteenLanes, P: Power, const E: usize>(
         l: L,
         power: &P,
         values: &[[f32; LANES]],
@@ -112,13 +112,13 @@ pub(super) struct Walk<'a, P, A> {
     pub adding: PhantomData<A>,
 }
 
-impl<P: Power, A: Adding> Work for Walk<'_, P, A> {
+impl<P: Power, A: Adding> LaneWork for Walk<'_, P, A> {
     #[inline(always)]
-    fn run<L: Lanes, const TOGETHER: usize>(mut self, lanes: L) {
+    fn run<L: SixteenLanes, const BATCH: usize>(mut self, lanes: L) {
         let events = self.high.len() / self.shape.terms();
-        let whole = events / TOGETHER * TOGETHER;
-        for event in (0..whole).step_by(TOGETHER) {
-            self.group::<L, TOGETHER>(lanes, event);
+        let whole = events / BATCH * BATCH;
+        for event in (0..whole).step_by(BATCH) {
+            self.group::<L, BATCH>(lanes, event);
         }
         for event in whole..events {
             self.group::<L, 1>(lanes, event);
@@ -129,7 +129,7 @@ impl<P: Power, A: Adding> Work for Walk<'_, P, A> {
 impl<P: Power, A: Adding> Walk<'_, P, A> {
     /// The events from this one on.
     #[inline(always)]
-    fn group<L: Lanes, const E: usize>(&mut self, lanes: L, event: usize) {
+    fn group<L: SixteenLanes, const E: usize>(&mut self, lanes: L, event: usize) {
         let terms = self.shape.terms();
         let low = |e: usize| if self.low.is_empty() { &[] } else { &self.low[e * terms..][..terms] };
         let samples = |e: usize| Samples { high: &self.high[e * terms..][..terms], low: low(e) };

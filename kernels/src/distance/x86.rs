@@ -1,56 +1,56 @@
 //! Sixteen lanes with AVX2 and FMA, and with AVX-512: the file of this module that calls
 //! instructions by name.
 //!
-//! A value of [`Avx2`] or [`Avx512`] is created only if the machine has the instructions, and every
-//! `unsafe` block here relies on this.
+//! A value of [`Avx2Lanes`] or [`Avx512Lanes`] is created only if the machine has the instructions,
+//! and every `unsafe` block here relies on this.
 
 use core::arch::x86_64::*;
 
 use super::LANES;
-use super::lanes::{Lanes, Work};
+use super::lanes::{LaneWork, SixteenLanes};
 
 /// Number of events that are processed together for a block: a value is loaded once for all of
 /// them, and their sums are independent of each other.
-const TOGETHER: usize = 4;
+const BATCH: usize = 4;
 
 /// Implementation for machines with AVX2, FMA and conversions of `f16`.
 #[derive(Clone, Copy)]
-pub(super) struct Avx2(());
+pub(super) struct Avx2Lanes(());
 
 /// Implementation for machines that also have AVX-512.
 #[derive(Clone, Copy)]
-pub(super) struct Avx512(());
+pub(super) struct Avx512Lanes(());
 
-impl Avx2 {
+impl Avx2Lanes {
     /// Returns `None` on other machines.
     pub fn new() -> Option<Self> {
         let here = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("f16c");
-        here.then_some(Avx2(()))
+        here.then_some(Avx2Lanes(()))
     }
 }
 
-impl Avx512 {
+impl Avx512Lanes {
     /// Returns `None` on other machines.
     pub fn new() -> Option<Self> {
-        let here = Avx2::new().is_some()
+        let here = Avx2Lanes::new().is_some()
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
-        here.then_some(Avx512(()))
+        here.then_some(Avx512Lanes(()))
     }
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
-fn enter_avx2<W: Work>(lanes: Avx2, work: W) {
-    work.run::<Avx2, TOGETHER>(lanes);
+fn enter_avx2<W: LaneWork>(lanes: Avx2Lanes, work: W) {
+    work.run::<Avx2Lanes, BATCH>(lanes);
 }
 
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
-fn enter_avx512<W: Work>(lanes: Avx512, work: W) {
-    work.run::<Avx512, TOGETHER>(lanes);
+fn enter_avx512<W: LaneWork>(lanes: Avx512Lanes, work: W) {
+    work.run::<Avx512Lanes, BATCH>(lanes);
 }
 
 /// Methods that are one expression each, of `__m256` halves.
@@ -73,11 +73,11 @@ macro_rules! by_halves {
 
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 
-impl Lanes for Avx2 {
+impl SixteenLanes for Avx2Lanes {
     type Vector = [__m256; 2];
 
     #[inline(always)]
-    fn enter<W: Work>(self, work: W) {
+    fn enter<W: LaneWork>(self, work: W) {
         // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe { enter_avx2(self, work) }
     }
@@ -198,12 +198,12 @@ macro_rules! whole {
     )*};
 }
 
-impl Lanes for Avx512 {
+impl SixteenLanes for Avx512Lanes {
     type Vector = __m512;
     const HAS_MANY_REGISTERS: bool = true;
 
     #[inline(always)]
-    fn enter<W: Work>(self, work: W) {
+    fn enter<W: LaneWork>(self, work: W) {
         // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe { enter_avx512(self, work) }
     }

@@ -86,12 +86,12 @@ const CHUNK: usize = 512;
 pub(crate) mod source {
     use super::*;
 
-    pub trait Source: Sized + Copy {
+    pub trait Fp8Source: Sized + Copy {
         fn pack(src: &[Self], exp: i32, dst: &mut [u8]);
         fn unpack(src: &[u8], exp: i32, dst: &mut [Self]);
     }
 
-    impl Source for f32 {
+    impl Fp8Source for f32 {
         fn pack(src: &[f32], exp: i32, dst: &mut [u8]) {
             simd::pack_e4m3(src, power_of_two(exp.saturating_neg()), dst);
         }
@@ -100,7 +100,7 @@ pub(crate) mod source {
         }
     }
 
-    impl Source for f64 {
+    impl Fp8Source for f64 {
         fn pack(src: &[f64], exp: i32, dst: &mut [u8]) {
             let factor = exp2(exp.saturating_neg());
             let mut odd = [0.0; CHUNK];
@@ -130,7 +130,7 @@ pub(crate) mod source {
 pub fn pack_fp8<T: Scalar>(src: MatRef<'_, T>, mut dst: Fp8Mut<'_>) -> Result<(), KernelError> {
     check_shape("pack_fp8", "dst", dst.mat.shape(), src.shape())?;
     for j in 0..src.cols() {
-        <T as source::Source>::pack(src.col(j), dst.scale_exp, dst.mat.col_mut(j));
+        <T as source::Fp8Source>::pack(src.col(j), dst.scale_exp, dst.mat.col_mut(j));
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ pub fn pack_fp8<T: Scalar>(src: MatRef<'_, T>, mut dst: Fp8Mut<'_>) -> Result<()
 pub fn unpack_fp8<T: Scalar>(src: Fp8Ref<'_>, mut dst: MatMut<'_, T>) -> Result<(), KernelError> {
     check_shape("unpack_fp8", "dst", dst.shape(), src.mat.shape())?;
     for j in 0..dst.cols() {
-        <T as source::Source>::unpack(src.mat.col(j), src.scale_exp, dst.col_mut(j));
+        <T as source::Fp8Source>::unpack(src.mat.col(j), src.scale_exp, dst.col_mut(j));
     }
     Ok(())
 }

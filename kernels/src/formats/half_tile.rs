@@ -166,7 +166,7 @@ pub(crate) mod source {
     /// Numbers that pass through one stack buffer at a time.
     pub const CHUNK: usize = 512;
 
-    pub trait Source: Sized + Copy {
+    pub trait HalfSource: Sized + Copy {
         fn pack(src: &[Self], kind: HalfKind, exp: i32, dst: &mut [u16]);
         fn unpack(src: &[u16], kind: HalfKind, exp: i32, dst: &mut [Self]);
         /// At most [`CHUNK`] numbers.
@@ -174,7 +174,7 @@ pub(crate) mod source {
         fn join(hi: u16, lo: u16, exp: i32) -> Self;
     }
 
-    impl Source for f32 {
+    impl HalfSource for f32 {
         fn pack(src: &[f32], kind: HalfKind, exp: i32, dst: &mut [u16]) {
             kind.pack(src, power_of_two(exp.saturating_neg()), dst);
         }
@@ -199,7 +199,7 @@ pub(crate) mod source {
         }
     }
 
-    impl Source for f64 {
+    impl HalfSource for f64 {
         fn pack(src: &[f64], kind: HalfKind, exp: i32, dst: &mut [u16]) {
             let factor = exp2(exp.saturating_neg());
             let mut odd = [0.0; CHUNK];
@@ -240,7 +240,7 @@ pub(crate) mod source {
 pub fn pack_half<T: Scalar>(src: MatRef<'_, T>, mut dst: HalfMut<'_>) -> Result<(), KernelError> {
     check_shape("pack_half", "dst", dst.mat.shape(), src.shape())?;
     for j in 0..src.cols() {
-        <T as source::Source>::pack(src.col(j), dst.kind, dst.scale_exp, dst.mat.col_mut(j));
+        <T as source::HalfSource>::pack(src.col(j), dst.kind, dst.scale_exp, dst.mat.col_mut(j));
     }
     Ok(())
 }
@@ -253,7 +253,7 @@ pub fn pack_half<T: Scalar>(src: MatRef<'_, T>, mut dst: HalfMut<'_>) -> Result<
 pub fn unpack_half<T: Scalar>(src: HalfRef<'_>, mut dst: MatMut<'_, T>) -> Result<(), KernelError> {
     check_shape("unpack_half", "dst", dst.shape(), src.mat.shape())?;
     for j in 0..dst.cols() {
-        <T as source::Source>::unpack(src.mat.col(j), src.kind, src.scale_exp, dst.col_mut(j));
+        <T as source::HalfSource>::unpack(src.mat.col(j), src.kind, src.scale_exp, dst.col_mut(j));
     }
     Ok(())
 }

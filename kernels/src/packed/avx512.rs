@@ -2,10 +2,10 @@
 
 use core::arch::x86_64::*;
 
-use super::x86::{Double, Eight, Reduced, Single};
+use super::x86::{Double, EightCodes, Reduced, Single};
 
 /// A format whose codes are decoded eight at a time into one register.
-pub(crate) trait EightWide: Eight {
+pub(crate) trait EightWide: EightCodes {
     /// # Safety
     /// 64 bytes can be read at `at`, and the machine has AVX-512 (F, BW, VL, VBMI).
     unsafe fn load_wide(at: *const u8) -> __m512d;

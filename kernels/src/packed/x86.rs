@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use super::PackedFormat::{self, *};
 
 /// A format whose codes are decoded eight at a time, from contiguous bytes.
-pub(crate) trait Eight {
+pub(crate) trait EightCodes {
     /// The format.
     const FORMAT: PackedFormat;
     /// Bytes of one code.
@@ -42,9 +42,9 @@ const fn reads_as_singles(bytes: usize) -> usize {
 
 /// Byte permutation that makes codes of `B` bytes the leading bytes of lanes of `LANE` bytes,
 /// within each half of a register.
-struct Spread<const B: usize, const LANE: usize>;
+struct HalfSpread<const B: usize, const LANE: usize>;
 
-impl<const B: usize, const LANE: usize> Spread<B, LANE> {
+impl<const B: usize, const LANE: usize> HalfSpread<B, LANE> {
     const TABLE: [u8; 32] = {
         let mut table = [0x80; 32]; // a zero
         let mut at = 0;
@@ -70,7 +70,7 @@ unsafe fn spread<const B: usize, const LANE: usize>(low: *const u8, high: *const
     // SAFETY: the caller's promise; the table has 32 bytes.
     unsafe {
         let halves = _mm256_set_m128i(_mm_loadu_si128(high.cast()), _mm_loadu_si128(low.cast()));
-        _mm256_shuffle_epi8(halves, _mm256_loadu_si256(Spread::<B, LANE>::TABLE.as_ptr().cast()))
+        _mm256_shuffle_epi8(halves, _mm256_loadu_si256(HalfSpread::<B, LANE>::TABLE.as_ptr().cast()))
     }
 }
 
@@ -111,7 +111,7 @@ fn widened(singles: __m256i) -> [__m256d; 2] {
     halves.map(|half| _mm256_cvtps_pd(half))
 }
 
-impl<const B: usize> Eight for Double<B> {
+impl<const B: usize> EightCodes for Double<B> {
     const FORMAT: PackedFormat = [Rp40, Rp48, Rp56, Fp64][B - 5];
     const READS: usize = reads_as_doubles(B);
 
@@ -123,7 +123,7 @@ impl<const B: usize> Eight for Double<B> {
     }
 }
 
-impl<const B: usize> Eight for Single<B> {
+impl<const B: usize> EightCodes for Single<B> {
     const FORMAT: PackedFormat = [Rp16, Rp24, Fp32][B - 2];
     const READS: usize = reads_as_singles(B);
 
@@ -135,7 +135,7 @@ impl<const B: usize> Eight for Single<B> {
     }
 }
 
-impl<const B: usize, const SIGNED: bool> Eight for Reduced<B, SIGNED> {
+impl<const B: usize, const SIGNED: bool> EightCodes for Reduced<B, SIGNED> {
     const FORMAT: PackedFormat = if SIGNED {
         [Rpre8, Rpre16, Rpre24, Rpre32, Rpre40, Rpre48][B - 1]
     } else {
@@ -188,17 +188,17 @@ fn reduced_single<const SIGNED: bool>(codes: __m256i) -> __m256i {
 /// Decodes groups of eight codes from runs of `count` codes that are `stride` bytes apart. Stops
 /// before the first group that cannot be read in full. Returns the number of decoded values.
 #[target_feature(enable = "avx2")]
-fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mut [f64]) -> usize {
+fn unpack_by_eight<E: EightCodes>(src: &[u8], (count, stride): (usize, usize), dst: &mut [f64]) -> usize {
     let mut done = 0;
     for (at, dst) in dst.chunks_mut(count.max(1)).enumerate() {
         let codes = src.get(at * stride..).unwrap_or_default();
         // Number of groups whose bytes can all be read: usually all of them.
-        let mut eights = dst.len() / 8;
-        if codes.len() + 8 * E::BYTES < 8 * E::BYTES * eights + E::READS {
-            eights = codes.len().checked_sub(E::READS).map_or(0, |more| more / (8 * E::BYTES) + 1);
+        let mut groups = dst.len() / 8;
+        if codes.len() + 8 * E::BYTES < 8 * E::BYTES * groups + E::READS {
+            groups = codes.len().checked_sub(E::READS).map_or(0, |more| more / (8 * E::BYTES) + 1);
         }
         let (mut from, mut to) = (codes.as_ptr(), dst.as_mut_ptr());
-        for _ in 0..eights {
+        for _ in 0..groups {
             // SAFETY: the bytes are there, and this function has AVX2; eight numbers are written,
             // within `dst`.
             unsafe {
@@ -208,8 +208,8 @@ fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mu
                 (from, to) = (from.wrapping_add(8 * E::BYTES), to.wrapping_add(8));
             }
         }
-        done += 8 * eights;
-        if 8 * eights < dst.len() {
+        done += 8 * groups;
+        if 8 * groups < dst.len() {
             break;
         }
     }
@@ -225,25 +225,25 @@ pub(super) fn unpack(src: &[u8], format: PackedFormat, apart: (usize, usize), ds
     // SAFETY: AVX2 was detected.
     unsafe {
         match format {
-            Fp64 => unpack_eights::<Double<8>>(src, apart, dst),
-            Rp56 => unpack_eights::<Double<7>>(src, apart, dst),
-            Rp48 => unpack_eights::<Double<6>>(src, apart, dst),
-            Rp40 => unpack_eights::<Double<5>>(src, apart, dst),
-            Fp32 => unpack_eights::<Single<4>>(src, apart, dst),
-            Rp24 => unpack_eights::<Single<3>>(src, apart, dst),
-            Rp16 => unpack_eights::<Single<2>>(src, apart, dst),
-            Rpre48 => unpack_eights::<Reduced<6, true>>(src, apart, dst),
-            Rpre40 => unpack_eights::<Reduced<5, true>>(src, apart, dst),
-            Rpre32 => unpack_eights::<Reduced<4, true>>(src, apart, dst),
-            Rpre24 => unpack_eights::<Reduced<3, true>>(src, apart, dst),
-            Rpre16 => unpack_eights::<Reduced<2, true>>(src, apart, dst),
-            Rpre8 => unpack_eights::<Reduced<1, true>>(src, apart, dst),
-            Rpreu48 => unpack_eights::<Reduced<6, false>>(src, apart, dst),
-            Rpreu40 => unpack_eights::<Reduced<5, false>>(src, apart, dst),
-            Rpreu32 => unpack_eights::<Reduced<4, false>>(src, apart, dst),
-            Rpreu24 => unpack_eights::<Reduced<3, false>>(src, apart, dst),
-            Rpreu16 => unpack_eights::<Reduced<2, false>>(src, apart, dst),
-            Rpreu8 => unpack_eights::<Reduced<1, false>>(src, apart, dst),
+            Fp64 => unpack_by_eight::<Double<8>>(src, apart, dst),
+            Rp56 => unpack_by_eight::<Double<7>>(src, apart, dst),
+            Rp48 => unpack_by_eight::<Double<6>>(src, apart, dst),
+            Rp40 => unpack_by_eight::<Double<5>>(src, apart, dst),
+            Fp32 => unpack_by_eight::<Single<4>>(src, apart, dst),
+            Rp24 => unpack_by_eight::<Single<3>>(src, apart, dst),
+            Rp16 => unpack_by_eight::<Single<2>>(src, apart, dst),
+            Rpre48 => unpack_by_eight::<Reduced<6, true>>(src, apart, dst),
+            Rpre40 => unpack_by_eight::<Reduced<5, true>>(src, apart, dst),
+            Rpre32 => unpack_by_eight::<Reduced<4, true>>(src, apart, dst),
+            Rpre24 => unpack_by_eight::<Reduced<3, true>>(src, apart, dst),
+            Rpre16 => unpack_by_eight::<Reduced<2, true>>(src, apart, dst),
+            Rpre8 => unpack_by_eight::<Reduced<1, true>>(src, apart, dst),
+            Rpreu48 => unpack_by_eight::<Reduced<6, false>>(src, apart, dst),
+            Rpreu40 => unpack_by_eight::<Reduced<5, false>>(src, apart, dst),
+            Rpreu32 => unpack_by_eight::<Reduced<4, false>>(src, apart, dst),
+            Rpreu24 => unpack_by_eight::<Reduced<3, false>>(src, apart, dst),
+            Rpreu16 => unpack_by_eight::<Reduced<2, false>>(src, apart, dst),
+            Rpreu8 => unpack_by_eight::<Reduced<1, false>>(src, apart, dst),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::tensor::{
 use super::{GemmPrecision, Sign, UnknownPrecision, scratch_len};
 use crate::blas::{BLOCK, middle, product, syrk, trsm};
 use crate::error::check_shape;
-use crate::formats::half_tile::source::{CHUNK, Source};
+use crate::formats::half_tile::source::{CHUNK, HalfSource};
 use crate::formats::{HalfKind, SplitRef, max_abs, split_scale_exponent};
 use crate::{KernelError, MatMut, MatRef, Op};
 
@@ -207,12 +207,12 @@ pub fn trsm_right_lower_in(
 }
 
 /// `C = C - A op(B)`; `scratch` is long enough.
-type Subtract =
+type SubtractProduct =
     fn(MatRef<'_, f32>, MatRef<'_, f32>, Op, MatMut<'_, f32>, &mut [f32]) -> Result<(), KernelError>;
 
 /// Solves as [`trsm::right`] does, with the products by `subtract`.
 fn right(
-    subtract: Subtract,
+    subtract: SubtractProduct,
     op: Op,
     l: MatRef<'_, f32>,
     b: MatMut<'_, f32>,

@@ -211,7 +211,7 @@ pub(super) const LONGEST: usize = FOLLOW as usize - 1;
 /// Head of a group, before its steps.
 pub(super) struct GroupHead<'a> {
     /// Rows of the tile, counted in elements. A piece of a row has the number of the row.
-    pub rows: Rows,
+    pub rows: GroupRows,
     /// Steps in which all lanes have an element, in columns that follow one another: only the first
     /// one's is there. They come first.
     pub runs: usize,
@@ -223,19 +223,19 @@ pub(super) struct GroupHead<'a> {
 
 /// The rows of a group.
 #[derive(Clone, Copy)]
-pub(super) enum Rows {
+pub(super) enum GroupRows {
     /// Consecutive rows from this one on.
     From(usize),
     /// Arbitrary rows.
     These([u8; LANES]),
 }
 
-impl Rows {
+impl GroupRows {
     #[inline(always)]
     pub fn of(self, lane: usize) -> usize {
         match self {
-            Rows::From(first) => first + lane,
-            Rows::These(rows) => rows[lane].into(),
+            GroupRows::From(first) => first + lane,
+            GroupRows::These(rows) => rows[lane].into(),
         }
     }
 }
@@ -247,8 +247,8 @@ impl<'a> GroupHead<'a> {
         let runs = if full & RUNS == 0 { 0 } else { take::<1>(bytes, at)?[0] };
         let full = full & !RUNS;
         let rows = match steps & FOLLOW {
-            0 => Rows::These(take(bytes, at)?),
-            _ => Rows::From(take::<1>(bytes, at)?[0].into()),
+            0 => GroupRows::These(take(bytes, at)?),
+            _ => GroupRows::From(take::<1>(bytes, at)?[0].into()),
         };
         let ragged =
             bytes.get(*at..)?.get(..usize::from((steps & !FOLLOW).checked_sub(full)?.checked_sub(runs)?))?;

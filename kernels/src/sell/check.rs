@@ -4,14 +4,14 @@
 use std::ops::Range;
 
 use super::bytes::{
-    Columns, DIAGONALS, GroupHead, Head, Rows, SectionHead, TAIL, TileHead, diagonal_of, run_bytes,
+    Columns, DIAGONALS, GroupHead, GroupRows, Head, SectionHead, TAIL, TileHead, diagonal_of, run_bytes,
     step_bytes, take,
 };
 use super::{EDGES, LANES, Load, tile_rows};
 use crate::KernelError;
 
 /// Most bytes of a tile, and most rows, sections and groups of a panel: their places and numbers
-/// have 32 bits in a [`Guide`](super::Guide).
+/// have 32 bits in a [`PanelIndex`](super::PanelIndex).
 const MOST_TILE: usize = u32::MAX as usize - 2 * TAIL;
 const MOST: u64 = u32::MAX as u64;
 
@@ -99,8 +99,8 @@ fn check_section(
         let begin = *at;
         let Some(group) = GroupHead::read(bytes, at) else { return wrong("a group is cut off", begin) };
         let last = match group.rows {
-            Rows::From(row) => row + LANES - 1,
-            Rows::These(rows) => rows.into_iter().max().unwrap_or(0).into(),
+            GroupRows::From(row) => row + LANES - 1,
+            GroupRows::These(rows) => rows.into_iter().max().unwrap_or(0).into(),
         };
         // Sums are allocated for rows rounded up to a multiple of eight.
         if last >= tile.rows.next_multiple_of(LANES) {
@@ -136,7 +136,7 @@ fn check_section(
 }
 
 /// Returns true if the columns of the first `lanes` lanes of a step are in the window.
-fn are_below(step: &[u8], lanes: usize, rows: Rows, columns: &Columns, window: usize) -> bool {
+fn are_below(step: &[u8], lanes: usize, rows: GroupRows, columns: &Columns, window: usize) -> bool {
     match columns {
         Columns::Short => all_below::<2>(step, lanes, window),
         Columns::Long => all_below::<4>(step, lanes, window),

@@ -35,8 +35,8 @@
 
 mod bytes;
 mod check;
-mod guide;
-mod parcel;
+mod index;
+mod packed_panel;
 mod portable;
 mod product;
 mod write;
@@ -50,8 +50,8 @@ use crate::KernelError;
 use crate::error::check_shape;
 use crate::packed::PackedFormat;
 use bytes::Head;
-pub use guide::{Guide, Outline};
-pub use parcel::Parcel;
+pub use index::{Outline, PanelIndex};
+pub use packed_panel::PackedPanel;
 use product::Part;
 pub use write::{Elements, PanelWriter};
 

@@ -1,8 +1,8 @@
 //! Portable traversal of a section.
 
 use super::LANES;
-use super::bytes::{Columns, GroupHead, Rows, diagonal_of};
-use super::product::{CHECKED, Section};
+use super::bytes::{Columns, GroupHead, GroupRows, diagonal_of};
+use super::product::{CHECKED, SectionArgs};
 use crate::packed::{PackedFormat, unpack_apart, unpack_first};
 
 /// The columns of the first lanes of a step, `N` bytes each.
@@ -28,7 +28,7 @@ struct Storage {
 impl Storage {
     /// The columns of the first lanes of a step.
     #[inline(always)]
-    fn columns(&self, step: &[u8], active: usize, rows: Rows, columns: &mut [u32; LANES]) {
+    fn columns(&self, step: &[u8], active: usize, rows: GroupRows, columns: &mut [u32; LANES]) {
         match &self.columns {
             Columns::Short => columns_of::<2>(step, active, columns),
             Columns::Long => columns_of::<4>(step, active, columns),
@@ -43,7 +43,7 @@ impl Storage {
 
     /// The columns of a run.
     #[inline(always)]
-    fn run(&self, step: &[u8], rows: Rows, columns: &mut [u32; LANES]) {
+    fn run(&self, step: &[u8], rows: GroupRows, columns: &mut [u32; LANES]) {
         self.columns(step, 1, rows, columns);
         let first = columns[0];
         columns.iter_mut().zip(first..).for_each(|(to, column)| *to = column);
@@ -60,7 +60,14 @@ struct Steps<const B: usize> {
 impl<const B: usize> Steps<B> {
     /// Decodes steps in which all lanes have an element. Returns their number of bytes.
     #[inline(always)]
-    fn decode(&mut self, count: usize, bytes: &[u8], storage: &Storage, rows: Rows, are_runs: bool) -> usize {
+    fn decode(
+        &mut self,
+        count: usize,
+        bytes: &[u8],
+        storage: &Storage,
+        rows: GroupRows,
+        are_runs: bool,
+    ) -> usize {
         let codes = storage.columns.bytes(if are_runs { 1 } else { LANES });
         let stride = codes + LANES * B * B * storage.format.bytes();
         let numbers = self.numbers[..count].as_flattened_mut().as_flattened_mut().as_flattened_mut();
@@ -85,7 +92,7 @@ impl<const B: usize> Steps<B> {
         active: usize,
         bytes: &[u8],
         storage: &Storage,
-        rows: Rows,
+        rows: GroupRows,
     ) -> usize {
         let mut end = storage.columns.bytes(active);
         for numbers in self.numbers[at].as_flattened_mut() {
@@ -188,11 +195,11 @@ impl<const B: usize> Steps<B> {
 /// the bytes of the next ones.
 #[inline(always)]
 pub(super) fn any_section<const B: usize, const K: usize, const W: usize>(
-    section: &Section<'_>,
+    section: &SectionArgs<'_>,
     sums: &mut [f64],
     fetch: impl Fn(&[u8]),
 ) -> usize {
-    let Section { bytes, head, tile, bucket, x, next: _ } = *section;
+    let SectionArgs { bytes, head, tile, bucket, x, next: _ } = *section;
     let storage = Storage { columns: tile.columns, format: bucket.format };
     let (scale, x) = (bucket.scale(), x.as_chunks::<K>().0);
     let mut steps = Steps::<B> { numbers: [[[[0.0; LANES]; B]; B]; CHUNK], columns: [[0; LANES]; CHUNK] };

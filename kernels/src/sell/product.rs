@@ -28,7 +28,7 @@ pub(super) fn times_power_of_two(value: f64, exponent: i32) -> f64 {
 /// Arguments of the traversal of a section. `B` is the block size of elements, `K` the number of
 /// vectors.
 #[derive(Clone, Copy)]
-pub(super) struct Section<'a> {
+pub(super) struct SectionArgs<'a> {
     /// Bytes from the first group to the end of the panel.
     pub bytes: &'a [u8],
     pub head: SectionHead,
@@ -42,7 +42,7 @@ pub(super) struct Section<'a> {
 
 /// A traversal of the groups of a section. It adds to the sums of the tile's rows, and returns the
 /// number of bytes.
-pub(super) trait Way {
+pub(super) trait Traversal {
     /// Asks for numbers that will be needed soon.
     fn fetch(_: &[f64]) {}
 
@@ -54,14 +54,14 @@ pub(super) trait Way {
     /// Makes non-temporal stores visible to other threads.
     fn fence() {}
 
-    fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize;
+    fn section<const B: usize, const K: usize>(section: &SectionArgs<'_>, sums: &mut [f64]) -> usize;
 }
 
 /// Portable implementation.
 pub(super) struct Portable;
 
-impl Way for Portable {
-    fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+impl Traversal for Portable {
+    fn section<const B: usize, const K: usize>(section: &SectionArgs<'_>, sums: &mut [f64]) -> usize {
         any_section::<B, K, 4>(section, sums, |_| ())
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn multiply(
 }
 
 /// Multiplies with the implementation `W`; sizes have been checked.
-pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y: &mut [f64]) {
+pub(super) fn multiply_by<W: Traversal>(panel: &Panel, count: usize, part: Part<'_>, y: &mut [f64]) {
     macro_rules! of {
         ($($b:literal)*) => {
             match (panel.head.edge, count) {
@@ -130,14 +130,14 @@ pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y
 /// with it the time of a product (by a third), because of the cache lines that an access touches
 /// and of addresses that alias those of `y`.
 #[repr(align(4096))]
-struct Sums<const K: usize>([[f64; K]; ROWS]);
+struct TileSums<const K: usize>([[f64; K]; ROWS]);
 
 /// Message of failures that cannot happen, because every panel has been checked.
 pub(super) const CHECKED: &str = "panels are checked";
 
-fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y: &mut [f64]) {
+fn walk<W: Traversal, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y: &mut [f64]) {
     let (bytes, head) = (&panel.bytes[..], &panel.head);
-    let mut sums = Sums([[0.0; K]; ROWS]);
+    let mut sums = TileSums([[0.0; K]; ROWS]);
     let (mut at, mut y) = (head.len(), y);
     let streams = size_of_val(part.x) > CACHE;
     for _ in 0..head.tiles {
@@ -161,7 +161,7 @@ fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y
         for _ in 0..tile.sections {
             let head = SectionHead::read(bytes, &mut at).expect(CHECKED);
             let bucket = panel.head.buckets[head.bucket];
-            at += W::section::<B, K>(&Section { bytes: &bytes[at..], head, tile, bucket, x, next }, sums);
+            at += W::section::<B, K>(&SectionArgs { bytes: &bytes[at..], head, tile, bucket, x, next }, sums);
             next = &[];
         }
         let (rows, rest) = y.split_at_mut(rows * K);
@@ -180,7 +180,7 @@ pub(super) fn multiply_and_clear(sums: &mut [f64], factor: f64, y: &mut [f64]) {
 }
 
 /// Sums to `y`, with the powers of two of the panel and of the rows; zeros in their place.
-fn finish<W: Way, const K: usize>(
+fn finish<W: Traversal, const K: usize>(
     sums: &mut [f64],
     exponent: i32,
     exponents: &[u8],

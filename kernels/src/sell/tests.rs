@@ -199,7 +199,7 @@ fn few_diagonals_have_numbers_of_half_a_byte() {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(64))]
+    #![proptest_config(zellige_tests::cases(64))]
 
     #[test]
     fn panels_on_diagonals_multiply_as_their_elements_do(
@@ -317,17 +317,17 @@ fn guides_name_every_group_and_travel_as_words() {
     let parts = vec![vec![(0, 0, 1.0), (0, 1, 2.0), (1, 0, 3.0), (20, 5, 1.0)]; BUCKETS.len()];
     for edge in EDGES {
         let panel = panel(edge, 40, &parts, 1, None);
-        let guide = Guide::of(&panel);
+        let index = PanelIndex::of(&panel);
         let groups: u64 = panel.loads().iter().map(|load| load.groups).sum();
-        let outline = guide.outline();
+        let outline = index.outline();
         // One tile and one end; a section for each bucket and one end.
-        assert_eq!(guide.words().len(), 2 * 8 + 2 * (panel.loads().len() + 1) + groups as usize);
-        assert_eq!((outline.words(), outline.bytes()), (guide.words().len(), panel.bytes()));
-        let mut arrived = Guide::blank(outline);
-        arrived.words_mut().copy_from_slice(guide.words());
-        assert_eq!(arrived, guide);
+        assert_eq!(index.words().len(), 2 * 8 + 2 * (panel.loads().len() + 1) + groups as usize);
+        assert_eq!((outline.words(), outline.bytes()), (index.words().len(), panel.bytes()));
+        let mut arrived = PanelIndex::blank(outline);
+        arrived.words_mut().copy_from_slice(index.words());
+        assert_eq!(arrived, index);
         // Offsets of groups are increasing within the panel.
-        let begins = &guide.words()[guide.words().len() - groups as usize..];
+        let begins = &index.words()[index.words().len() - groups as usize..];
         assert!(begins.is_sorted() && (begins[begins.len() - 1] as usize) < panel.bytes());
     }
 }

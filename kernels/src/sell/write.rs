@@ -134,7 +134,7 @@ impl PanelWriter {
         exponents.into_iter().flatten().for_each(|e| self.bytes.extend_from_slice(&e.to_le_bytes()));
         for (place, elements) in buckets.iter().enumerate().filter(|(_, elements)| !elements.is_empty()) {
             let format = self.head.buckets[place].format;
-            Section { elements, format, edge, tile: &tile, rounding }.write(place, &mut self.bytes)?;
+            SectionWriter { elements, format, edge, tile: &tile, rounding }.write(place, &mut self.bytes)?;
         }
         self.head.tiles += 1;
         self.head.row_count += rows * edge;
@@ -157,7 +157,7 @@ impl PanelWriter {
 }
 
 /// Contents of one bucket of a tile, to be written.
-struct Section<'a> {
+struct SectionWriter<'a> {
     elements: &'a Elements,
     format: PackedFormat,
     edge: usize,
@@ -165,7 +165,7 @@ struct Section<'a> {
     rounding: Rounding,
 }
 
-impl Section<'_> {
+impl SectionWriter<'_> {
     fn write(&self, bucket: usize, bytes: &mut Vec<u8>) -> Result<(), KernelError> {
         let lanes = sorted(&self.rows());
         let groups = lanes.len().div_ceil(LANES);

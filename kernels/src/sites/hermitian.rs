@@ -53,22 +53,22 @@ impl Number for f64 {}
 /// A number of each of eight matrices. Loops over whole matrices do not become vector instructions,
 /// those over the lanes of each operation do.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Eight<R>(pub [R; LANES]);
+pub(super) struct EightReals<R>(pub [R; LANES]);
 
-impl<R: Real> Eight<R> {
+impl<R: Real> EightReals<R> {
     #[inline(always)]
     fn with(self, other: Self, f: impl Fn(R, R) -> R) -> Self {
         let mut results = [R::default(); LANES];
         for lane in 0..LANES {
             results[lane] = f(self.0[lane], other.0[lane]);
         }
-        Eight(results)
+        EightReals(results)
     }
 }
 
-impl<R: Real> Number for Eight<R> {}
+impl<R: Real> Number for EightReals<R> {}
 
-impl<R: Real> Add for Eight<R> {
+impl<R: Real> Add for EightReals<R> {
     type Output = Self;
 
     #[inline(always)]
@@ -77,7 +77,7 @@ impl<R: Real> Add for Eight<R> {
     }
 }
 
-impl<R: Real> Mul for Eight<R> {
+impl<R: Real> Mul for EightReals<R> {
     type Output = Self;
 
     #[inline(always)]
@@ -86,7 +86,7 @@ impl<R: Real> Mul for Eight<R> {
     }
 }
 
-impl<R: Real> Neg for Eight<R> {
+impl<R: Real> Neg for EightReals<R> {
     type Output = Self;
 
     #[inline(always)]
@@ -95,7 +95,7 @@ impl<R: Real> Neg for Eight<R> {
     }
 }
 
-impl<R: Real> Div for Eight<R> {
+impl<R: Real> Div for EightReals<R> {
     type Output = Self;
 
     #[inline(always)]

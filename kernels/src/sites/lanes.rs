@@ -168,7 +168,7 @@ impl Code<f64> for i32 {
 }
 
 /// Several numbers at a time: `N` of them in a `V`.
-pub trait Lanes<R>: Pairs {
+pub trait Lanes<R>: PairOps {
     /// Number of lanes.
     const N: usize;
     /// A vector of `N` numbers.
@@ -207,7 +207,7 @@ pub trait WithLanes<R> {
 
 /// Operations that are the same for all number types: prefetching, and the conversion between the
 /// pairs of eight sites and two rows.
-pub trait Pairs: Copy + Send + Sync {
+pub trait PairOps: Copy + Send + Sync {
     /// Prefetches the cache line at an address into the L2 cache; any address will do.
     #[inline(always)]
     fn prefetch(self, _: *const u8) {}
@@ -241,7 +241,7 @@ pub trait Pairs: Copy + Send + Sync {
 #[derive(Clone, Copy)]
 pub(super) struct One;
 
-impl Pairs for One {}
+impl PairOps for One {}
 
 impl<R: Real> Lanes<R> for One {
     const N: usize = 1;

@@ -23,7 +23,7 @@ pub trait OfFormat: Sized {
     fn of(self, format: SiteFormat) {
         match format {
             SiteFormat::Fp64 => self.doubles(),
-            SiteFormat::Fp32 => self.records::<3, Single>(),
+            SiteFormat::Fp32 => self.records::<3, SingleRecord>(),
             SiteFormat::Half => self.records::<2, Half>(),
             SiteFormat::Int20 => self.records::<2, Int20>(),
             SiteFormat::Int30 => self.records::<3, Int30>(),
@@ -74,9 +74,9 @@ fn largest<R: Real>(values: &Components<R>) -> Eight<f32> {
 }
 
 /// Six float32.
-pub struct Single;
+pub struct SingleRecord;
 
-impl Record<3> for Single {
+impl Record<3> for SingleRecord {
     #[inline(always)]
     fn unpack<R: Real>(words: &Words) -> Components<R> {
         let mut values = Components::default();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use bytemuck::cast_slice_mut;
 
-use super::hermitian::{self, Eight};
+use super::hermitian::{self, EightReals};
 use super::{Group, LANES, Real};
 
 /// Real numbers of a matrix.
@@ -307,12 +307,12 @@ impl Group {
     /// Makes matrices of the numbers of Hermitian ones.
     #[inline(always)]
     fn multiples_of_unitary<R: Real>(&self, matrix: &mut [R]) {
-        let same = |x: f64| Eight([R::from_f64(x); LANES]);
+        let same = |x: f64| EightReals([R::from_f64(x); LANES]);
         let (step, unit) = (same(self.unit_step()), same(self.unit));
         let (matrix, _) = matrix.as_chunks_mut();
         let mut numbers = [step; hermitian::NUMBERS];
         for real in 0..hermitian::NUMBERS {
-            numbers[real] = Eight(matrix[real]) * step;
+            numbers[real] = EightReals(matrix[real]) * step;
         }
         for (row, numbers) in hermitian::unitary(&numbers, same(1.0)).into_iter().enumerate() {
             for (column, (re, im)) in numbers.into_iter().enumerate() {

@@ -62,7 +62,14 @@ pub fn multiply_columns<R: Real>(
 ) {
     check(groups, starts);
     buffer.resize(starts.len() * REALS * LANES, R::default());
-    R::with_most_lanes(Columns { groups, codes, x, starts, y: &mut y[..sites * COMPONENTS * LANES], buffer });
+    R::with_most_lanes(ColumnProduct {
+        groups,
+        codes,
+        x,
+        starts,
+        y: &mut y[..sites * COMPONENTS * LANES],
+        buffer,
+    });
 }
 
 fn check(groups: &[Group], starts: &[usize]) {
@@ -71,7 +78,7 @@ fn check(groups: &[Group], starts: &[usize]) {
 }
 
 /// The work of [`multiply_columns`].
-struct Columns<'a, R> {
+struct ColumnProduct<'a, R> {
     groups: &'a [Group],
     codes: &'a [f64],
     x: &'a [R],
@@ -80,14 +87,14 @@ struct Columns<'a, R> {
     buffer: &'a mut [R],
 }
 
-impl<R: Real> WithLanes<R> for Columns<'_, R> {
+impl<R: Real> WithLanes<R> for ColumnProduct<'_, R> {
     #[inline(always)]
     fn call<L: Lanes<R>>(self, lanes: L) {
-        let Columns { groups, codes, x, starts, y, buffer } = self;
+        let ColumnProduct { groups, codes, x, starts, y, buffer } = self;
         let words: usize = groups.iter().map(Group::words).sum();
         let of_eight = y.chunks_mut(LANES * COMPONENTS * LANES).zip(codes.chunks_exact(words));
         for (i, (y, codes)) in of_eight.enumerate() {
-            let block = Block { groups, starts, codes, columns: LANES };
+            let block = SiteBlock { groups, starts, codes, columns: LANES };
             block.decode(buffer);
             block.multiply_columns(lanes, buffer, &x[i * LANES * COMPONENTS * LANES..], y);
         }
@@ -135,13 +142,13 @@ impl<R: Real> WithLanes<R> for Line<'_, R> {
         for begin in (0..blocks).step_by(span) {
             let codes = &codes[begin * words..][..span * words];
             for (codes, buffer) in codes.chunks_exact(words).zip(buffer.chunks_exact_mut(numbers)) {
-                Block { groups, starts, codes, columns }.decode(buffer);
+                SiteBlock { groups, starts, codes, columns }.decode(buffer);
             }
             for column in 0..columns {
                 let (x, y) = (&x[column * of_x.column..], &mut y[column * of_y.column..]);
                 for (i, codes) in codes.chunks_exact(words).enumerate() {
                     let (at, decoded) = ((begin + i) * LANES, &buffer[i * numbers..][..numbers]);
-                    let block = Block { groups, starts, codes, columns };
+                    let block = SiteBlock { groups, starts, codes, columns };
                     block.multiply(lanes, decoded, (&x[at..], of_x.pitch), (&mut y[at..], of_y.pitch));
                 }
             }
@@ -150,14 +157,14 @@ impl<R: Real> WithLanes<R> for Line<'_, R> {
 }
 
 /// The matrices of eight sites.
-struct Block<'a> {
+struct SiteBlock<'a> {
     groups: &'a [Group],
     starts: &'a [usize],
     codes: &'a [f64],
     columns: usize,
 }
 
-impl Block<'_> {
+impl SiteBlock<'_> {
     /// Returns true for each format of numbers that products read from memory without decoding.
     #[inline(always)]
     fn is_direct<R: Real>(&self, group: &Group) -> [bool; 2] {
@@ -207,7 +214,7 @@ impl Block<'_> {
     }
 }
 
-impl Block<'_> {
+impl SiteBlock<'_> {
     /// Multiplies eight interleaved columns.
     #[inline(always)]
     fn multiply_columns<R: Real, L: Lanes<R>>(&self, lanes: L, decoded: &[R], x: &[R], y: &mut [R]) {

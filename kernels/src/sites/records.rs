@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lanes::{Lanes, Pairs, Real, WithLanes};
+use super::lanes::{Lanes, PairOps, Real, WithLanes};
 use super::layouts::{Components, Eight, OfFormat, Record, Words, each};
 use super::{COMPONENTS, LANES, SiteFormat};
 
@@ -104,7 +104,7 @@ struct At {
 
 /// Records that are processed together in lanes.
 #[derive(Clone, Copy)]
-struct Block {
+struct RecordBlock {
     /// The first site.
     site: usize,
     /// Number of records: eight except at the end.
@@ -122,14 +122,14 @@ impl At {
 
     /// Returns the position of the first record, and the distance to the next one.
     #[inline(always)]
-    fn record(self, block: Block) -> (usize, usize) {
+    fn record(self, block: RecordBlock) -> (usize, usize) {
         (block.site * self.columns + self.column, if self.across { 1 } else { self.columns })
     }
 
     /// Returns the position of the first complex number in float64, and the distance to the next
     /// one. The numbers of one colour and several columns are contiguous.
     #[inline(always)]
-    fn double(self, block: Block, colour: usize) -> (usize, usize) {
+    fn double(self, block: RecordBlock, colour: usize) -> (usize, usize) {
         let first = (block.site * COLOURS + colour) * self.columns + self.column;
         (first, if self.across { 1 } else { COLOURS * self.columns })
     }
@@ -141,8 +141,8 @@ impl At {
 
     /// Returns the blocks in the order in which they are processed.
     #[inline(always)]
-    fn blocks(self) -> impl Iterator<Item = Block> {
-        (0..self.sites).step_by(if self.across { 1 } else { LANES }).map(move |begin| Block {
+    fn blocks(self) -> impl Iterator<Item = RecordBlock> {
+        (0..self.sites).step_by(if self.across { 1 } else { LANES }).map(move |begin| RecordBlock {
             site: self.first + begin,
             count: if self.across { LANES } else { LANES.min(self.sites - begin) },
             row: if self.across { begin * COMPONENTS * LANES } else { begin },
@@ -150,7 +150,7 @@ impl At {
     }
 
     #[inline(always)]
-    fn store<R: Real>(self, values: &Components<R>, block: Block, rows: &mut [R]) {
+    fn store<R: Real>(self, values: &Components<R>, block: RecordBlock, rows: &mut [R]) {
         // By indices: chunks would need a division for each block.
         for c in 0..COMPONENTS {
             let row = &mut rows[block.row + c * self.pitch..];
@@ -163,7 +163,7 @@ impl At {
     }
 
     #[inline(always)]
-    fn load<R: Real>(self, rows: &[R], block: Block) -> Components<R> {
+    fn load<R: Real>(self, rows: &[R], block: RecordBlock) -> Components<R> {
         let mut values = Components::<R>::default();
         for c in 0..COMPONENTS {
             let row = &rows[block.row + c * self.pitch..];
@@ -362,7 +362,12 @@ impl<L: Lanes<f64>> OfFormat for (EncodeNumbers<'_>, L) {
 
 /// The words of a block.
 #[inline(always)]
-fn words_of<const PAIRS: usize, L: Pairs>(lanes: L, codes: &[[f64; PAIRS]], at: At, block: Block) -> Words {
+fn words_of<const PAIRS: usize, L: PairOps>(
+    lanes: L,
+    codes: &[[f64; PAIRS]],
+    at: At,
+    block: RecordBlock,
+) -> Words {
     let mut copy = [[0.0; PAIRS]; LANES];
     let records = eight(codes, at.record(block), block.count, &mut copy);
     let mut words = Words::default();
@@ -378,12 +383,12 @@ fn words_of<const PAIRS: usize, L: Pairs>(lanes: L, codes: &[[f64; PAIRS]], at: 
 
 /// Stores them.
 #[inline(always)]
-fn store_words<const PAIRS: usize, L: Pairs>(
+fn store_words<const PAIRS: usize, L: PairOps>(
     lanes: L,
     words: &Words,
     codes: &mut [[f64; PAIRS]],
     at: At,
-    block: Block,
+    block: RecordBlock,
 ) {
     let mut pairs = [[0; LANES]; PAIRS];
     for pair in 0..PAIRS {
@@ -408,7 +413,7 @@ fn store_words<const PAIRS: usize, L: Pairs>(
 /// Prefetches the data that follow these sites at a distance of the sites of a call. If lines are
 /// decoded in turn, this is the next line.
 #[inline(always)]
-fn prefetch_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
+fn prefetch_next<T>(lanes: impl PairOps, at: At, codes: &[T], of_site: usize) {
     if at.column == 0 {
         let begin = codes.as_ptr().wrapping_add(at.sites * at.columns * of_site).cast::<u8>();
         let sites = if at.across { 1 } else { LANES };

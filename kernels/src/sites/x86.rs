@@ -9,14 +9,14 @@ use pulp::x86::{V3, V4};
 use pulp::{NullaryFnOnce, cast};
 
 use super::LANES;
-use super::lanes::{Lanes, One, Pairs, Real, WithLanes};
+use super::lanes::{Lanes, One, PairOps, Real, WithLanes};
 
 /// Runs work with eight lanes: with the registers of AVX-512 if the machine has them, since
 /// products have more sums than fit into sixteen.
 pub fn with_singles(work: impl WithLanes<f32>) {
     match (V4::try_new(), V3::try_new()) {
-        (Some(more), _) => more.vectorize(With::new(work, *more)),
-        (None, Some(lanes)) => lanes.vectorize(With::new(work, lanes)),
+        (Some(more), _) => more.vectorize(Vectorized::new(work, *more)),
+        (None, Some(lanes)) => lanes.vectorize(Vectorized::new(work, lanes)),
         (None, None) => work.call(One),
     }
 }
@@ -24,7 +24,7 @@ pub fn with_singles(work: impl WithLanes<f32>) {
 /// Runs work with sixteen lanes if the machine supports them.
 pub fn with_most_singles(work: impl WithLanes<f32>) {
     match V4::try_new() {
-        Some(lanes) => lanes.vectorize(With::new(work, lanes)),
+        Some(lanes) => lanes.vectorize(Vectorized::new(work, lanes)),
         None => with_singles(work),
     }
 }
@@ -32,26 +32,26 @@ pub fn with_most_singles(work: impl WithLanes<f32>) {
 /// Eight at a time, or four.
 pub fn with_doubles(work: impl WithLanes<f64>) {
     match (V4::try_new(), V3::try_new()) {
-        (Some(lanes), _) => lanes.vectorize(With::new(work, lanes)),
-        (None, Some(lanes)) => lanes.vectorize(With::new(work, lanes)),
+        (Some(lanes), _) => lanes.vectorize(Vectorized::new(work, lanes)),
+        (None, Some(lanes)) => lanes.vectorize(Vectorized::new(work, lanes)),
         (None, None) => work.call(One),
     }
 }
 
 /// Work, and the lanes that it is done with.
-struct With<R, W, L> {
+struct Vectorized<R, W, L> {
     work: W,
     lanes: L,
     numbers: PhantomData<R>,
 }
 
-impl<R: Real, W: WithLanes<R>, L: Lanes<R>> With<R, W, L> {
+impl<R: Real, W: WithLanes<R>, L: Lanes<R>> Vectorized<R, W, L> {
     fn new(work: W, lanes: L) -> Self {
-        With { work, lanes, numbers: PhantomData }
+        Vectorized { work, lanes, numbers: PhantomData }
     }
 }
 
-impl<R: Real, W: WithLanes<R>, L: Lanes<R>> NullaryFnOnce for With<R, W, L> {
+impl<R: Real, W: WithLanes<R>, L: Lanes<R>> NullaryFnOnce for Vectorized<R, W, L> {
     type Output = ();
 
     #[inline(always)]
@@ -65,7 +65,7 @@ fn first<T: Copy, const N: usize>(from: &[T]) -> [T; N] {
     *from.first_chunk().expect("a row with as many numbers")
 }
 
-impl Pairs for V3 {
+impl PairOps for V3 {
     #[inline(always)]
     fn prefetch(self, address: *const u8) {
         // SAFETY: this reads nothing, and is no fault for any address.
@@ -236,7 +236,7 @@ impl Lanes<f64> for V3 {
         cast([self.avx._mm256_cvtpd_epi32(a), self.avx._mm256_cvtpd_epi32(b)])
     }
 }
-impl Pairs for V4 {
+impl PairOps for V4 {
     #[inline(always)]
     fn prefetch(self, address: *const u8) {
         (*self).prefetch(address);

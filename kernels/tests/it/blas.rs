@@ -318,7 +318,7 @@ fn wrong_shapes_are_refused_and_nothing_is_written() {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(48))]
+    #![proptest_config(zellige_tests::cases(48))]
 
     #[test]
     fn any_product(m in 0usize..90, n in 0usize..90, k in 0usize..90, ta: bool, tb: bool, seed: u64) {

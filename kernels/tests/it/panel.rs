@@ -200,7 +200,7 @@ fn bad_operands_are_refused_before_anything_is_written() {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(24))]
+    #![proptest_config(zellige_tests::cases(24))]
 
     #[test]
     fn solves_of_any_size_and_unit(

@@ -396,7 +396,7 @@ const U16: f64 = 1.0 / 2048.0;
 const U32: f64 = 1.0 / 16_777_216.0;
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(64))]
+    #![proptest_config(zellige_tests::cases(64))]
 
     #[test]
     fn errors_stay_below_their_bounds(

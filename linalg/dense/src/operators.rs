@@ -11,7 +11,7 @@ use zellige_runtime::{Slot, Submit, TaskError, read, scratch, write};
 use crate::error::Error;
 use crate::grid::TileGrid;
 use crate::policy::SharedPolicy;
-use crate::refine::{Block, pairs};
+use crate::refine::{ResidualBlock, pairs};
 use crate::scalar::TileScalar;
 use crate::scale::unit_scale;
 use crate::solve::solve;
@@ -82,7 +82,7 @@ impl Operator for SymmetricOperator {
         let m = steps.columns();
         // Diagonal blocks come first: they overwrite `y`.
         for (k, n) in pairs(self.grid.tiles()) {
-            let block = Block {
+            let block = ResidualBlock {
                 a: Arc::clone(&self.a),
                 rows: self.grid.range(k),
                 cols: self.grid.range(n),

@@ -242,7 +242,7 @@ fn submit_block<S: Submit>(
     r: &RectTiled<f64>,
     (k, n): (usize, usize),
 ) -> Result<(), Error> {
-    let block = Block { a: Arc::clone(a), rows, cols, at: (k, n), m: x.row_grid().len() };
+    let block = ResidualBlock { a: Arc::clone(a), rows, cols, at: (k, n), m: x.row_grid().len() };
     let area = scratch(block.rows.len() * block.cols.len());
     if k == n {
         let operands = (reads(x.column(n)), update(r.tile(0, n)), area);
@@ -256,7 +256,7 @@ fn submit_block<S: Submit>(
 }
 
 /// A block `A_kn` of the symmetric matrix, and its part in the residual.
-pub(crate) struct Block {
+pub(crate) struct ResidualBlock {
     pub(crate) a: Generator<f64>,
     pub(crate) rows: Range<usize>,
     pub(crate) cols: Range<usize>,
@@ -264,7 +264,7 @@ pub(crate) struct Block {
     pub(crate) m: usize,
 }
 
-impl Block {
+impl ResidualBlock {
     fn info(&self, products: f64) -> TaskInfo {
         let area = self.rows.len() as f64 * self.cols.len() as f64;
         TaskInfo {
@@ -297,7 +297,7 @@ fn subtract(x: &List<'_, Tile<f64>>, a: MatRef<'_, f64>, op: Op, r: &mut Tile<f6
     Ok(())
 }
 
-struct OnDiagonal(Block);
+struct OnDiagonal(ResidualBlock);
 
 impl Codelet for OnDiagonal {
     type Operands = (ReadList<Tile<f64>>, Update<Tile<f64>>, Scratch<f64>);
@@ -321,7 +321,7 @@ impl Codelet for OnDiagonal {
     }
 }
 
-struct OffDiagonal(Block);
+struct OffDiagonal(ResidualBlock);
 
 impl Codelet for OffDiagonal {
     type Operands =

@@ -78,7 +78,7 @@ pub fn exact<T: TileScalar, S: Session>(
     for j in 0..nt {
         for i in j..nt {
             let sum = rt.register_empty::<Vec<f64>>();
-            beside(rt, &sum, l.tile(i, j))?;
+            place_with(rt, &sum, l.tile(i, j))?;
             let (a, rows, cols) = (Arc::clone(a), grid.range(i), grid.range(j));
             let area = rows.len() * cols.len();
             let panel = grid.max_width() * grid.max_width();
@@ -141,7 +141,7 @@ pub fn estimated<T: TileScalar, S: Session>(
         for i in distance..nt {
             let j = i - distance;
             let norm = rt.register_empty::<f64>();
-            beside(rt, &norm, l.tile(i, i))?;
+            place_with(rt, &norm, l.tile(i, i))?;
             let (a, rows, cols) = (Arc::clone(a), grid.range(i), grid.range(j));
             let multiply = move |y_i: &mut [f64], y_j: Option<&mut [f64]>, block: &mut [f64]| {
                 fill(&a, &rows, &cols, i == j, block)?;
@@ -177,7 +177,7 @@ pub fn estimated<T: TileScalar, S: Session>(
     let mut z = Vec::new();
     for j in 0..nt {
         let z_j = rt.register_empty::<Vec<f64>>();
-        beside(rt, &z_j, l.tile(j, j))?;
+        place_with(rt, &z_j, l.tile(j, j))?;
         let column: Vec<_> = (j..nt).map(|i| l.tile(i, j).clone()).collect();
         let ranges: Vec<_> = (j..nt).map(|i| grid.range(i)).collect();
         let width = grid.width(j);
@@ -219,7 +219,7 @@ pub fn estimated<T: TileScalar, S: Session>(
 }
 
 /// Assigns a result to the rank that owns the tile from which it is computed.
-fn beside<T: TileScalar, S: Session, D: Data>(
+fn place_with<T: TileScalar, S: Session, D: Data>(
     rt: &S,
     result: &Handle<D>,
     tile: &Handle<Tile<T>>,

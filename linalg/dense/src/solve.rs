@@ -6,7 +6,7 @@ use zellige_kernels::Op;
 use zellige_runtime::{Runtime, Submit, TaskRef, read};
 
 use crate::error::Error;
-use crate::factor::product::{Products, Source, Tiles, Turn, check_policy};
+use crate::factor::product::{OrderKey, Products, Source, Tiles, check_policy};
 use crate::factor::{GemmCounts, Submission, Trsm, native_update, panel};
 use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
@@ -113,7 +113,7 @@ fn half<T: TileScalar, S: Submit>(
         for m in 0..mt {
             let rows = b.row_grid().width(m);
             let shape = (rows, l.grid().width(k));
-            let codelet = Trsm::<T>::of_solution(panel, op, (m, k), shape, submission.ways.clone());
+            let codelet = Trsm::<T>::of_solution(panel, op, (m, k), shape, submission.solves.clone());
             let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)), codelet.scratch());
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;
@@ -133,9 +133,9 @@ fn half<T: TileScalar, S: Submit>(
                     Op::Trans => nt - n,
                     Op::None => n + 1,
                 };
-                let turn = Turn { priority: priority(op, left, columns), last: n.abs_diff(k) == 1 };
-                let asked = products.ask(&query)?;
-                products.submit(query, asked, &tiles, turn)?;
+                let order = OrderKey { priority: priority(op, left, columns), last: n.abs_diff(k) == 1 };
+                let answer = products.ask(&query)?;
+                products.submit(query, answer, &tiles, order)?;
             }
         }
     }

@@ -13,7 +13,7 @@ use zellige_runtime::{Handle, Submit, TaskRef, read, scratch, update};
 
 use crate::error::Error;
 use crate::factor::codelets::{Potrf, Syrk};
-use crate::factor::product::{Place, Product};
+use crate::factor::product::{Coordinates, Product};
 use crate::factor::{GemmCounts, Trsm, native_update};
 use crate::format::format_of;
 use crate::policy::{GemmQuery, Phase};
@@ -73,6 +73,6 @@ pub fn gemm<T: TileScalar, S: Submit>(
         scratch(scratch_len(precision, shape.0, shape.1, shape.2)).on_host(),
     );
     let query = GemmQuery::unmeasured(Phase::Factor, [0; 3], 1);
-    let place = Place { query, op_b, shape, counts: Arc::new(GemmCounts::new(1, 1)) };
-    Ok(s.submit(Product::<T> { place, precision, _element: PhantomData }, operands)?)
+    let coordinates = Coordinates { query, op_b, shape, counts: Arc::new(GemmCounts::new(1, 1)) };
+    Ok(s.submit(Product::<T> { coordinates, precision, _element: PhantomData }, operands)?)
 }

@@ -292,7 +292,7 @@ fn numbers(mut all: Vec<u32>) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use zellige_test_scale::cases;
+    use zellige_tests::cases;
 
     use super::*;
 

@@ -238,7 +238,7 @@ fn launch_all(
     // Values made here are transferred: those that come to the host, and conversions there.
     let _serving = memory.pinned.serve();
     let mut stream: Option<Arc<GpuStream>> = None;
-    for (Op { run, after, launched: tell, done, .. }, load) in ops {
+    for (Op { run, after, launched: notify, done, .. }, load) in ops {
         let began = Instant::now();
         let made = match &stream {
             Some(stream) => Ok(Arc::clone(stream)),
@@ -255,9 +255,9 @@ fn launch_all(
         match launched {
             Ok((stream, mark)) => {
                 let (kept, landing) = (stream.take_kept(), stream.take_landing());
-                if let Some(tell) = tell {
+                if let Some(notify) = notify {
                     let mark: Arc<dyn Mark> = Arc::<GpuMark>::clone(&mark);
-                    tell(&mark);
+                    notify(&mark);
                 }
                 let _ = flying.send(Flying { load, stream, mark, after, began, kept, landing, done });
             }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::fit::Point;
+use super::median::median;
 
 /// Maximum number of samples that are kept.
 pub(super) const RING: usize = 64;
@@ -109,7 +110,7 @@ impl Cell {
             flops: history.flops,
             bytes: history.bytes,
             count: history.count,
-            median: median(&sorted),
+            median: median_of(&sorted),
             spread: spread(&sorted),
             sorted,
         }
@@ -161,26 +162,17 @@ impl History {
     }
 }
 
-/// Returns the median of the times, or the mean of the two middle ones.
-fn median(times: &[u64]) -> Option<u64> {
+/// Returns the median of up to [`RING`] times.
+fn median_of(times: &[u64]) -> Option<u64> {
     let mut copy = [0; RING];
     let copy = &mut copy[..times.len()];
     copy.copy_from_slice(times);
-    let half = copy.len() / 2;
-    if copy.is_empty() {
-        return None;
-    }
-    let (lower, &mut middle, _) = copy.select_nth_unstable(half);
-    let even = times.len().is_multiple_of(2);
-    match lower.iter().max().filter(|_| even) {
-        Some(&below) => Some(below + (middle - below) / 2),
-        None => Some(middle),
-    }
+    median(copy)
 }
 
 /// Returns the mean of the times within a factor of the median.
 fn expected(times: &[u64]) -> Option<u64> {
-    let median = median(times)?;
+    let median = median_of(times)?;
     let range = median / WITHIN..=median.saturating_mul(WITHIN);
     let (sum, count) = times
         .iter()
@@ -194,7 +186,7 @@ fn expected(times: &[u64]) -> Option<u64> {
 /// Returns the standard deviation about the median, without a tenth of the sorted times at either
 /// end.
 fn spread(sorted: &[u64]) -> Duration {
-    let Some(median) = median(sorted) else {
+    let Some(median) = median_of(sorted) else {
         return Duration::ZERO;
     };
     let cut = if sorted.len() < 3 { 0 } else { (sorted.len() as f64 * TRIM).ceil() as usize };
@@ -290,14 +282,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn the_median_is_that_of_the_sorted_times(mut times in prop::collection::vec(any::<u64>(), 1..=RING)) {
-            let found = median(&times).unwrap();
-            times.sort_unstable();
-            let (low, high) = (times[(times.len() - 1) / 2], times[times.len() / 2]);
-            prop_assert_eq!(found, low + (high - low) / 2);
-        }
-
         /// Fewer than half of the samples may be anything.
         #[test]
         fn outliers_cannot_leave_the_range_of_the_good(

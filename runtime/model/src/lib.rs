@@ -37,6 +37,7 @@ mod fit;
 mod history;
 mod identity;
 mod link;
+mod median;
 mod sampler;
 mod table;
 
@@ -51,6 +52,7 @@ use serde::Serialize;
 pub use cache::{CacheError, Loaded, default_path};
 pub use identity::{Identity, processor};
 pub use link::{LinkError, LinkModel};
+pub use median::{Midpoint, median};
 pub use sampler::Sampler;
 
 use table::{Footprint, Table};

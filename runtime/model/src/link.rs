@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::median::median;
+
 /// Plausible bandwidths of a link (B/s).
 const BANDWIDTH: std::ops::RangeInclusive<f64> = 1e6..=1e13;
 /// Largest plausible latency (s).
@@ -98,7 +100,7 @@ impl LinkModel {
         let slopes = larger.iter().enumerate().flat_map(|(i, &(small, early))| {
             larger[i + 1..].iter().map(move |&(large, late)| (late - early) / (large - small))
         });
-        let slope = median(slopes.collect()).ok_or(few)?;
+        let slope = median(&mut slopes.collect::<Vec<f64>>()).ok_or(few)?;
         if slope * BANDWIDTH.end() < 1.0 {
             let (most, longest) = sizes[sizes.len() - 1];
             let shortest = sizes.iter().map(|&(_, time)| time).fold(longest, f64::min);
@@ -125,7 +127,7 @@ impl LinkModel {
             let time = time.as_secs_f64();
             bytes as f64 / (time - self.latency.min(time / 2.0))
         });
-        LinkModel::new(median(rates.collect()).unwrap_or(0.0), self.latency)
+        LinkModel::new(median(&mut rates.collect::<Vec<f64>>()).unwrap_or(0.0), self.latency)
     }
 
     /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the
@@ -169,18 +171,7 @@ fn medians(samples: &[(u64, Duration)]) -> Vec<(f64, f64)> {
     }
     let stride = by_size.len().div_ceil(SIZES).max(1);
     let sizes = by_size.into_iter().step_by(stride);
-    sizes.filter_map(|(bytes, times)| Some((bytes as f64, median(times)?))).collect()
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    let half = values.len() / 2;
-    if values.is_empty() {
-        return None;
-    }
-    let even = values.len().is_multiple_of(2);
-    let (lower, &mut middle, _) = values.select_nth_unstable_by(half, f64::total_cmp);
-    let below = lower.iter().copied().max_by(f64::total_cmp);
-    Some(below.filter(|_| even).map_or(middle, |below| (below + middle) / 2.0))
+    sizes.filter_map(|(bytes, mut times)| Some((bytes as f64, median(&mut times)?))).collect()
 }
 
 #[cfg(test)]

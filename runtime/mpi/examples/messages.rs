@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use zellige_mpi::{Cluster, Mpi};
 use zellige_runtime::{Error, Runtime, Submit, read, update};
 
-/// Returns the time per direction in seconds, for `ways` transfers of a value of this size.
-fn to_and_fro(cluster: &Cluster, numbers: usize, ways: usize) -> Result<f64, Error> {
-    let balls = [0, 1].map(|rank| cluster.register_on(rank, || vec![1.0f64; numbers]));
-    let [a, b] = balls;
-    let balls = [a?, b?];
+/// Returns the time per direction in seconds, for `directions` transfers of a value of this size.
+fn round_trips(cluster: &Cluster, numbers: usize, directions: usize) -> Result<f64, Error> {
+    let values = [0, 1].map(|rank| cluster.register_on(rank, || vec![1.0f64; numbers]));
+    let [a, b] = values;
+    let values = [a?, b?];
     cluster.wait_all()?;
     let begin = Instant::now();
-    for way in 0..ways {
-        let (from, to) = (&balls[way % 2], &balls[(way + 1) % 2]);
-        let hit = |(from, to): (&[f64], &mut [f64])| to[0] += from[0];
-        cluster.task("hit").operands((read(from), update(to))).cpu(hit).submit()?;
+    for direction in 0..directions {
+        let (from, to) = (&values[direction % 2], &values[(direction + 1) % 2]);
+        let add = |(from, to): (&[f64], &mut [f64])| to[0] += from[0];
+        cluster.task("add").operands((read(from), update(to))).cpu(add).submit()?;
     }
     cluster.wait_all()?;
-    Ok(begin.elapsed().as_secs_f64() / ways as f64)
+    Ok(begin.elapsed().as_secs_f64() / directions as f64)
 }
 
 /// CPU seconds of this process, in hundredths.
@@ -39,10 +39,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let runtime = Runtime::builder().workers(1).bind(false).build()?;
     let cluster = Cluster::new(runtime, mpi.transport()?)?;
-    for (numbers, ways) in [(1, 2000), (1 << 17, 200), (1 << 20, 50)] {
-        let seconds = to_and_fro(&cluster, numbers, ways)?;
+    for (numbers, directions) in [(1, 2000), (1 << 17, 200), (1 << 20, 50)] {
+        let seconds = round_trips(&cluster, numbers, directions)?;
         if cluster.rank() == 0 {
-            println!("{:>8} bytes: {:.1} us for each way, task included", 8 * numbers, 1e6 * seconds);
+            println!("{:>8} bytes: {:.1} us for each direction, task included", 8 * numbers, 1e6 * seconds);
         }
     }
     let before = cpu();

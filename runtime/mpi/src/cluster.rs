@@ -11,10 +11,10 @@ use zellige_runtime::internal::ranks::{Event, WeakHandle, number_of, placed_reco
 use zellige_runtime::internal::{Body, Spec};
 use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Submit, TaskRef, Trace};
 
-use crate::data::{Datum, Mover, State, form_of, relays};
+use crate::data::{ClusterState, Datum, Mover, form_of, relays};
+use crate::deferred::DEFERRED;
 use crate::error::ClusterError;
 use crate::journal::NO_COORDS;
-use crate::late::LATE;
 use crate::progress::{Driver, Progress, Traffic, is_remote};
 use crate::recording::{Placing, Recording, Step};
 use crate::remote::WHOLE;
@@ -29,7 +29,7 @@ use crate::wire::{Key, Message};
 pub struct Cluster {
     progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ClusterState>>,
     /// Stands for every task that runs on another rank.
     elsewhere: TaskRef,
     runtime: Runtime,
@@ -468,11 +468,11 @@ impl Mover for Cluster {
 
     fn moves(&self, datum: &Datum, key: Key, (from, to): (usize, usize)) -> Result<(), Error> {
         let (rt, progress, remote) = (&self.runtime, &self.progress, &datum.remote);
-        let is_late = key.format == LATE;
+        let is_deferred = key.format == DEFERRED;
         match self.rank() {
-            me if me == to && is_late => remote.follow(rt, progress, key, from),
+            me if me == to && is_deferred => remote.follow(rt, progress, key, from),
             me if me == to => remote.receive(rt, progress, key, from),
-            me if me == from && is_late => remote.offer(rt, progress, key, to),
+            me if me == from && is_deferred => remote.offer(rt, progress, key, to),
             me if me == from => remote.send(rt, progress, key, to),
             _ => Ok(()),
         }

@@ -8,14 +8,14 @@ use zellige_runtime::internal::Body;
 use zellige_runtime::internal::ranks::{Named, number_of, outline};
 use zellige_runtime::{Data, Error, Format, Handle, Mode};
 
+use crate::deferred::DEFERRED;
 use crate::journal::mix;
-use crate::late::LATE;
 use crate::remote::{Remote, WHOLE};
 use crate::wire::Key;
 
 /// The data of a cluster, by the numbers of their handles.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct ClusterState {
     pub(crate) data: HashMap<u64, Datum, BuildHasherDefault<Multiply>>,
     /// Handles of values that are private to each rank.
     pub(crate) local: HashSet<u64, BuildHasherDefault<Multiply>>,
@@ -118,7 +118,7 @@ impl Hasher for Multiply {
 /// Below this number of data, unreachable ones are not searched for.
 const FEW: usize = 1024;
 
-impl State {
+impl ClusterState {
     /// Adds a datum, and gives it its tag.
     pub(crate) fn add(&mut self, handle: u64, datum: Datum) -> u64 {
         if self.data.len() >= self.sweep_at.max(FEW) {
@@ -159,7 +159,7 @@ impl State {
             first.get_or_insert(datum.tag);
             let owner = if access.mode.writes() { &mut of_writes } else { &mut of_reads };
             *owner = owner.or(datum.owner);
-            let how = access.mode as u64 | (u64::from(access.format.unwrap_or(LATE).0) << 8);
+            let how = access.mode as u64 | (u64::from(access.format.unwrap_or(DEFERRED).0) << 8);
             hash = mix(mix(hash, datum.tag), how);
             if access.mode.reads() {
                 is_source |= datum.location == me;
@@ -235,7 +235,7 @@ impl Datum {
         }
         let Some(form) = self.form_for(form_of(&self.replicas, to), format) else { return Ok(()) };
         // Forms that are not known yet come from a rank with the unchanged value.
-        let from = if form == LATE { location } else { sender(&self.replicas, form, location) };
+        let from = if form == DEFERRED { location } else { sender(&self.replicas, form, location) };
         self.replicas.retain(|(rank, _)| *rank != to);
         self.replicas.push((to, form));
         let key = Key { tag: self.tag, version: self.version, format: form, requested: false };
@@ -266,7 +266,7 @@ impl Datum {
     pub(crate) fn form_for(&self, has: Option<Format>, format: Format) -> Option<Format> {
         let format = match format {
             // Values with a single format are sent unchanged.
-            LATE if self.usual == WHOLE => WHOLE,
+            DEFERRED if self.usual == WHOLE => WHOLE,
             format if format == self.usual => WHOLE,
             format => format,
         };
@@ -274,8 +274,8 @@ impl Datum {
             None => Some(format),
             Some(has) if has == WHOLE || has == format => None,
             // A value that is read now can be requested as well.
-            Some(LATE) if format != WHOLE => None,
-            Some(_) if format == LATE => Some(LATE),
+            Some(DEFERRED) if format != WHOLE => None,
+            Some(_) if format == DEFERRED => Some(DEFERRED),
             // A narrow form has lost the information that other forms need.
             Some(_) => Some(WHOLE),
         }
@@ -289,7 +289,7 @@ pub(crate) fn form_of(forms: &[(usize, Format)], rank: usize) -> Option<Format> 
 
 /// Returns the form that a reading task requests.
 pub(crate) fn format_of(access: &Named) -> Format {
-    if access.mode == Mode::Read { access.format.unwrap_or(LATE) } else { WHOLE }
+    if access.mode == Mode::Read { access.format.unwrap_or(DEFERRED) } else { WHOLE }
 }
 
 pub(crate) fn not_here(handle: String) -> Error {

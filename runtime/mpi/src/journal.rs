@@ -15,12 +15,12 @@ pub(crate) const NO_COORDS: [u32; 3] = [u32::MAX; 3];
 pub(crate) struct Journal {
     /// Number of the first step that is kept.
     first: u64,
-    steps: VecDeque<Step>,
+    steps: VecDeque<JournalStep>,
 }
 
 /// One step.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct JournalStep {
     /// Hash of this step and all before it.
     pub(crate) hash: u64,
     what: Cow<'static, str>,
@@ -28,10 +28,10 @@ pub(crate) struct Step {
     on: Option<u64>,
 }
 
-impl Step {
+impl JournalStep {
     /// Creates a step of another rank.
-    pub(crate) fn told(hash: u64, what: String) -> Self {
-        Step { hash, what: what.into(), coords: [u32::MAX; 3], on: None }
+    pub(crate) fn reported(hash: u64, what: String) -> Self {
+        JournalStep { hash, what: what.into(), coords: [u32::MAX; 3], on: None }
     }
 
     /// Describes the step in words.
@@ -58,7 +58,7 @@ pub(crate) fn mix_text(hash: u64, text: &str) -> u64 {
 
 impl Journal {
     /// Creates the journal of another rank, from step `first` on.
-    pub(crate) fn of(first: u64, steps: Vec<Step>) -> Self {
+    pub(crate) fn of(first: u64, steps: Vec<JournalStep>) -> Self {
         Journal { first, steps: steps.into() }
     }
 
@@ -71,14 +71,14 @@ impl Journal {
             self.steps.pop_front();
             self.first += 1;
         }
-        self.steps.push_back(Step { hash, what: what.into(), coords, on });
+        self.steps.push_back(JournalStep { hash, what: what.into(), coords, on });
     }
 
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
-    pub(crate) fn kept(&self) -> impl Iterator<Item = &Step> {
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &JournalStep> {
         self.steps.iter()
     }
 
@@ -87,7 +87,7 @@ impl Journal {
         (self.first + self.steps.len() as u64, self.steps.back().map_or(0, |step| step.hash))
     }
 
-    fn step(&self, number: u64) -> Option<&Step> {
+    fn step(&self, number: u64) -> Option<&JournalStep> {
         self.steps.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 

@@ -5,10 +5,10 @@
 mod buffers;
 mod cluster;
 mod data;
+mod deferred;
 mod distribution;
 mod error;
 mod journal;
-mod late;
 mod local;
 mod planned;
 mod progress;

@@ -7,7 +7,7 @@ use zellige_runtime::internal::ranks::{Described, Placement, WeakHandle, cut, nu
 use zellige_runtime::internal::{Body, Spec};
 use zellige_runtime::{Data, Error, Format, Graph, Handle, Meta, Recorder, Submit, TaskRef};
 
-use crate::data::{Datum, Mover, State};
+use crate::data::{ClusterState, Datum, Mover};
 use crate::remote::WHOLE;
 use crate::wire::Key;
 
@@ -34,7 +34,7 @@ use crate::wire::Key;
 /// ```
 pub struct PlannedRanks {
     recorders: Vec<Recorder>,
-    state: RefCell<State>,
+    state: RefCell<ClusterState>,
     /// Number of messages so far.
     messages: Cell<u32>,
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use zellige_runtime::internal::ranks::{Described, Placement, cut, recorded_mode};
 use zellige_runtime::{Bindings, Error, Format, Mode, Recorder, TaskRef};
 
-use crate::data::{Datum, Replicas, State, form_of, format_of, relays};
+use crate::data::{ClusterState, Datum, Replicas, form_of, format_of, relays};
 use crate::progress::Progress;
 
 /// This rank's part of a graph recorded by [`Cluster::record`](crate::Cluster::record).
@@ -40,7 +40,7 @@ pub(crate) enum Step {
 #[derive(Default)]
 struct Draft {
     before: BTreeMap<u64, Replicas>,
-    written: BTreeMap<u64, Version>,
+    written: BTreeMap<u64, NewestVersion>,
     /// Data written by other ranks of which this rank may have a replica. The rank that offered a
     /// version overwrites it only when the replica is freed. So it is freed before the next step
     /// that may wait for anything.
@@ -50,7 +50,7 @@ struct Draft {
 
 /// The newest version of a datum that the graph has written.
 #[derive(Default)]
-struct Version {
+struct NewestVersion {
     /// The rank that has it.
     rank: usize,
     /// Number of writes that no step contains yet.
@@ -63,14 +63,18 @@ struct Version {
 #[derive(Clone)]
 pub(crate) struct Placing {
     draft: Arc<Mutex<Draft>>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ClusterState>>,
     progress: Arc<Progress>,
     /// Stands for every task that runs on another rank.
     elsewhere: TaskRef,
 }
 
 impl Placing {
-    pub(crate) fn new(state: &Arc<Mutex<State>>, progress: &Arc<Progress>, elsewhere: &TaskRef) -> Self {
+    pub(crate) fn new(
+        state: &Arc<Mutex<ClusterState>>,
+        progress: &Arc<Progress>,
+        elsewhere: &TaskRef,
+    ) -> Self {
         let (state, progress) = (Arc::clone(state), Arc::clone(progress));
         Placing { draft: Arc::default(), state, progress, elsewhere: elsewhere.clone() }
     }
@@ -193,7 +197,7 @@ impl Draft {
     }
 
     /// Appends the writes of a datum since the last step that contains them.
-    fn count(&mut self, handle: u64, version: &mut Version) {
+    fn count(&mut self, handle: u64, version: &mut NewestVersion) {
         let times = std::mem::take(&mut version.times);
         if times > 0 {
             self.steps.push(Step::Written { handle, rank: version.rank, times });

@@ -13,7 +13,7 @@ use zellige_runtime::{
 };
 
 use crate::buffers::BUFFERS;
-use crate::late::{self, Version};
+use crate::deferred::{self, Version};
 use crate::progress::{Inbox, Progress, value_of};
 use crate::wire::{Key, begin_value};
 
@@ -108,16 +108,16 @@ impl<D: Data> Remote for WeakHandle<D> {
     }
 
     fn offer(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error> {
-        late::offer(rt, progress, &self.handle()?, key, to)
+        deferred::offer(rt, progress, &self.handle()?, key, to)
     }
 
     fn follow(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error> {
         if has_memory_nodes(rt) {
             // The memory manager holds received values, and makes their forms itself.
-            let whole = late::request_at_once(progress, self.handle()?.name(), key, from);
+            let whole = deferred::request_at_once(progress, self.handle()?.name(), key, from);
             return self.receive(rt, progress, whole, from);
         }
-        late::follow(rt, progress, &self.handle()?, key, from)
+        deferred::follow(rt, progress, &self.handle()?, key, from)
     }
 
     fn forget(&self, rt: &Runtime) -> Result<(), Error> {
@@ -171,11 +171,11 @@ pub(crate) fn unpacked<D: Data>(progress: &Progress, message: Vec<u8>, name: &st
 }
 
 /// Access to the handle at a submission: the party that names it keeps it alive.
-trait Kept<D: Data> {
+trait LiveHandle<D: Data> {
     fn handle(&self) -> Result<Handle<D>, Error>;
 }
 
-impl<D: Data> Kept<D> for WeakHandle<D> {
+impl<D: Data> LiveHandle<D> for WeakHandle<D> {
     fn handle(&self) -> Result<Handle<D>, Error> {
         self.upgrade().ok_or_else(|| Error::Config("a handle was dropped while a task named it".into()))
     }

@@ -6,7 +6,7 @@ use zellige_runtime::{Cause, Failure, Format, Meta};
 
 use crate::buffers::BUFFERS;
 use crate::error::RemoteError;
-use crate::journal::{Journal, Step};
+use crate::journal::{Journal, JournalStep};
 
 /// Identifies a form of a version of a datum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -151,7 +151,7 @@ impl Message {
                 let first = from.number()?;
                 let mut steps = Vec::new();
                 while !from.0.is_empty() {
-                    steps.push(Step::told(from.number()?, from.text()?));
+                    steps.push(JournalStep::reported(from.number()?, from.text()?));
                 }
                 Message::Journal(Journal::of(first, steps))
             }

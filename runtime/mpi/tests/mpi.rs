@@ -8,7 +8,7 @@ use programs::graphs::{Case, run};
 use programs::moves::bytes_of;
 use zellige_mpi::{Cluster, Mpi};
 use zellige_runtime::{Runtime, Submit, read, update};
-use zellige_test_scale::amount;
+use zellige_tests::amount;
 
 fn cluster(mpi: &Mpi, workers: usize) -> Cluster {
     let runtime = Runtime::builder().workers(workers).bind(false).build().unwrap();

@@ -359,7 +359,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(zellige_test_scale::cases(48))]
+        #![proptest_config(zellige_tests::cases(48))]
 
         #[test]
         fn the_program_is_solved_as_by_trying_every_basis(mut bounds in machines(), part in 0u64..4) {

@@ -16,11 +16,11 @@ const STEPS: usize = 100_000;
 /// Minimises `cost . x` over `x >= 0` that satisfies every row.
 pub(super) struct Program {
     cost: Vec<f64>,
-    rows: Vec<Row>,
+    rows: Vec<Constraint>,
 }
 
 /// `factors . x = limit` if `equal`, else `factors . x <= limit`.
-struct Row {
+struct Constraint {
     factors: Vec<f64>,
     limit: f64,
     equal: bool,
@@ -45,7 +45,7 @@ impl Program {
     fn row(&mut self, factors: &[(usize, f64)], limit: f64, equal: bool) {
         let mut dense = vec![0.0; self.cost.len()];
         factors.iter().for_each(|&(at, factor)| dense[at] += factor);
-        self.rows.push(Row { factors: dense, limit, equal });
+        self.rows.push(Constraint { factors: dense, limit, equal });
     }
 
     /// Returns the least cost; `None` if no `x` satisfies the rows, if the cost is unbounded, or if
@@ -78,7 +78,7 @@ impl Tableau {
     fn new(program: &Program) -> Tableau {
         let variables = program.cost.len();
         let real = variables + program.rows.iter().filter(|row| !row.equal).count();
-        let needs_artificial = |row: &&Row| row.equal || row.limit < 0.0;
+        let needs_artificial = |row: &&Constraint| row.equal || row.limit < 0.0;
         let columns = real + program.rows.iter().filter(needs_artificial).count();
         let (mut slack, mut artificial) = (variables, real);
         let mut tableau = Tableau { rows: vec![], basis: vec![], real, columns };

@@ -9,8 +9,10 @@ use zellige_dense::{
     Block, Error, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve,
 };
 use zellige_runtime::{Bindings, Runtime, Submit};
-use zellige_tests::{every, policies, within};
+use zellige_tests::every;
 use zellige_tor::{Covariance, Kind, params};
+
+use crate::common::{policies, within};
 
 const SYSTEM: &str = include_str!("small.toml");
 const LIMIT: Duration = Duration::from_secs(240);

@@ -1,6 +1,7 @@
 //! The tests of this crate that need a public interface only, in one binary: it is linked once.
 
 mod colours;
+mod common;
 mod determinism;
 mod documentation;
 mod policies;

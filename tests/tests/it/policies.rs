@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::{Cause, Error, Runtime, Submit, read, update, write};
-use zellige_tests::policies::{self, Stack};
-use zellige_tests::within;
+
+use crate::common::policies::{self, Stack};
+use crate::common::within;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zellige_runtime::{Bindings, Error, Runtime};
-use zellige_tests::graphs::{self, GraphSpec, Menu, Number};
-use zellige_tests::oracle::{self, Known};
-use zellige_tests::{amount, policies, within};
+use zellige_tests::amount;
+
+use crate::common::graphs::{self, GraphSpec, Menu, Number};
+use crate::common::oracle::{self, Known};
+use crate::common::{policies, within};
 
 const LIMIT: Duration = Duration::from_secs(240);
 

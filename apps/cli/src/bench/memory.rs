@@ -2,7 +2,7 @@
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
-use zellige_measure::memory::{Figures, HostLimit, MemoryBench, MemoryRun};
+use zellige_measure::memory::{HostLimit, MemoryBench, MemoryBenchFigures, MemoryRun};
 use zellige_runtime::sched::POLICIES;
 
 use crate::args::BenchMemory;
@@ -35,7 +35,7 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
         some => some.iter().map(String::as_str).collect(),
     };
     let (reference, runs) = bench.compare(&policies, &Progress::new(), &interrupt::watch)?;
-    let figures = Figures::new(&bench, &reference, &policies, &runs)?;
+    let figures = MemoryBenchFigures::new(&bench, &reference, &policies, &runs)?;
     write_json(args.json.as_ref(), &[&figures])?;
     if is_stdout(args.json.as_ref()) {
         return Ok(());
@@ -43,7 +43,12 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
     print(args, &figures, &policies, &runs)
 }
 
-fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[MemoryRun]) -> anyhow::Result<()> {
+fn print(
+    args: &BenchMemory,
+    figures: &MemoryBenchFigures,
+    policies: &[&str],
+    runs: &[MemoryRun],
+) -> anyhow::Result<()> {
     let colours = out::colours(&std::io::stdout());
     let table = if args.devices == 0 { table_of_disk(policies, runs) } else { table(policies, runs) };
     out::print(&table.render(colours))?;

@@ -10,7 +10,7 @@ use crate::common::{ok, result};
 fn python(here: &Path, module: &str, program: &str, args: &[&str]) -> bool {
     let has = Command::new("python3").args(["-c", &format!("import {module}")]).output();
     if !has.is_ok_and(|has| has.status.success()) {
-        zellige_test_data::skipped(&format!("not installed: {module} for python3"));
+        zellige_tests::skipped(&format!("not installed: {module} for python3"));
         return false;
     }
     let ran = Command::new("python3").arg("-c").arg(program).args(args).current_dir(here).output().unwrap();

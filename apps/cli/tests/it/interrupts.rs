@@ -3,7 +3,7 @@
 use crate::common::{collect, folder, left, ok, zellige};
 use std::process::{Child, Stdio};
 use std::time::Duration;
-use zellige_test_scale::every;
+use zellige_tests::every;
 
 /// Returns whether a process has its handler for Ctrl-C; before that, the system ends it.
 fn listens(child: &Child) -> bool {

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use zellige_test_scale::every;
+use zellige_tests::every;
 
 /// Runs a line with a limited address space in MB. Each worker thread reserves 16 MB of it.
 fn with_space(folder: &Path, megabytes: u32, line: &str) -> Ran {

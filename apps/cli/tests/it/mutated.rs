@@ -232,7 +232,7 @@ fn broken_files_are_answered_or_refused() {
         let (ran, usual) = measured(here, line);
         assert!([Some(0), Some(5)].contains(&ran.code), "{line} reads what is whole: {ran:#?}");
         let most = usual + 4 * whole.len() as u64 + PLAN;
-        for round in 0..zellige_test_scale::amount(6) {
+        for round in 0..zellige_tests::amount(6) {
             fs::write(here.join(file), mutate(&whole, &mut random)).unwrap();
             survives(here, line, most, &format!("{file}, {round}"));
         }

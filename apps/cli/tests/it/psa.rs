@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::common::{ok, result, results, run};
 use serde_json::Value;
 use zellige_files::array::{self, Array};
-use zellige_test_data::data;
+use zellige_tests::data;
 
 fn files(folder: &Path, segment: &str, set: &str) -> Vec<String> {
     let file = |name: String| folder.join(format!("{segment}_{name}")).display().to_string();

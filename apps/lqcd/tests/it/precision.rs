@@ -16,7 +16,7 @@ use zellige_lqcd::smear::{Smeared, smear};
 use zellige_lqcd::su3::C64;
 use zellige_lqcd::{Action, Boundary, Error, Gauge, Geometry, Parity};
 use zellige_runtime::{Bindings, Emulated, Runtime};
-use zellige_test_scale::every;
+use zellige_tests::every;
 
 use crate::reference::lattice;
 

@@ -9,7 +9,7 @@ use zellige_lqcd::pipeline::{Options, invert, results::InvertResult};
 use zellige_lqcd::smear::smear;
 use zellige_lqcd::{Action, Boundary, Error, Gauge};
 use zellige_runtime::Runtime;
-use zellige_test_data::data;
+use zellige_tests::data;
 
 use crate::written::{ildg, nersc};
 

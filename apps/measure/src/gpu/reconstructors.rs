@@ -13,7 +13,7 @@ use zellige_tor::params::{Input, timed_system};
 use zellige_tor::pipeline::{self, Attempt, OnNotSpd, Options, Plan, TileChoice, Timing};
 
 use super::rates::{Conditions, TimeSplit};
-use super::run::Run;
+use super::run::GpuRun;
 use crate::{Error, median, on_gpus};
 
 /// The rule of the run under sixty layers.
@@ -119,7 +119,7 @@ impl TorFigures {
     }
 }
 
-impl Run<'_> {
+impl GpuRun<'_> {
     pub(super) fn reconstructors(&mut self) -> Result<(), Error> {
         let mut done = 0;
         for size in self.sizes.tor.clone() {

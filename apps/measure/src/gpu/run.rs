@@ -29,7 +29,7 @@ const MEMORY_RULE: &str = "hp1:band=2";
 const LATENCIES: usize = 1000;
 /// Rules of the factorisations with CPU workers: the one that gains most, and the one for which a
 /// wrong decision costs most.
-const TOGETHER_RULES: [&str; 2] = ["fp32", MEMORY_RULE];
+const WITH_CPU_RULES: [&str; 2] = ["fp32", MEMORY_RULE];
 
 /// Callbacks of measurements: `progress` receives the progress, `save` the figures whenever there
 /// are more, `watch` tasks that may be cancelled. `run` describes the run that the figures belong
@@ -67,7 +67,7 @@ pub fn measure(
     let bench = GpuBench { driver, number, repeats, least_seconds };
     let (budget, models) = (Budget::new(sizes.budget), Arc::new(Models::new()));
     let (ran, capability) = (Vec::new(), info.compute_capability);
-    let mut run = Run { bench, sizes, listeners, capability, figures, budget, models, ran };
+    let mut run = GpuRun { bench, sizes, listeners, capability, figures, budget, models, ran };
     let measured = run.everything();
     run.figures.complete = measured.is_ok();
     run.figures.seconds = Some(run.budget.spent().as_secs_f64());
@@ -84,7 +84,7 @@ fn libraries(driver: &dyn Driver) -> Vec<(&'static str, String)> {
 }
 
 /// State of the measurements.
-pub(super) struct Run<'a> {
+pub(super) struct GpuRun<'a> {
     pub(super) bench: GpuBench,
     pub(super) sizes: &'a Sizes,
     pub(super) listeners: Listeners<'a>,
@@ -97,7 +97,7 @@ pub(super) struct Run<'a> {
     ran: Vec<(TiledBench, TiledRun)>,
 }
 
-impl Run<'_> {
+impl GpuRun<'_> {
     fn everything(&mut self) -> Result<(), Error> {
         let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| self.sizes.parts.contains(part)).collect();
         let (all, mut until) = (parts.iter().map(|part| part.share()).sum::<f64>(), 0.0);
@@ -114,7 +114,7 @@ impl Run<'_> {
                 Part::Routines => self.routines(),
                 Part::Cusolver | Part::Cholesky => self.factorisations(),
                 Part::Memory => self.little_memory(),
-                Part::WithCpu => self.together(),
+                Part::WithCpu => self.with_cpu(),
                 Part::Several => self.several(),
                 Part::Sparse => self.sparse(),
                 Part::Tor => self.reconstructors(),
@@ -296,7 +296,7 @@ impl Run<'_> {
         self.listeners.progress.stage("factorisations", each * self.sizes.n.len() as u64);
         for (at, &n) in (0u64..).zip(&self.sizes.n) {
             let cusolver_f32 = if by_library { self.whole::<f32>(n)? } else { None };
-            let beside = cusolver_f32.as_ref().map(|whole| whole.seconds);
+            let cusolver_seconds = cusolver_f32.as_ref().map(|whole| whole.seconds);
             self.figures.cholesky.push(SizeFigures {
                 n,
                 cusolver_f32,
@@ -308,7 +308,7 @@ impl Run<'_> {
             self.of_last_size(|size| size.cusolver_f64 = cusolver_f64);
             self.done(each * at + 2);
             for (done, rule) in (1u64..).zip(rules) {
-                let tiled = self.tiled(n, rule, beside)?;
+                let tiled = self.tiled(n, rule, cusolver_seconds)?;
                 self.of_last_size(|size| size.tiled.extend(tiled));
                 self.done(each * at + 2 + done);
             }
@@ -476,22 +476,22 @@ impl Run<'_> {
     }
 
     /// CPU workers and the GPU compared with the GPU alone.
-    fn together(&mut self) -> Result<(), Error> {
+    fn with_cpu(&mut self) -> Result<(), Error> {
         let n = self.sizes.out_of_core;
-        self.listeners.progress.stage("CPU and GPU", 2 * TOGETHER_RULES.len() as u64);
-        for (at, text) in (0u64..).zip(TOGETHER_RULES) {
+        self.listeners.progress.stage("CPU and GPU", 2 * WITH_CPU_RULES.len() as u64);
+        for (at, text) in (0u64..).zip(WITH_CPU_RULES) {
             let what = format!("CPU and GPU, n = {n}, {text}");
             let alone = self.tiled_bench(n, text.parse()?, false);
             if !self.fits(&what, alone.bytes()?)? {
                 continue;
             }
-            let together = TiledBench { workers: self.sizes.workers, ..alone.clone() };
+            let with_cpu = TiledBench { workers: self.sizes.workers, ..alone.clone() };
             let gpu = [self.gpu()];
             let alone = self.factored(&what, &alone, &gpu)?;
             self.listeners.progress.advance(2 * at + 1);
             let Some(alone) = alone else { continue };
-            if let Some(together) = self.factored(&what, &together, &gpu)? {
-                let figures = WithCpuFigures::new(n, text, self.sizes.workers, &alone, &together);
+            if let Some(with_cpu) = self.factored(&what, &with_cpu, &gpu)? {
+                let figures = WithCpuFigures::new(n, text, self.sizes.workers, &alone, &with_cpu);
                 self.figures.with_cpu.push(figures);
             }
             self.done(2 * at + 2);
@@ -501,7 +501,7 @@ impl Run<'_> {
 }
 
 /// Several GPUs.
-impl Run<'_> {
+impl GpuRun<'_> {
     /// Factors the largest matrix on two GPUs and on all, if there are several.
     fn several(&mut self) -> Result<(), Error> {
         let there = self.bench.driver.working();
@@ -512,11 +512,11 @@ impl Run<'_> {
             std::iter::once(self.bench.number).chain(others).map(|number| self.numbered(number)).collect();
         let mut counts = vec![2, gpus.len()];
         counts.dedup();
-        let each = TOGETHER_RULES.len() as u64;
+        let each = WITH_CPU_RULES.len() as u64;
         self.listeners.progress.stage("several GPUs", each * counts.len() as u64);
         let mut done = 0;
         for count in counts {
-            for text in TOGETHER_RULES {
+            for text in WITH_CPU_RULES {
                 self.on_several(n, text, &gpus[..count])?;
                 done += 1;
                 self.done(done);

@@ -19,7 +19,7 @@ use zellige_sparse::krylov::method::{NumbersHandle, Steps};
 use zellige_sparse::krylov::{MultiVector, Operator, Space};
 
 use super::rates::Conditions;
-use super::run::Run;
+use super::run::GpuRun;
 use crate::{Error, median, on_gpus};
 
 /// Products of one replay.
@@ -114,7 +114,7 @@ impl SparseFigures {
     }
 }
 
-impl Run<'_> {
+impl GpuRun<'_> {
     pub(super) fn sparse(&mut self) -> Result<(), Error> {
         let SparseSizes { cells, elements } = self.sizes.sparse;
         let fluid = move || flow(&Flow { cells, ..Flow::default() });

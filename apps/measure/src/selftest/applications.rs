@@ -29,7 +29,7 @@ use super::outcome::KernelRow;
 
 /// Sizes of the computations.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
+pub struct ApplicationExtent {
     /// Cells along each axis of the matrix of flow: a multiple of 4.
     pub cells: usize,
     /// Points along each axis of a basis.
@@ -58,7 +58,12 @@ type Checked = Result<(usize, f64), Failure>;
 /// Products of sparse matrices in each set of formats and searches in each precision, which have to
 /// have the CPU's bits, and covariances, which may differ as the kernel's source says. `there`
 /// has no CPU worker, so that all tasks run on the GPU.
-pub fn kernels(there: &Runtime, here: &Runtime, extent: &Extent, done: &dyn Fn()) -> Vec<KernelRow> {
+pub fn kernels(
+    there: &Runtime,
+    here: &Runtime,
+    extent: &ApplicationExtent,
+    done: &dyn Fn(),
+) -> Vec<KernelRow> {
     let mut rows = Vec::new();
     let mut add = |kernel, precision, checked: Checked| {
         rows.push(row(kernel, precision, checked));
@@ -85,7 +90,7 @@ fn row(kernel: &'static str, precision: &'static str, checked: Checked) -> Kerne
 }
 
 /// Products of matrices whose elements are numbers, and blocks of two, four and three.
-fn products(there: &Runtime, here: &Runtime, extent: &Extent, set: FormatSet) -> Checked {
+fn products(there: &Runtime, here: &Runtime, extent: &ApplicationExtent, set: FormatSet) -> Checked {
     let cells = [extent.cells; 3];
     let fluid = flow(&Flow { cells, seed: extent.seed, ..Flow::default() })?;
     let elements = Elements([extent.cells / 2; 3]);
@@ -130,7 +135,7 @@ fn product(
 }
 
 /// Runs every search plan with a GPU kernel, in one precision.
-fn searches(there: &Runtime, extent: &Extent, precision: Precision) -> Checked {
+fn searches(there: &Runtime, extent: &ApplicationExtent, precision: Precision) -> Checked {
     let basis = basis(extent.points)?;
     let events = events(&basis, extent)?;
     let full = Plan { method: Method::Full, precision, ..Plan::default() };
@@ -184,7 +189,7 @@ fn basis(edge: usize) -> Result<SegmentBasis, Failure> {
 }
 
 /// Noisy signals of random points, of 20 keV to 2 MeV.
-fn events(basis: &SegmentBasis, extent: &Extent) -> Result<SegmentEvents, Failure> {
+fn events(basis: &SegmentBasis, extent: &ApplicationExtent) -> Result<SegmentEvents, Failure> {
     let mut random = ChaCha8Rng::seed_from_u64(extent.seed);
     let energy = |random: &mut ChaCha8Rng| 20.0 * 100f64.powf(random.random_range(0.0..1.0));
     let energies: Vec<f64> = (0..extent.events).map(|_| energy(&mut random)).collect();
@@ -199,7 +204,7 @@ fn events(basis: &SegmentBasis, extent: &Extent) -> Result<SegmentEvents, Failur
 /// Compares covariances of the measurements of MOAO's check system. If separations are below a
 /// micrometre, they go through `pow`, whose last bits differ between libraries. The difference is
 /// below 1e-9 of the largest entry, and may be rounded differently in `f32`.
-fn covariances<T: TileScalar + Scalar>(there: &Runtime, extent: &Extent) -> Checked {
+fn covariances<T: TileScalar + Scalar>(there: &Runtime, extent: &ApplicationExtent) -> Checked {
     let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict)?;
     let cov = Arc::new(Covariance::new(&input.system, &input.atmosphere)?);
     let n = cov.measurements();

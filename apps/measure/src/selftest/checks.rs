@@ -59,7 +59,7 @@ impl Checks {
             for number in 0..driver.gpus().len() as u32 {
                 gpus.push(gpu::check(driver, number, &extents, fault, observer)?);
             }
-            multi_gpu = gpu::together(driver, &extents, observer)?;
+            multi_gpu = gpu::on_several(driver, &extents, observer)?;
         }
         observer.stage("graphs", self.fuzz.graphs);
         let graphs = self.fuzz.run(|done, failure| {

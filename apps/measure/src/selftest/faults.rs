@@ -74,5 +74,5 @@ pub fn too_much_memory(rt: &Runtime) -> Result<Option<String>, Error> {
         Ok(rt.wait(&task).err().map(|error| error.to_string()))
     };
     let (refused, after) = (ask(GREEDY)?, ask(MODEST)?);
-    Ok(refused.filter(|told| told.contains("no room") && after.is_none()))
+    Ok(refused.filter(|message| message.contains("no room") && after.is_none()))
 }

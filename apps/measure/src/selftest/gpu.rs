@@ -27,7 +27,7 @@ pub struct Extents {
     /// Kernels of factorisations and solves.
     pub kernels: Extent,
     /// Kernels of applications.
-    pub applications: applications::Extent,
+    pub applications: applications::ApplicationExtent,
     /// Order and tile of the factorisations; there must be at least 16 tiles along the matrix for a
     /// quarter of 30 % to hold three.
     pub factor: (usize, usize),
@@ -51,12 +51,19 @@ impl Extents {
     pub fn new(quick: bool, seed: u64) -> Self {
         if quick {
             let kernels = Extent { tiles: 100, largest: 96, seed };
-            let applications = applications::Extent { cells: 24, points: 5, events: 40, tile: 96, seed };
+            let applications =
+                applications::ApplicationExtent { cells: 24, points: 5, events: 40, tile: 96, seed };
             return Extents { kernels, applications, factor: (4096, 256), rules: 4 };
         }
         Extents {
             kernels: Extent { tiles: 1000, largest: 128, seed },
-            applications: applications::Extent { cells: 48, points: 8, events: 100, tile: 128, seed },
+            applications: applications::ApplicationExtent {
+                cells: 48,
+                points: 8,
+                events: 100,
+                tile: 128,
+                seed,
+            },
             factor: (8192, 512),
             rules: RULES.len(),
         }
@@ -236,7 +243,7 @@ fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> Result<Vec<
 ///
 /// # Errors
 /// The errors of [`check`].
-pub fn together(
+pub fn on_several(
     driver: &Arc<dyn Driver>,
     extents: &Extents,
     progress: &dyn Observer,
@@ -367,8 +374,8 @@ mod tests {
         Some(Arc::new(twins()?.seed(seed).build()))
     }
 
-    const FEW: applications::Extent =
-        applications::Extent { cells: 12, points: 4, events: 6, tile: 304, seed: 1 };
+    const FEW: applications::ApplicationExtent =
+        applications::ApplicationExtent { cells: 12, points: 4, events: 6, tile: 304, seed: 1 };
 
     /// Runs all checks on a driver that checks its use, including a fault.
     #[test]
@@ -488,7 +495,7 @@ mod tests {
         let driver: Arc<dyn Driver> = Arc::new(twins.gpus(3).seed(4).build());
         let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
         let extents = Extents { kernels, applications: FEW, factor: (384, 32), rules: 0 };
-        let rows = together(&driver, &extents, &Silent).unwrap();
+        let rows = on_several(&driver, &extents, &Silent).unwrap();
         let said: Vec<(&str, usize)> = rows.iter().map(|row| (&*row.what, row.devices)).collect();
         assert_eq!(
             said,
@@ -497,6 +504,6 @@ mod tests {
         assert!(rows.iter().all(|row| row.passed && row.failed.is_none()), "{rows:?}");
         assert!(rows[3].evictions > 0 && rows[2].bytes_moved > rows[0].bytes_moved, "{rows:?}");
         let Some(alone) = mock(5) else { return };
-        assert!(together(&alone, &extents, &Silent).unwrap().is_empty());
+        assert!(on_several(&alone, &extents, &Silent).unwrap().is_empty());
     }
 }

@@ -69,14 +69,14 @@ impl FromStr for Layout {
 }
 
 /// A matrix in one of the layouts, and what its products are compared with.
-enum Timed<'a> {
+enum TimedMatrix<'a> {
     Thesis(ThesisMatrix, &'a Csr),
     Tiled(TiledMatrix, TiledMatrix),
 }
 
 /// Results for one storage of a matrix.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct StorageRow {
     /// The set of formats.
     pub set: FormatSet,
     /// The layout; of blocks with the block size, as `bsr3`.
@@ -154,7 +154,7 @@ impl Survey<'_> {
     /// # Errors
     /// [`Error::Parameter`] for inconsistent parameters, [`Error::Shape`] for a vector of another
     /// length.
-    pub fn run(&self, a: &Csr, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, Error> {
+    pub fn run(&self, a: &Csr, mut done: impl FnMut(&StorageRow)) -> Result<Vec<StorageRow>, Error> {
         let x = self.x.map_or_else(|| vec![1.0; a.columns()], <[f64]>::to_vec);
         let exact = ExactProduct::of(a, &x)?;
         let mut rows = Vec::with_capacity(self.len());
@@ -237,7 +237,7 @@ impl Survey<'_> {
         block_size: usize,
         x: &[f64],
         exact: &ExactProduct,
-    ) -> Result<Row, Error> {
+    ) -> Result<StorageRow, Error> {
         let criterion = adaptation.criterion.name();
         // A matrix in one format has no dropped nonzeros.
         let adaptation = match adaptation.set {
@@ -246,10 +246,10 @@ impl Survey<'_> {
             _ => adaptation,
         };
         let stored = match self.layout {
-            Layout::Thesis => Timed::Thesis(ThesisMatrix::new(a, adaptation)?, a),
+            Layout::Thesis => TimedMatrix::Thesis(ThesisMatrix::new(a, adaptation)?, a),
             _ => {
                 let double = TiledMatrix::new(a, block_size, &Adaptation::double())?;
-                Timed::Tiled(TiledMatrix::new(a, block_size, adaptation)?, double)
+                TimedMatrix::Tiled(TiledMatrix::new(a, block_size, adaptation)?, double)
             }
         };
         let mut y = vec![0.0; a.rows()];
@@ -260,7 +260,7 @@ impl Survey<'_> {
         let name = |format: PackedFormat| format.name().to_uppercase();
         let (counts, dropped) = stored.counts();
         let (bytes, bytes_all_rowptr) = stored.bytes();
-        Ok(Row {
+        Ok(StorageRow {
             set: adaptation.set,
             layout: if block_size == 1 && self.layout != Layout::Thesis {
                 "tiled".into()
@@ -289,7 +289,7 @@ impl Survey<'_> {
     }
 
     /// Products take turns, so that both run under the same conditions.
-    fn times(&self, stored: &Timed<'_>, x: &[f64]) -> (f64, f64) {
+    fn times(&self, stored: &TimedMatrix<'_>, x: &[f64]) -> (f64, f64) {
         let [narrow, double] = in_turns(self.repeats, stored.shares(self.workers.max(1), x));
         (narrow, double)
     }
@@ -298,11 +298,11 @@ impl Survey<'_> {
 /// A worker's part of a product.
 type Share<'s> = Box<dyn FnMut() + Send + 's>;
 
-impl Timed<'_> {
+impl TimedMatrix<'_> {
     fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
         match self {
-            Timed::Thesis(matrix, _) => matrix.multiply(x, y),
-            Timed::Tiled(matrix, _) => matrix.multiply(x, y),
+            TimedMatrix::Thesis(matrix, _) => matrix.multiply(x, y),
+            TimedMatrix::Tiled(matrix, _) => matrix.multiply(x, y),
         }
     }
 
@@ -317,7 +317,7 @@ impl Timed<'_> {
             })
         }
         match self {
-            Timed::Thesis(narrow, double) => {
+            TimedMatrix::Thesis(narrow, double) => {
                 let parts = double.even_rows(workers);
                 let of_narrow = |rows: &Range<usize>| {
                     let rows = rows.clone();
@@ -329,7 +329,7 @@ impl Timed<'_> {
                 };
                 [parts.iter().map(of_narrow).collect(), parts.iter().map(of_double).collect()]
             }
-            Timed::Tiled(narrow, double) => {
+            TimedMatrix::Tiled(narrow, double) => {
                 let of_panels = |panels: &'s [Panel]| {
                     let rows = panels.iter().map(|panel| panel.rows().len()).sum();
                     of(rows, move |y| multiply_panels(panels, x, y))
@@ -342,16 +342,16 @@ impl Timed<'_> {
     /// Returns the counts of each format, and the number of dropped nonzeros.
     fn counts(&self) -> (Vec<(PackedFormat, u64, u64)>, u64) {
         match self {
-            Timed::Thesis(matrix, _) => (matrix.counts(), matrix.dropped()),
-            Timed::Tiled(matrix, _) => (matrix.counts(), matrix.dropped()),
+            TimedMatrix::Thesis(matrix, _) => (matrix.counts(), matrix.dropped()),
+            TimedMatrix::Tiled(matrix, _) => (matrix.counts(), matrix.dropped()),
         }
     }
 
     /// Bytes, and bytes with the row pointers of all buckets.
     fn bytes(&self) -> (u64, u64) {
         match self {
-            Timed::Thesis(matrix, _) => (matrix.bytes(), matrix.bytes_with_all_row_starts()),
-            Timed::Tiled(matrix, _) => (matrix.bytes(), matrix.bytes()),
+            TimedMatrix::Thesis(matrix, _) => (matrix.bytes(), matrix.bytes_with_all_row_starts()),
+            TimedMatrix::Tiled(matrix, _) => (matrix.bytes(), matrix.bytes()),
         }
     }
 }

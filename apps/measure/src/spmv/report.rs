@@ -7,10 +7,10 @@ use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, escape, positive, range, short};
 use zellige_app::text::distinct;
 
-use super::Row;
+use super::StorageRow;
 
 /// The page of a matrix of this name.
-pub fn of_storage(matrix: &str, rows: &[Row]) -> Page {
+pub fn of_storage(matrix: &str, rows: &[StorageRow]) -> Page {
     let mut page = Page::new(&format!("{matrix}: products in adaptive precision"));
     page.section(
         matrix,
@@ -35,13 +35,13 @@ pub fn of_storage(matrix: &str, rows: &[Row]) -> Page {
 }
 
 /// A picture for each accuracy.
-fn panels(rows: &[Row], title: &str, value: impl Fn(&Row) -> f64) -> String {
+fn panels(rows: &[StorageRow], title: &str, value: impl Fn(&StorageRow) -> f64) -> String {
     let most = rows.iter().map(&value).filter(|value| value.is_finite()).fold(100.0, f64::max);
     of_accuracies(rows, |rows, criteria| bars(rows, criteria, most, title, &value))
 }
 
 /// Draws the rows of each accuracy, with a legend of the colours of their criteria.
-fn of_accuracies(rows: &[Row], draw: impl Fn(&[&Row], &[String]) -> String) -> String {
+fn of_accuracies(rows: &[StorageRow], draw: impl Fn(&[&StorageRow], &[String]) -> String) -> String {
     let accuracies = distinct(rows.iter().map(|row| row.accuracy.to_string()));
     let criteria = distinct(rows.iter().map(|row| row.criterion.to_owned()));
     let mut out = String::from("<div class=\"legend\">");
@@ -50,7 +50,8 @@ fn of_accuracies(rows: &[Row], draw: impl Fn(&[&Row], &[String]) -> String) -> S
     }
     out.push_str("</div><div class=\"row\">");
     for accuracy in &accuracies {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.accuracy.to_string() == *accuracy).collect();
+        let rows: Vec<&StorageRow> =
+            rows.iter().filter(|row| row.accuracy.to_string() == *accuracy).collect();
         // 2^-24 as it is written by hand.
         let accuracy = match accuracy.split_once('^') {
             Some((base, power)) => format!("{}<sup>{}</sup>", escape(base), escape(power)),
@@ -62,7 +63,13 @@ fn of_accuracies(rows: &[Row], draw: impl Fn(&[&Row], &[String]) -> String) -> S
 }
 
 /// Draws adjacent bars for the criteria, in a group for each set.
-fn bars(rows: &[&Row], criteria: &[String], most: f64, title: &str, value: impl Fn(&Row) -> f64) -> String {
+fn bars(
+    rows: &[&StorageRow],
+    criteria: &[String],
+    most: f64,
+    title: &str,
+    value: impl Fn(&StorageRow) -> f64,
+) -> String {
     let sets = distinct(rows.iter().map(|row| row.set.to_string()));
     let mut chart = Chart::new(520.0, 260.0, [26.0, 10.0, 30.0, 44.0], title);
     let y = Scale::linear(0.0, most, chart.bottom, chart.top);
@@ -92,8 +99,8 @@ fn bars(rows: &[&Row], criteria: &[String], most: f64, title: &str, value: impl 
 }
 
 /// The error and the bound of each set and criterion.
-fn errors(rows: &[&Row], criteria: &[String]) -> String {
-    let measured = |row: &Row| {
+fn errors(rows: &[&StorageRow], criteria: &[String]) -> String {
+    let measured = |row: &StorageRow| {
         if row.criterion == "nw" {
             [row.error.normwise, row.bounds.normwise]
         } else {
@@ -166,7 +173,7 @@ fn colour(format: &str) -> usize {
 }
 
 /// A line for each row, whose parts are the nonzeros of each format.
-fn formats(rows: &[Row]) -> String {
+fn formats(rows: &[StorageRow]) -> String {
     const LINE: f64 = 20.0;
     let height = 50.0 + LINE * rows.len() as f64;
     let mut chart = Chart::new(900.0, height, [10.0, 14.0, 40.0, 200.0], "nonzeros by format");

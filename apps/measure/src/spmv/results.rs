@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Row;
+use super::StorageRow;
 
 /// A result of `zellige spmv`: products of a matrix in one storage format.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -46,8 +46,8 @@ pub struct SpmvResult {
     pub seconds_fp64: f64,
 }
 
-impl From<Row> for SpmvResult {
-    fn from(row: Row) -> Self {
+impl From<StorageRow> for SpmvResult {
+    fn from(row: StorageRow) -> Self {
         SpmvResult {
             set: row.set.to_string(),
             criterion: row.criterion,

@@ -16,7 +16,7 @@ use zellige_psa::events::{self, Energies, Spec, Within};
 use zellige_psa::observe::Silent;
 use zellige_psa::search::{Batching, Event, EventPipeline, Plan, Rules};
 use zellige_psa::simulate::{basis, lattice, unsettled};
-use zellige_test_data::data;
+use zellige_tests::data;
 
 /// Reads the first configuration of greta_siggen, with the files that it names.
 #[test]

@@ -208,7 +208,7 @@ fn read_all(place: &Path) -> [Result<(), Error>; 2] {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(150))]
+    #![proptest_config(zellige_tests::cases(150))]
 
     /// A truncated file is refused, one with changed bytes is read or refused. Nothing panics, and
     /// no memory is allocated for content that the files do not hold.

@@ -227,7 +227,7 @@ fn what_a_stream_says_is_handed_on() {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(300))]
+    #![proptest_config(zellige_tests::cases(300))]
 
     /// Truncated streams are refused at their end, changed ones are read or refused; nothing
     /// panics.

@@ -11,7 +11,7 @@ use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::search::{
     Flags, Match, Method, Plan, PowerTable, Precision, Prepared, Screen, SegmentEvents,
 };
-use zellige_test_data::data;
+use zellige_tests::data;
 
 /// A segment with some channels, a set of its events, and the answers.
 struct Case {

@@ -8,7 +8,7 @@ use zellige_files::array::Array;
 use zellige_psa::basis::Sampling;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::detector::Detector;
-use zellige_test_data::data;
+use zellige_tests::data;
 
 /// Sampling of its signals, and the value of the whole charge in them.
 const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };

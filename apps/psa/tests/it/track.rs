@@ -19,7 +19,7 @@ use zellige_psa::track::montecarlo::{EmissionSpec, Target, scatter};
 use zellige_psa::track::order::best_order;
 use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Kind, Motion, Point, Settings, track, track_all};
-use zellige_test_data::data;
+use zellige_tests::data;
 
 /// Energy of an electron at rest (keV).
 const ELECTRON: f64 = 510.999;
@@ -238,7 +238,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(64))]
+    #![proptest_config(zellige_tests::cases(64))]
 
     /// The search with pruning finds the same order as an exhaustive search.
     #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use zellige_runtime::Runtime;
-use zellige_test_scale::every;
+use zellige_tests::every;
 use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse, read};
 use zellige_tor::pipeline::{self, Measured, OnNotSpd, Options, RuleResult, Silent, TileChoice};
 

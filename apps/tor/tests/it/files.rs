@@ -182,7 +182,7 @@ fn npy_round_trip_and_foreign_layouts() {
 
 #[test]
 fn a_real_interaction_matrix() {
-    let Some(path) = zellige_test_data::data("ao/tomoao/influence_matrix_5Mar.fits") else {
+    let Some(path) = zellige_tests::data("ao/tomoao/influence_matrix_5Mar.fits") else {
         return;
     };
     let image = fits::read(&path, None).unwrap();
@@ -201,7 +201,7 @@ fn a_real_interaction_matrix() {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(200))]
+    #![proptest_config(zellige_tests::cases(200))]
 
     #[test]
     fn damaged_fits_and_npy_never_panic(

@@ -5,7 +5,7 @@ use crate::common::close;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use zellige_test_data::data;
+use zellige_tests::data;
 use zellige_tor::params::{
     CellMap, Input, MirrorModel, Mode, NoiseModel, StarKind, Valid, parse, parse_compass, parse_yaml, read,
 };
@@ -514,7 +514,7 @@ fn published_yaml_files() {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(48))]
+    #![proptest_config(zellige_tests::cases(48))]
 
     /// Reading a file with any change ends without a panic.
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::common::close;
 use std::path::{Path, PathBuf};
-use zellige_test_data::data;
+use zellige_tests::data;
 use zellige_tor::params::{self, Mode, NoiseModel, read};
 use zellige_tor::pipeline::info;
 use zellige_tor::{Covariance, Error, Kind, dm, evaluate, image, reference};

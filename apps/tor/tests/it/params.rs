@@ -280,7 +280,7 @@ fn toml_traps() {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(400))]
+    #![proptest_config(zellige_tests::cases(400))]
 
     #[test]
     fn arbitrary_text_never_panics(t in "\\PC*", lines in proptest::collection::vec("[-0-9eE. ]{0,20}|nan|inf|[a-z ]{0,8}", 0..80)) {
@@ -333,7 +333,7 @@ proptest! {
 #[test]
 fn the_check_system_is_the_published_one() {
     let ours = parse(Path::new("check.toml"), CHECK_SYSTEM, None, Mode::Strict).unwrap();
-    let Some(folder) = zellige_test_data::data("ao/moao/check/nx456_nLayers10_wfs6_Nssp10") else { return };
+    let Some(folder) = zellige_tests::data("ao/moao/check/nx456_nLayers10_wfs6_Nssp10") else { return };
     let theirs =
         read(&folder.join("sys-params.txt"), Some(&folder.join("atm-params.txt")), Mode::Strict).unwrap();
     assert_eq!(format!("{:?}", ours.system), format!("{:?}", theirs.system));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_runtime::Runtime;
-use zellige_test_data::data;
+use zellige_tests::data;
 use zellige_tor::files::{SlopeOrder, fits, npy};
 use zellige_tor::params::{Input, Mode, NoiseModel, parse, read, timed_system};
 use zellige_tor::pipeline::{

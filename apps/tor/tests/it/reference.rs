@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::{close, photometry};
 use serde_json::Value;
-use zellige_test_data::data;
+use zellige_tests::data;
 use zellige_tor::params::{Atmosphere, Layer, NoiseModel, StarKind, System};
 use zellige_tor::{Covariance, Kind, Matrix, dm, evaluate, image, reference};
 

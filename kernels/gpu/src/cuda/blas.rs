@@ -31,7 +31,7 @@ impl Drop for Blas {
     }
 }
 
-pub(super) fn told(gpu: u32, call: &'static str, status: cublasStatus_t) -> Result<(), GpuError> {
+pub(super) fn check_status(gpu: u32, call: &'static str, status: cublasStatus_t) -> Result<(), GpuError> {
     match status {
         cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(()),
         status => Err(refused(gpu, call, format!("{status:?}"))),
@@ -119,22 +119,22 @@ impl Cuda {
             None => {
                 let mut handle = ptr::null_mut();
                 // SAFETY: the library is there and the GPU's context current; writes one handle.
-                told(queue.gpu, "cublasCreate", unsafe { sys::cublasCreate_v2(&mut handle) })?;
+                check_status(queue.gpu, "cublasCreate", unsafe { sys::cublasCreate_v2(&mut handle) })?;
                 Blas(handle)
             }
         };
         let handle = blas.0;
         // SAFETY: handle and stream are alive.
         let status = unsafe { sys::cublasSetStream_v2(handle, queue.stream.cast()) };
-        told(queue.gpu, "cublasSetStream", status)?;
+        check_status(queue.gpu, "cublasSetStream", status)?;
         // After the stream: setting that puts the library's own workspace back.
         // SAFETY: the workspace is the stream's own and freed after the handle.
         let status = unsafe { sys::cublasSetWorkspace_v2(handle, pointer(Address(at)), bytes) };
-        told(queue.gpu, "cublasSetWorkspace", status)?;
+        check_status(queue.gpu, "cublasSetWorkspace", status)?;
         // Partial sums of products with a 16-bit C are to stay in what sums are held in.
         let exact = sys::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
         // SAFETY: the handle is alive.
-        told(queue.gpu, "cublasSetMathMode", unsafe { sys::cublasSetMathMode(handle, exact) })?;
+        check_status(queue.gpu, "cublasSetMathMode", unsafe { sys::cublasSetMathMode(handle, exact) })?;
         self.used.lock().insert(Library::Cublas);
         Ok(handles.blas.insert(blas).0)
     }
@@ -196,7 +196,7 @@ impl Cuda {
                 )
             }
         };
-        told(queue.gpu, CALL, status)
+        check_status(queue.gpu, CALL, status)
     }
 
     /// # Safety
@@ -249,6 +249,6 @@ impl Cuda {
                 )
             }
         };
-        told(queue.gpu, CALL, status)
+        check_status(queue.gpu, CALL, status)
     }
 }

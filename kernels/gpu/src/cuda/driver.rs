@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::error::refused;
 use super::gpu::Gpu;
 use super::stream::{Handles, Mark, Queue};
-use super::{Cuda, Function, Loaded};
+use super::{Cuda, Function, LoadedModule};
 use super::{nvml, nvtx, probe};
 use crate::call::{Arg, BatchedGemm, Element, Gemm, Potrf, Syrk, Trsm};
 use crate::check::check_launch;
@@ -58,7 +58,7 @@ impl Cuda {
         if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Err(GpuError::OutOfMemory { gpu: queue.gpu, bytes });
         }
-        self.told(queue.gpu, call, result).map(|()| at)
+        self.check_status(queue.gpu, call, result).map(|()| at)
     }
 
     /// Waits for the queued operations, including stream-ordered frees, and returns the pool's
@@ -74,9 +74,9 @@ impl Cuda {
                 _ => ("cuStreamSynchronize", sys::cuStreamSynchronize(queue.stream)),
             }
         };
-        self.told(queue.gpu, call, result)?;
+        self.check_status(queue.gpu, call, result)?;
         // SAFETY: as above; what is in use stays.
-        self.told(queue.gpu, "cuMemPoolTrimTo", unsafe { sys::cuMemPoolTrimTo(pool, 0) })
+        self.check_status(queue.gpu, "cuMemPoolTrimTo", unsafe { sys::cuMemPoolTrimTo(pool, 0) })
     }
 
     /// Frees device memory in the order of the stream.
@@ -91,7 +91,7 @@ impl Cuda {
                 None => ("cuMemFree", sys::cuMemFree_v2(at)),
             }
         };
-        self.told(queue.gpu, call, result)
+        self.check_status(queue.gpu, call, result)
     }
 
     /// A number that a pool keeps of itself.
@@ -104,7 +104,7 @@ impl Cuda {
         let mut bytes = 0u64;
         // SAFETY: these attributes are 64-bit numbers; writes one.
         let result = unsafe { sys::cuMemPoolGetAttribute(pool, which, (&raw mut bytes).cast()) };
-        self.told(gpu, "cuMemPoolGetAttribute", result).map(|()| bytes)
+        self.check_status(gpu, "cuMemPoolGetAttribute", result).map(|()| bytes)
     }
 
     /// The peer's context, for a copy on a stream of `gpu`.
@@ -147,7 +147,7 @@ impl Driver for Cuda {
         let pool = self.enter(gpu)?.pool;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the context is current; writes two numbers.
-        self.told(gpu, "cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        self.check_status(gpu, "cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
         // Memory that the pool retains counts as free.
         let kept = match pool {
             None => 0,
@@ -179,7 +179,7 @@ impl Driver for Cuda {
         let mut stream = ptr::null_mut();
         // SAFETY: the context is current; writes one handle.
         let result = unsafe { sys::cuStreamCreateWithPriority(&mut stream, flags, priority) };
-        self.told(gpu, "cuStreamCreateWithPriority", result)?;
+        self.check_status(gpu, "cuStreamCreateWithPriority", result)?;
         let (handles, spare) = (Mutex::new(Handles::default()), Arc::clone(&there.spare));
         Ok(Stream(self.streams.add(Queue { gpu, context: there.context, stream, handles, spare })))
     }
@@ -207,7 +207,7 @@ impl Driver for Cuda {
         const CALL: &str = "cuStreamSynchronize";
         let (queue, _) = self.queue(stream, CALL)?;
         // SAFETY: the stream is alive.
-        self.told(queue.gpu, CALL, unsafe { sys::cuStreamSynchronize(queue.stream) })
+        self.check_status(queue.gpu, CALL, unsafe { sys::cuStreamSynchronize(queue.stream) })
     }
 
     fn create_event(&self, gpu: u32, timed: bool) -> Result<Event, GpuError> {
@@ -219,7 +219,7 @@ impl Driver for Cuda {
         }
         let mut event = ptr::null_mut();
         // SAFETY: the context is current; writes one handle.
-        self.told(gpu, "cuEventCreate", unsafe { sys::cuEventCreate(&mut event, flags) })?;
+        self.check_status(gpu, "cuEventCreate", unsafe { sys::cuEventCreate(&mut event, flags) })?;
         Ok(Event(self.events.add(Mark { gpu, context, event, timed })))
     }
 
@@ -235,7 +235,7 @@ impl Driver for Cuda {
             return Err(refused(queue.gpu, CALL, format!("the event is one of GPU {}", mark.gpu)));
         }
         // SAFETY: both are alive.
-        self.told(queue.gpu, CALL, unsafe { sys::cuEventRecord(mark.event, queue.stream) })
+        self.check_status(queue.gpu, CALL, unsafe { sys::cuEventRecord(mark.event, queue.stream) })
     }
 
     fn wait_event(&self, stream: Stream, event: Event) -> Result<(), GpuError> {
@@ -248,7 +248,7 @@ impl Driver for Cuda {
             return Ok(());
         }
         // SAFETY: both are alive; no flags are meant.
-        self.told(queue.gpu, CALL, unsafe { sys::cuStreamWaitEvent(queue.stream, mark.event, 0) })
+        self.check_status(queue.gpu, CALL, unsafe { sys::cuStreamWaitEvent(queue.stream, mark.event, 0) })
     }
 
     fn is_done(&self, event: Event) -> Result<bool, GpuError> {
@@ -257,7 +257,7 @@ impl Driver for Cuda {
         // SAFETY: the event is alive.
         match unsafe { sys::cuEventQuery(mark.event) } {
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            result => self.told(mark.gpu, CALL, result).map(|()| true),
+            result => self.check_status(mark.gpu, CALL, result).map(|()| true),
         }
     }
 
@@ -265,7 +265,7 @@ impl Driver for Cuda {
         const CALL: &str = "cuEventSynchronize";
         let mark = self.mark(event, CALL)?;
         // SAFETY: the event is alive.
-        self.told(mark.gpu, CALL, unsafe { sys::cuEventSynchronize(mark.event) })
+        self.check_status(mark.gpu, CALL, unsafe { sys::cuEventSynchronize(mark.event) })
     }
 
     fn elapsed(&self, from: Event, to: Event) -> Result<f64, GpuError> {
@@ -281,7 +281,7 @@ impl Driver for Cuda {
         let mut milliseconds = 0.0;
         // SAFETY: both events are alive; writes one number.
         let result = unsafe { elapsed(&mut milliseconds, from.event, to.event) };
-        self.told(from.gpu, CALL, result).map(|()| f64::from(milliseconds) / 1e3)
+        self.check_status(from.gpu, CALL, result).map(|()| f64::from(milliseconds) / 1e3)
     }
 
     fn allocate(&self, stream: Stream, bytes: u64) -> Result<Address, GpuError> {
@@ -306,7 +306,7 @@ impl Driver for Cuda {
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: a context is current; writes one pointer.
         let result = unsafe { sys::cuMemHostAlloc(&mut at, bytes.max(1), flags) };
-        self.told(gpu, "cuMemHostAlloc", result).map(|()| at.cast())
+        self.check_status(gpu, "cuMemHostAlloc", result).map(|()| at.cast())
     }
 
     unsafe fn free_pinned(&self, at: *mut u8, _bytes: usize) {
@@ -321,7 +321,7 @@ impl Driver for Cuda {
         let gpu = self.enter_any()?;
         // SAFETY: the caller's memory, which stays until it is unpinned.
         let result = unsafe { sys::cuMemHostRegister_v2(at.cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE) };
-        self.told(gpu, "cuMemHostRegister", result)
+        self.check_status(gpu, "cuMemHostRegister", result)
     }
 
     unsafe fn unpin(&self, at: *mut u8) {
@@ -366,7 +366,7 @@ impl Driver for Cuda {
                 }
             }
         };
-        self.told(here, call, result)
+        self.check_status(here, call, result)
     }
 
     unsafe fn zero(&self, stream: Stream, at: Address, bytes: u64) -> Result<(), GpuError> {
@@ -377,7 +377,7 @@ impl Driver for Cuda {
         }
         // SAFETY: the stream is alive; the memory is the caller's promise.
         let result = unsafe { sys::cuMemsetD8Async(at.0, 0, bytes as usize, queue.stream) };
-        self.told(queue.gpu, CALL, result)
+        self.check_status(queue.gpu, CALL, result)
     }
 
     fn load(&self, gpu: u32, image: &[u8]) -> Result<Module, GpuError> {
@@ -388,8 +388,8 @@ impl Driver for Cuda {
         // SAFETY: the image is whole and ends with a 0, and is not needed after the call; writes
         // one handle.
         let result = unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) };
-        self.told(gpu, "cuModuleLoadData", result)?;
-        Ok(Module(self.modules.add(Loaded { gpu, module })))
+        self.check_status(gpu, "cuModuleLoadData", result)?;
+        Ok(Module(self.modules.add(LoadedModule { gpu, module })))
     }
 
     fn kernel(&self, module: Module, name: &str) -> Result<Kernel, GpuError> {
@@ -407,7 +407,7 @@ impl Driver for Cuda {
                 Err(refused(gpu, CALL, format!("the module has no kernel {name}")))
             }
             result => {
-                self.told(gpu, CALL, result)?;
+                self.check_status(gpu, CALL, result)?;
                 Ok(Kernel(self.kernels.add(Function { gpu, function })))
             }
         }
@@ -435,7 +435,7 @@ impl Driver for Cuda {
             let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function is alive.
             let result = unsafe { sys::cuFuncSetAttribute(kernel.function, which, shared_bytes as c_int) };
-            self.told(gpu, "cuFuncSetAttribute", result)?;
+            self.check_status(gpu, "cuFuncSetAttribute", result)?;
         }
         let words: Vec<u64> = args.iter().map(word).collect();
         let mut pointers: Vec<*mut c_void> =
@@ -458,7 +458,7 @@ impl Driver for Cuda {
                 ptr::null_mut(),
             )
         };
-        self.told(gpu, CALL, result)
+        self.check_status(gpu, CALL, result)
     }
 
     unsafe fn gemm(&self, stream: Stream, gemm: &Gemm) -> Result<(), GpuError> {

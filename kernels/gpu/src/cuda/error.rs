@@ -7,11 +7,11 @@ use cudarc::driver::sys::{self, CUresult};
 
 use crate::error::GpuError;
 
-/// The driver's words for an answer, e.g. `CUDA_ERROR_NO_DEVICE: no CUDA-capable device is
+/// Returns the driver's words for an answer, e.g. `CUDA_ERROR_NO_DEVICE: no CUDA-capable device is
 /// detected`.
 ///
 /// The driver library has to be there.
-pub(super) fn words(result: CUresult) -> String {
+pub(super) fn describe(result: CUresult) -> String {
     let mut text: *const c_char = ptr::null();
     // SAFETY: writes a pointer to a string that is never freed, or leaves null.
     let known = unsafe { sys::cuGetErrorString(result, &mut text) } == CUresult::CUDA_SUCCESS;
@@ -51,7 +51,7 @@ fn is_sticky(result: CUresult) -> bool {
 
 /// An answer of the driver as an error.
 pub(super) fn failed(gpu: u32, call: &'static str, result: CUresult) -> GpuError {
-    GpuError::Failed { gpu, call, reason: words(result), sticky: is_sticky(result) }
+    GpuError::Failed { gpu, call, reason: describe(result), sticky: is_sticky(result) }
 }
 
 /// A call that is not made.

@@ -58,7 +58,7 @@ struct Description {
     c: Owned<sys::cublasLtMatrixLayout_t>,
 }
 
-fn told(gpu: u32, call: &'static str, status: cublasStatus_t) -> Result<(), GpuError> {
+fn check_status(gpu: u32, call: &'static str, status: cublasStatus_t) -> Result<(), GpuError> {
     match status {
         cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(()),
         status => Err(refused(gpu, call, format!("{status:?}"))),
@@ -87,7 +87,7 @@ fn layout(
     let status = unsafe {
         sys::cublasLtMatrixLayoutCreate(&mut layout, kind(element), rows.into(), columns.into(), ld.into())
     };
-    told(gpu, "cublasLtMatrixLayoutCreate", status)?;
+    check_status(gpu, "cublasLtMatrixLayoutCreate", status)?;
     Ok(Owned(layout, sys::cublasLtMatrixLayoutDestroy))
 }
 
@@ -98,7 +98,7 @@ impl Description {
         let (sum, factor) = (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, Kind::CUDA_R_32F);
         // SAFETY: writes one handle.
         let status = unsafe { sys::cublasLtMatmulDescCreate(&mut product, sum, factor) };
-        told(gpu, "cublasLtMatmulDescCreate", status)?;
+        check_status(gpu, "cublasLtMatmulDescCreate", status)?;
         let product = Owned(product, sys::cublasLtMatmulDescDestroy as unsafe fn(_) -> _);
         // The default for B is not transposed.
         let transposed = cublasOperation_t::CUBLAS_OP_T as u32;
@@ -115,7 +115,7 @@ impl Description {
                     size_of_val(&value),
                 )
             };
-            told(gpu, "cublasLtMatmulDescSetAttribute", status)?;
+            check_status(gpu, "cublasLtMatmulDescSetAttribute", status)?;
         }
         let ((rows_a, columns_a), (rows_b, columns_b)) = (gemm.shape_a(), gemm.shape_b());
         Ok(Description {
@@ -137,7 +137,7 @@ impl Description {
         let mut preference = ptr::null_mut();
         // SAFETY: writes one handle.
         let status = unsafe { sys::cublasLtMatmulPreferenceCreate(&mut preference) };
-        told(gpu, "cublasLtMatmulPreferenceCreate", status)?;
+        check_status(gpu, "cublasLtMatmulPreferenceCreate", status)?;
         let preference = Owned(preference, sys::cublasLtMatmulPreferenceDestroy as unsafe fn(_) -> _);
         let most = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
         let bytes = workspace as u64;
@@ -145,7 +145,7 @@ impl Description {
         let status = unsafe {
             sys::cublasLtMatmulPreferenceSetAttribute(preference.0, most, ptr::from_ref(&bytes).cast(), 8)
         };
-        told(gpu, "cublasLtMatmulPreferenceSetAttribute", status)?;
+        check_status(gpu, "cublasLtMatmulPreferenceSetAttribute", status)?;
         let mut choice = std::mem::MaybeUninit::<Choice>::uninit();
         let mut found: c_int = 0;
         // SAFETY: all descriptions are alive; writes at most one choice, and how many.
@@ -166,7 +166,7 @@ impl Description {
         if status == cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
             return Ok(None);
         }
-        told(gpu, "cublasLtMatmulAlgoGetHeuristic", status)?;
+        check_status(gpu, "cublasLtMatmulAlgoGetHeuristic", status)?;
         // SAFETY: one was found, so one was written.
         Ok((found > 0).then(|| unsafe { choice.assume_init() }))
     }
@@ -202,7 +202,7 @@ impl Cuda {
             self.refuse_first(queue, "cublasLtCreate")?;
             let mut handle = ptr::null_mut();
             // SAFETY: the library is there and the GPU's context current; writes one handle.
-            told(queue.gpu, "cublasLtCreate", unsafe { sys::cublasLtCreate(&mut handle) })?;
+            check_status(queue.gpu, "cublasLtCreate", unsafe { sys::cublasLtCreate(&mut handle) })?;
             self.used.lock().insert(Library::CublasLt);
             handles.light = Some(Light { handle, chosen: HashMap::new() });
         }
@@ -258,7 +258,7 @@ impl Cuda {
                 queue.stream.cast(),
             )
         };
-        told(queue.gpu, CALL, status)
+        check_status(queue.gpu, CALL, status)
     }
 }
 

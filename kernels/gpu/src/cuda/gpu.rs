@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 use parking_lot::Mutex;
 
-use super::error::{failed, words};
+use super::error::{describe, failed};
 use super::probe;
 use super::stream::Spare;
 use crate::error::GpuError;
@@ -105,7 +105,7 @@ fn start() -> Result<(), GpuError> {
         CUresult::CUDA_SUCCESS => Ok(()),
         // If the machine has no GPU, or CUDA_VISIBLE_DEVICES hides all of them, this is
         // CUDA_ERROR_NO_DEVICE.
-        result => Err(missing(words(result))),
+        result => Err(missing(describe(result))),
     }
 }
 
@@ -115,7 +115,7 @@ pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
     start()?;
     let mut count = 0;
     // SAFETY: writes one int.
-    told(0, "cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })?;
+    check_status(0, "cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })?;
     let count = u32::try_from(count).unwrap_or_default();
     if count == 0 {
         return Err(missing("it shows no GPU".into()));
@@ -130,7 +130,7 @@ pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
     let mut infos = Vec::new();
     for (gpu, number) in gpus.iter().zip(0..) {
         let is_peer = |peer: &u32| *peer != number && reaches(gpu, &gpus[*peer as usize]);
-        let info = describe(number, gpu.device, (0..count).filter(is_peer).collect());
+        let info = query_info(number, gpu.device, (0..count).filter(is_peer).collect());
         infos.push(if gpu.works() { info? } else { info.unwrap_or_else(|_| unknown(number)) });
     }
     for (gpu, info) in gpus.iter().zip(&infos) {
@@ -139,7 +139,7 @@ pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
     Ok((gpus, infos))
 }
 
-fn told(gpu: u32, call: &'static str, result: CUresult) -> Result<(), GpuError> {
+fn check_status(gpu: u32, call: &'static str, result: CUresult) -> Result<(), GpuError> {
     if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(failed(gpu, call, result)) }
 }
 
@@ -147,21 +147,24 @@ fn told(gpu: u32, call: &'static str, result: CUresult) -> Result<(), GpuError> 
 fn open(number: u32) -> Gpu {
     let mut device = -1; // no GPU: what is asked of it is refused
     // SAFETY: writes one handle.
-    let found = told(number, "cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number as c_int) });
+    let found =
+        check_status(number, "cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number as c_int) });
     found.and_then(|()| retain(number, device)).unwrap_or_else(|error| Gpu::broken(device, error))
 }
 
 fn retain(number: u32, device: sys::CUdevice) -> Result<Gpu, GpuError> {
     let mut context = ptr::null_mut();
     // SAFETY: writes one handle; released when the result is dropped.
-    told(number, "cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) })?;
+    check_status(number, "cuDevicePrimaryCtxRetain", unsafe {
+        sys::cuDevicePrimaryCtxRetain(&mut context, device)
+    })?;
     let mut gpu = Gpu::new(device, context);
     // SAFETY: the context is alive.
-    told(number, "cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
+    check_status(number, "cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
     let (mut low, mut high) = (0, 0);
     // SAFETY: writes two ints.
     let result = unsafe { sys::cuCtxGetStreamPriorityRange(&mut low, &mut high) };
-    told(number, "cuCtxGetStreamPriorityRange", result)?;
+    check_status(number, "cuCtxGetStreamPriorityRange", result)?;
     gpu.priorities = (low, high);
     gpu.pool = open_pool(number, device)?;
     Ok(gpu)
@@ -175,12 +178,14 @@ fn open_pool(number: u32, device: sys::CUdevice) -> Result<Option<sys::CUmemoryP
     }
     let mut pool = ptr::null_mut();
     // SAFETY: writes one handle; the default pool is never destroyed.
-    told(number, "cuDeviceGetDefaultMemPool", unsafe { sys::cuDeviceGetDefaultMemPool(&mut pool, device) })?;
+    check_status(number, "cuDeviceGetDefaultMemPool", unsafe {
+        sys::cuDeviceGetDefaultMemPool(&mut pool, device)
+    })?;
     let mut all = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     // SAFETY: this attribute is a 64-bit number, read during the call.
     let result = unsafe { sys::cuMemPoolSetAttribute(pool, threshold, (&raw mut all).cast()) };
-    told(number, "cuMemPoolSetAttribute", result)?;
+    check_status(number, "cuMemPoolSetAttribute", result)?;
     Ok(Some(pool))
 }
 
@@ -220,7 +225,7 @@ fn attribute(number: u32, device: sys::CUdevice, which: Attribute) -> Result<c_i
     let mut value = 0;
     // SAFETY: writes one int.
     let result = unsafe { sys::cuDeviceGetAttribute(&mut value, which, device) };
-    told(number, "cuDeviceGetAttribute", result).map(|()| value)
+    check_status(number, "cuDeviceGetAttribute", result).map(|()| value)
 }
 
 /// Returns the description of a GPU without any information.
@@ -236,22 +241,24 @@ fn unknown(number: u32) -> GpuInfo {
     }
 }
 
-fn describe(number: u32, device: sys::CUdevice, peers: Vec<u32>) -> Result<GpuInfo, GpuError> {
+fn query_info(number: u32, device: sys::CUdevice, peers: Vec<u32>) -> Result<GpuInfo, GpuError> {
     let mut text = [0; 256];
     // SAFETY: writes at most so many characters with a 0 at the end.
-    told(number, "cuDeviceGetName", unsafe { sys::cuDeviceGetName(text.as_mut_ptr(), 255, device) })?;
+    check_status(number, "cuDeviceGetName", unsafe { sys::cuDeviceGetName(text.as_mut_ptr(), 255, device) })?;
     // SAFETY: the last character is 0 whatever was written.
     let name = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned();
     // SAFETY: writes at most so many characters with a 0 at the end.
-    told(number, "cuDeviceGetPCIBusId", unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), 255, device) })?;
+    check_status(number, "cuDeviceGetPCIBusId", unsafe {
+        sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), 255, device)
+    })?;
     // SAFETY: the last character is 0 whatever was written.
     let bus = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().to_lowercase();
     let mut uuid = sys::CUuuid { bytes: [0; 16] };
     // SAFETY: writes 16 bytes.
-    told(number, "cuDeviceGetUuid_v2", unsafe { sys::cuDeviceGetUuid_v2(&mut uuid, device) })?;
+    check_status(number, "cuDeviceGetUuid_v2", unsafe { sys::cuDeviceGetUuid_v2(&mut uuid, device) })?;
     let mut memory = 0;
     // SAFETY: writes one number.
-    told(number, "cuDeviceTotalMem", unsafe { sys::cuDeviceTotalMem_v2(&mut memory, device) })?;
+    check_status(number, "cuDeviceTotalMem", unsafe { sys::cuDeviceTotalMem_v2(&mut memory, device) })?;
     let get = |which| Ok::<u32, GpuError>(attribute(number, device, which)?.unsigned_abs());
     Ok(GpuInfo {
         name,

@@ -51,7 +51,7 @@ impl Cuda {
         // No call waits for the whole GPU during a capture.
         let mut captures = gpu.captures.lock();
         // SAFETY: the stream is alive.
-        self.told(queue.gpu, CALL, unsafe { sys::cuStreamBeginCapture_v2(queue.stream, mode) })?;
+        self.check_status(queue.gpu, CALL, unsafe { sys::cuStreamBeginCapture_v2(queue.stream, mode) })?;
         *captures += 1;
         Ok(())
     }
@@ -65,12 +65,12 @@ impl Cuda {
         if began {
             *gpu.captures.lock() -= 1;
         }
-        self.told(queue.gpu, "cuStreamEndCapture", result)?;
+        self.check_status(queue.gpu, "cuStreamEndCapture", result)?;
         // SAFETY: the recording was ended just now; writes one handle.
         let result = unsafe { sys::cuGraphInstantiateWithFlags(&mut graph, recorded, 0) };
         // SAFETY: it is not needed any more, and destroyed once.
         let _ = unsafe { sys::cuGraphDestroy(recorded) };
-        self.told(queue.gpu, "cuGraphInstantiate", result)?;
+        self.check_status(queue.gpu, "cuGraphInstantiate", result)?;
         let launching = Mutex::default();
         let instance = Instance { gpu: queue.gpu, context: gpu.context, graph, launching };
         Ok(Graph(self.graphs.add(instance)))
@@ -88,6 +88,6 @@ impl Cuda {
         }
         let _alone = graph.launching.lock();
         // SAFETY: both are alive; the operations are the caller's promise.
-        self.told(queue.gpu, CALL, unsafe { sys::cuGraphLaunch(graph.graph, queue.stream) })
+        self.check_status(queue.gpu, CALL, unsafe { sys::cuGraphLaunch(graph.graph, queue.stream) })
     }
 }

@@ -54,7 +54,7 @@ pub struct Cuda {
     infos: Vec<GpuInfo>,
     streams: Table<Queue>,
     events: Table<Mark>,
-    modules: Table<Loaded>,
+    modules: Table<LoadedModule>,
     kernels: Table<Function>,
     graphs: Table<Instance>,
     /// Libraries for which handles were created.
@@ -65,7 +65,7 @@ pub struct Cuda {
 
 /// Kernels on a GPU; they go with its context.
 #[derive(Debug)]
-struct Loaded {
+struct LoadedModule {
     gpu: u32,
     module: sys::CUmodule,
 }
@@ -78,9 +78,9 @@ struct Function {
 }
 
 // SAFETY: modules and functions may be used from any thread.
-unsafe impl Send for Loaded {}
+unsafe impl Send for LoadedModule {}
 // SAFETY: modules may be used by several threads concurrently.
-unsafe impl Sync for Loaded {}
+unsafe impl Sync for LoadedModule {}
 // SAFETY: functions may be used from any thread; their module is never unloaded before them.
 unsafe impl Send for Function {}
 // SAFETY: functions may be used by several threads concurrently.
@@ -121,7 +121,7 @@ impl Cuda {
             return Err(error.clone());
         }
         // SAFETY: the context lives as long as `self`.
-        self.told(gpu, "cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(there.context) })?;
+        self.check_status(gpu, "cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(there.context) })?;
         Ok(there)
     }
 
@@ -132,7 +132,7 @@ impl Cuda {
     }
 
     /// The driver's answer; a sticky error is remembered.
-    fn told(&self, gpu: u32, call: &'static str, result: CUresult) -> Result<(), GpuError> {
+    fn check_status(&self, gpu: u32, call: &'static str, result: CUresult) -> Result<(), GpuError> {
         if result == CUresult::CUDA_SUCCESS {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl Cuda {
         let mut status = NONE;
         // SAFETY: the stream is alive; writes one word.
         let result = unsafe { sys::cuStreamIsCapturing(queue.stream, &mut status) };
-        self.told(queue.gpu, "cuStreamIsCapturing", result).map(|()| status != NONE)
+        self.check_status(queue.gpu, "cuStreamIsCapturing", result).map(|()| status != NONE)
     }
 
     fn refuse_capture(&self, queue: &Queue, call: &'static str) -> Result<(), GpuError> {

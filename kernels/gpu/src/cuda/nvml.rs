@@ -19,7 +19,7 @@ const SM_CLOCK: c_int = 1;
 type Device = *mut c_void;
 type Start = unsafe extern "C" fn() -> c_int;
 type Version = unsafe extern "C" fn(*mut c_char, c_uint) -> c_int;
-type Words = unsafe extern "C" fn(c_int) -> *const c_char;
+type Describe = unsafe extern "C" fn(c_int) -> *const c_char;
 type ByBus = unsafe extern "C" fn(*const c_char, *mut Device) -> c_int;
 type Clock = unsafe extern "C" fn(Device, c_int, *mut c_uint) -> c_int;
 type Power = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
@@ -29,7 +29,7 @@ type Energy = unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int;
 struct Nvml {
     version: Version,
     driver: Version,
-    words: Words,
+    describe: Describe,
     by_bus: ByBus,
     clock: Clock,
     power: Power,
@@ -57,7 +57,7 @@ fn start(library: &'static Library) -> Option<Nvml> {
         let nvml = Nvml {
             version: *library.get::<Version>(b"nvmlSystemGetNVMLVersion\0").ok()?,
             driver: *library.get::<Version>(b"nvmlSystemGetDriverVersion\0").ok()?,
-            words: *library.get::<Words>(b"nvmlErrorString\0").ok()?,
+            describe: *library.get::<Describe>(b"nvmlErrorString\0").ok()?,
             by_bus: *library.get::<ByBus>(b"nvmlDeviceGetHandleByPciBusId_v2\0").ok()?,
             clock: *library.get::<Clock>(b"nvmlDeviceGetClockInfo\0").ok()?,
             power: *library.get::<Power>(b"nvmlDeviceGetPowerUsage\0").ok()?,
@@ -110,13 +110,13 @@ pub(super) fn gauges(gpu: u32, bus: &str) -> Result<Gauges, GpuError> {
     let (mut clock, mut power, mut energy) = (0, 0, 0);
     // SAFETY: for the three calls: the handle is the library's own; each writes one number.
     unsafe {
-        let told = |result: c_int, value: f64| (result == 0).then_some(value);
+        let if_ok = |result: c_int, value: f64| (result == 0).then_some(value);
         let result = (nvml.clock)(device, SM_CLOCK, &mut clock);
-        let sm_clock_mhz = told(result, f64::from(clock));
+        let sm_clock_mhz = if_ok(result, f64::from(clock));
         let result = (nvml.power)(device, &mut power);
-        let power_w = told(result, f64::from(power) / 1e3);
+        let power_w = if_ok(result, f64::from(power) / 1e3);
         let result = (nvml.energy)(device, &mut energy);
-        Ok(Gauges { sm_clock_mhz, power_w, energy_j: told(result, energy as f64 / 1e3) })
+        Ok(Gauges { sm_clock_mhz, power_w, energy_j: if_ok(result, energy as f64 / 1e3) })
     }
 }
 
@@ -124,7 +124,7 @@ impl Nvml {
     /// The library's words for an answer.
     fn said(&self, result: c_int) -> String {
         // SAFETY: any number may be asked; gives a string that is never freed, or null.
-        let text = unsafe { (self.words)(result) };
+        let text = unsafe { (self.describe)(result) };
         if text.is_null() {
             return format!("error {result}");
         }

@@ -33,7 +33,7 @@ impl Drop for Program {
 }
 
 /// Returns NVRTC's message for a result.
-fn words(result: nvrtcResult) -> String {
+fn describe(result: nvrtcResult) -> String {
     // SAFETY: gives a string that is never freed, for any answer.
     let text = unsafe { sys::nvrtcGetErrorString(result) };
     if text.is_null() {
@@ -43,15 +43,15 @@ fn words(result: nvrtcResult) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-fn told(result: nvrtcResult) -> Result<(), String> {
-    if result == nvrtcResult::NVRTC_SUCCESS { Ok(()) } else { Err(words(result)) }
+fn check_status(result: nvrtcResult) -> Result<(), String> {
+    if result == nvrtcResult::NVRTC_SUCCESS { Ok(()) } else { Err(describe(result)) }
 }
 
 impl Program {
     fn new(name: &CStr, source: &CStr) -> Result<Program, String> {
         let mut program = ptr::null_mut();
         // SAFETY: both texts are read during the call; there are no headers; writes one handle.
-        told(unsafe {
+        check_status(unsafe {
             sys::nvrtcCreateProgram(&mut program, source.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null())
         })?;
         Ok(Program(program))
@@ -75,10 +75,10 @@ impl Program {
     ) -> Result<Vec<u8>, String> {
         let mut length = 0;
         // SAFETY: the program is alive; writes one number.
-        told(unsafe { size(self.0, &mut length) })?;
+        check_status(unsafe { size(self.0, &mut length) })?;
         let mut bytes = vec![0u8; length];
         // SAFETY: as many bytes as the caller promises.
-        told(unsafe { get(self.0, bytes.as_mut_ptr().cast()) })?;
+        check_status(unsafe { get(self.0, bytes.as_mut_ptr().cast()) })?;
         Ok(bytes)
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn compile(name: &str, source: &str, arch: &str, options: &[String]) 
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     // SAFETY: the program is alive, the options are read during the call.
     let result = unsafe { sys::nvrtcCompileProgram(program.0, pointers.len() as c_int, pointers.as_ptr()) };
-    told(result).map_err(|what| {
+    check_status(result).map_err(|what| {
         let log = program.log();
         failed(if log.is_empty() { what } else { log })
     })?;

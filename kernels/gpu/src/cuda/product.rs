@@ -10,7 +10,7 @@ use cudarc::driver;
 use half::f16;
 
 use super::Cuda;
-use super::blas::{operation, pointer, told};
+use super::blas::{check_status, operation, pointer};
 use super::error::refused;
 use super::gpu::Gpu;
 use super::stream::Queue;
@@ -74,7 +74,7 @@ impl InDeviceMemory {
     fn new(gpu: u32, handle: sys::cublasHandle_t) -> Result<InDeviceMemory, GpuError> {
         // SAFETY: the handle is alive, and its stream's lock is held.
         let status = unsafe { sys::cublasSetPointerMode_v2(handle, Mode::CUBLAS_POINTER_MODE_DEVICE) };
-        told(gpu, "cublasSetPointerMode", status)?;
+        check_status(gpu, "cublasSetPointerMode", status)?;
         Ok(InDeviceMemory(handle))
     }
 }
@@ -105,7 +105,7 @@ fn with_factors(
             call(pointer(at), pointer(at.offset(4)))
         }
     };
-    told(gpu, name, status)
+    check_status(gpu, name, status)
 }
 
 impl Cuda {
@@ -181,7 +181,7 @@ impl Cuda {
         let copied =
             unsafe { driver::sys::cuMemcpyHtoDAsync_v2(at, lists.as_ptr().cast(), bytes, queue.stream) };
         let list = |i: usize| Address(at + (i * bytes / 3) as u64);
-        let done = self.told(queue.gpu, "cuMemcpyHtoDAsync", copied).and_then(|()| {
+        let done = self.check_status(queue.gpu, "cuMemcpyHtoDAsync", copied).and_then(|()| {
             let mut handles = queue.handles.lock();
             let handle = self.blas(&queue, gpu, &mut handles)?;
             // SAFETY: as in `multiply`; the lists are there before the product, in the order of the

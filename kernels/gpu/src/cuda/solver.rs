@@ -40,7 +40,7 @@ impl Params {
     fn new(gpu: u32) -> Result<Self, GpuError> {
         let mut params = ptr::null_mut();
         // SAFETY: the library is there; writes one handle.
-        told(gpu, "cusolverDnCreateParams", unsafe { sys::cusolverDnCreateParams(&mut params) })?;
+        check_status(gpu, "cusolverDnCreateParams", unsafe { sys::cusolverDnCreateParams(&mut params) })?;
         Ok(Params(params))
     }
 }
@@ -54,7 +54,7 @@ impl Drop for Params {
 
 const LOWER: cublasFillMode_t = cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
 
-fn told(gpu: u32, call: &'static str, status: cusolverStatus_t) -> Result<(), GpuError> {
+fn check_status(gpu: u32, call: &'static str, status: cusolverStatus_t) -> Result<(), GpuError> {
     match status {
         cusolverStatus_t::CUSOLVER_STATUS_SUCCESS => Ok(()),
         status => Err(refused(gpu, call, format!("{status:?}"))),
@@ -84,14 +84,14 @@ impl Cuda {
             None => {
                 let mut handle = ptr::null_mut();
                 // SAFETY: the library is there and the GPU's context current; writes one handle.
-                told(queue.gpu, "cusolverDnCreate", unsafe { sys::cusolverDnCreate(&mut handle) })?;
+                check_status(queue.gpu, "cusolverDnCreate", unsafe { sys::cusolverDnCreate(&mut handle) })?;
                 Solver(handle)
             }
         };
         let handle = solver.0;
         // SAFETY: handle and stream are alive.
         let status = unsafe { sys::cusolverDnSetStream(handle, queue.stream.cast()) };
-        told(queue.gpu, "cusolverDnSetStream", status)?;
+        check_status(queue.gpu, "cusolverDnSetStream", status)?;
         self.used.lock().insert(Library::Cusolver);
         Ok(handles.solver.insert(solver).0)
     }
@@ -129,7 +129,7 @@ impl Cuda {
                 sys::cusolverDnSpotrf_bufferSize(handle, LOWER, order, ptr::null_mut(), order, &mut entries)
             }
         };
-        told(queue.gpu, CALL, status)?;
+        check_status(queue.gpu, CALL, status)?;
         // The result counts numbers, not bytes.
         Ok(u64::from(entries.max(1).unsigned_abs()) * element.bytes())
     }
@@ -145,7 +145,7 @@ impl Cuda {
         if potrf.n == 0 {
             // SAFETY: an int, the caller's promise.
             let result = unsafe { driver::sys::cuMemsetD8Async(potrf.info.0, 0, 4, queue.stream) };
-            return self.told(queue.gpu, "cuMemsetD8Async", result);
+            return self.check_status(queue.gpu, "cuMemsetD8Async", result);
         }
         let mut handles = queue.handles.lock();
         let handle = self.solver(&queue, gpu, &mut handles)?;
@@ -184,7 +184,7 @@ impl Cuda {
                 )
             }
         };
-        told(queue.gpu, CALL, status)
+        check_status(queue.gpu, CALL, status)
     }
 
     /// Factorizes by the 64-bit calls. If they need working space on the host, it has to live until
@@ -230,9 +230,9 @@ impl Cuda {
         if on_host > 0 {
             // SAFETY: the stream is alive. Also after a refusal: part of it may be queued.
             let result = unsafe { driver::sys::cuStreamSynchronize(queue.stream) };
-            self.told(queue.gpu, "cuStreamSynchronize", result)?;
+            self.check_status(queue.gpu, "cuStreamSynchronize", result)?;
         }
-        told(queue.gpu, CALL, status)
+        check_status(queue.gpu, CALL, status)
     }
 }
 
@@ -262,7 +262,7 @@ fn wide_space(
             &mut on_host,
         )
     };
-    told(gpu, "cusolverDnXpotrf_bufferSize", status).map(|()| (on_gpu, on_host))
+    check_status(gpu, "cusolverDnXpotrf_bufferSize", status).map(|()| (on_gpu, on_host))
 }
 
 fn kind(element: Element) -> sys::cudaDataType {

@@ -120,7 +120,7 @@ impl State {
                     }
                     Err(why) => {
                         let reason =
-                            format!("{who} {} {}: {}", operand.kind.verb(), named(operand), told(&why));
+                            format!("{who} {} {}: {}", operand.kind.verb(), named(operand), describe(&why));
                         return Err(self.violation(gpu, call.cuda(), reason));
                     }
                 },
@@ -199,7 +199,7 @@ impl State {
         let who: Arc<str> = format!("free on {}", stream_name(token)).into();
         let (at, known) = self.next_point(token);
         let wrong = match self.space.find(address, 0) {
-            Err(why) => told(&why),
+            Err(why) => describe(&why),
             Ok((base, _)) if base != address => format!("it lies inside the allocation at {base:#x}"),
             Ok((_, allocation)) if allocation.gpu != gpu => format!("it is memory of GPU {}", allocation.gpu),
             Ok((base, allocation)) => {
@@ -348,7 +348,7 @@ fn named(operand: &Operand) -> String {
 }
 
 /// Why memory is not usable.
-fn told(why: &Unusable) -> String {
+fn describe(why: &Unusable) -> String {
     match why {
         Unusable::Freed { by, bytes, base } => {
             format!("use after free: the {bytes} bytes at {base:#x} were given back by {by}")

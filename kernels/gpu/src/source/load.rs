@@ -33,7 +33,7 @@ pub struct Loaded {
 }
 
 /// Kernels that were loaded, by driver, GPU and sources.
-struct Kept {
+struct CacheEntry {
     driver: Weak<dyn Driver>,
     gpu: u32,
     /// Addresses of the texts, which identify the sources: they are static.
@@ -48,10 +48,10 @@ impl Loaded {
     /// # Errors
     /// The driver's; the next call tries again.
     pub fn shared(driver: &Arc<dyn Driver>, gpu: u32, sources: &[Source]) -> Result<Arc<Self>, GpuError> {
-        static ALL: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+        static ALL: Mutex<Vec<CacheEntry>> = Mutex::new(Vec::new());
         let mut all = ALL.lock();
         let texts = || sources.iter().map(|source| source.text.as_ptr().addr());
-        let is_wanted = |kept: &&Kept| {
+        let is_wanted = |kept: &&CacheEntry| {
             kept.gpu == gpu
                 && ptr::addr_eq(kept.driver.as_ptr(), Arc::as_ptr(driver))
                 && kept.texts.iter().copied().eq(texts())
@@ -62,7 +62,7 @@ impl Loaded {
         all.retain(|kept| kept.driver.strong_count() > 0);
         let loaded = Arc::new(Loaded::compiled(&**driver, gpu, sources)?);
         let (driver, texts) = (Arc::downgrade(driver), texts().collect());
-        all.push(Kept { driver, gpu, texts, loaded: Arc::clone(&loaded) });
+        all.push(CacheEntry { driver, gpu, texts, loaded: Arc::clone(&loaded) });
         Ok(loaded)
     }
 

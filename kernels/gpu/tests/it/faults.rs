@@ -48,13 +48,13 @@ fn the_nth_launch_is_queued_and_told_of_later() {
             bench.mock.inject(0, Fault::Launch(1)).unwrap();
             bench.mix(one, x, y, BYTES).unwrap();
             // The GPU may be lost by now or not.
-            let told = match bench.mock.record(event, one).and_then(|()| bench.mock.wait(event)) {
+            let error = match bench.mock.record(event, one).and_then(|()| bench.mock.wait(event)) {
                 Err(error) => error,
                 Ok(()) => panic!("the launch before it failed"),
             };
-            assert!(told.is_sticky() && told.to_string().contains("kernel mix on stream 1"), "{told}");
-            assert_eq!(bench.mock.is_done(event), Err(told.clone()));
-            assert_eq!(bench.zero(one, x, BYTES), Err(told));
+            assert!(error.is_sticky() && error.to_string().contains("kernel mix on stream 1"), "{error}");
+            assert_eq!(bench.mock.is_done(event), Err(error.clone()));
+            assert_eq!(bench.zero(one, x, BYTES), Err(error));
             // The other GPU goes on.
             let other = bench.mock.create_stream(1, false).unwrap();
             let z = bench.mock.allocate(other, BYTES).unwrap();
@@ -87,8 +87,8 @@ fn a_copy_from_a_gpu_that_is_lost_meanwhile_is_told_of_once() {
                 unsafe { bench.mock.copy(other, Place::Gpu(1, y), Place::Gpu(0, x), BYTES) }
             });
             bench.mock.record(end, other).unwrap();
-            let told = bench.mock.wait(end).and(through);
-            assert!(told.unwrap_err().to_string().contains("kernel mix on stream"));
+            let error = bench.mock.wait(end).and(through);
+            assert!(error.unwrap_err().to_string().contains("kernel mix on stream"));
             bench.zero(other, y, BYTES).unwrap();
             bench.mock.synchronize(other).unwrap();
         });
@@ -320,8 +320,8 @@ fn host_memory_outlasts_the_graph_that_names_it() {
         }
         // SAFETY: wrong on purpose, but for the last; nothing runs any more.
         unsafe { mock.free_pinned(host, BYTES as usize) };
-        let told = mock.violations().join("; ");
-        assert_eq!(told.contains("belongs to a copy that was captured"), !launched, "{told}");
+        let error = mock.violations().join("; ");
+        assert_eq!(error.contains("belongs to a copy that was captured"), !launched, "{error}");
     }
 }
 

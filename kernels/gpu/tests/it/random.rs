@@ -288,7 +288,7 @@ fn oracle(program: &[Step]) -> Vec<Vec<Vec<u8>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..zellige_test_scale::cases(64) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..zellige_tests::cases(64) })]
 
     #[test]
     fn ordered_programs_give_what_one_stream_gives(

@@ -1,16 +1,16 @@
 //! Sections with AVX2 and FMA, or with AVX-512: eight lanes at a time.
 
-mod eights;
+mod eight_lanes;
 mod places;
 
 use core::arch::x86_64::*;
 
-use self::eights::{Eights, Halves, Whole};
+use self::eight_lanes::{EightLanes, OneRegister, TwoRegisters};
 use self::places::{OnDiagonals, Places, Short};
 use super::LANES;
-use super::bytes::{Columns, FOLLOW, RUNS, Rows};
+use super::bytes::{Columns, FOLLOW, GroupRows, RUNS};
 use super::portable::any_section;
-use super::product::{CHECKED, Section, Way, multiply_and_clear};
+use super::product::{CHECKED, SectionArgs, Traversal, multiply_and_clear};
 use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
 use crate::packed::x86::{Double, Reduced, Single};
@@ -68,16 +68,18 @@ macro_rules! by_format {
     };
 }
 
-/// Selects the fastest code: eight lanes at a time if their sums fit into the `$eights` registers
-/// of eight numbers, otherwise some lanes at a time.
+/// Selects the fastest code: eight lanes at a time if their sums fit into the `$registers`
+/// registers of eight numbers, otherwise some lanes at a time.
 macro_rules! by_size {
-    ($narrow:ident, $any:ident, $eights:literal, $section:ident, $sums:ident) => {
+    ($narrow:ident, $any:ident, $registers:literal, $section:ident, $sums:ident) => {
         match ($section.tile.columns, K) {
             (Columns::Short, 1) => by_format!($narrow, $any, B, 1, Short, $section, $sums),
             (Columns::Short, 2) => by_format!($narrow, $any, B, 2, Short, $section, $sums),
-            (Columns::Short, 4) if $eights == 32 => by_format!($narrow, $any, B, 4, Short, $section, $sums),
+            (Columns::Short, 4) if $registers == 32 => {
+                by_format!($narrow, $any, B, 4, Short, $section, $sums)
+            }
             (Columns::Short, 4) if B == 1 => by_format!($narrow, $any, 1, 4, Short, $section, $sums),
-            (Columns::Short, 8) if $eights == 32 && B == 1 => {
+            (Columns::Short, 8) if $registers == 32 && B == 1 => {
                 by_format!($narrow, $any, 1, 8, Short, $section, $sums)
             }
             // Blocks are not written so.
@@ -90,7 +92,7 @@ macro_rules! by_size {
             (Columns::Diagonals(_), 4) if B == 1 => {
                 by_format!($narrow, $any, 1, 4, OnDiagonals, $section, $sums)
             }
-            (Columns::Diagonals(_), 8) if $eights == 32 && B == 1 => {
+            (Columns::Diagonals(_), 8) if $registers == 32 && B == 1 => {
                 by_format!($narrow, $any, 1, 8, OnDiagonals, $section, $sums)
             }
             _ => $any::<B, K>($section, $sums),
@@ -100,8 +102,8 @@ macro_rules! by_size {
 
 /// Implementations differ only in the traversal of a section.
 macro_rules! way {
-    ($way:ident, $narrow:ident, $any:ident, $finish:ident, $eights:literal) => {
-        impl Way for $way {
+    ($way:ident, $narrow:ident, $any:ident, $finish:ident, $registers:literal) => {
+        impl Traversal for $way {
             fn fetch(numbers: &[f64]) {
                 fetch(numbers);
             }
@@ -116,9 +118,9 @@ macro_rules! way {
                 unsafe { _mm_sfence() };
             }
 
-            fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+            fn section<const B: usize, const K: usize>(section: &SectionArgs<'_>, sums: &mut [f64]) -> usize {
                 // SAFETY: this way is taken only where it `is_here`.
-                unsafe { by_size!($narrow, $any, $eights, section, sums) }
+                unsafe { by_size!($narrow, $any, $registers, section, sums) }
             }
         }
     };
@@ -137,22 +139,22 @@ fn fetch<T>(soon: &[T]) {
 
 #[target_feature(enable = "avx2,fma")]
 fn finish_avx2(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
-    // SAFETY: the machine has what `Halves` needs.
-    unsafe { finish::<Halves>(sums, factor, y, streams) }
+    // SAFETY: the machine has what `TwoRegisters` needs.
+    unsafe { finish::<TwoRegisters>(sums, factor, y, streams) }
 }
 
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn finish_avx512(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
-    // SAFETY: the machine has what `Whole` needs.
-    unsafe { finish::<Whole>(sums, factor, y, streams) }
+    // SAFETY: the machine has what `OneRegister` needs.
+    unsafe { finish::<OneRegister>(sums, factor, y, streams) }
 }
 
-/// Implements [`Way::finish`], with non-temporal stores of whole cache lines if `streams`.
+/// Implements [`Traversal::finish`], with non-temporal stores of whole cache lines if `streams`.
 ///
 /// # Safety
 /// That of [`narrow`].
 #[inline(always)]
-unsafe fn finish<V: Eights>(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
+unsafe fn finish<V: EightLanes>(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
     if !streams {
         return multiply_and_clear(sums, factor, y);
     }
@@ -171,13 +173,13 @@ unsafe fn finish<V: Eights>(sums: &mut [f64], factor: f64, y: &mut [f64], stream
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn any_section_avx2<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+fn any_section_avx2<const B: usize, const K: usize>(section: &SectionArgs<'_>, sums: &mut [f64]) -> usize {
     fetch(section.next);
     any_section::<B, K, 4>(section, sums, fetch)
 }
 
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn any_section_avx512<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+fn any_section_avx512<const B: usize, const K: usize>(section: &SectionArgs<'_>, sums: &mut [f64]) -> usize {
     fetch(section.next);
     // The numbers of a row of eight vectors fill a whole register.
     if K == 8 {
@@ -189,35 +191,35 @@ fn any_section_avx512<const B: usize, const K: usize>(section: &Section<'_>, sum
 
 #[target_feature(enable = "avx2,fma")]
 fn narrow_avx2<E: EightWide, const B: usize, const K: usize, P: Places>(
-    section: &Section<'_>,
+    section: &SectionArgs<'_>,
     sums: &mut [f64],
 ) -> usize {
-    // SAFETY: the machine has what `Halves` needs.
-    unsafe { narrow::<Halves, E, B, K, P>(section, sums) }
+    // SAFETY: the machine has what `TwoRegisters` needs.
+    unsafe { narrow::<TwoRegisters, E, B, K, P>(section, sums) }
 }
 
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn narrow_avx512<E: EightWide, const B: usize, const K: usize, P: Places>(
-    section: &Section<'_>,
+    section: &SectionArgs<'_>,
     sums: &mut [f64],
 ) -> usize {
     // Reads that cross a cache line cost twice, and registers of half the size cause half as many
     // of them. Other formats are decoded faster in full registers, which also have space for the
     // sums of several vectors.
     let in_halves = const { K == 1 && matches!(E::FORMAT, Fp64 | Fp32) };
-    // SAFETY: the machine has what `Halves` and `Whole` need.
+    // SAFETY: the machine has what `TwoRegisters` and `OneRegister` need.
     unsafe {
         if in_halves {
-            narrow::<Halves, E, B, K, P>(section, sums)
+            narrow::<TwoRegisters, E, B, K, P>(section, sums)
         } else {
-            narrow::<Whole, E, B, K, P>(section, sums)
+            narrow::<OneRegister, E, B, K, P>(section, sums)
         }
     }
 }
 
 /// Head of a group, before its steps: the contents of [`GroupHead`](super::bytes::GroupHead), for
 /// callers that need no bounds checks.
-struct Group {
+struct GroupStart {
     runs: usize,
     full: usize,
     ragged: usize,
@@ -228,14 +230,14 @@ struct Group {
     follow: bool,
 }
 
-impl Group {
+impl GroupStart {
     /// Reads a group head. Also returns the begin of its steps. There are no branches that the
     /// machine would have to predict.
     ///
     /// # Safety
     /// A group of a panel that was checked begins here.
     #[inline(always)]
-    unsafe fn read(at: *const u8) -> (Group, *const u8) {
+    unsafe fn read(at: *const u8) -> (GroupStart, *const u8) {
         // SAFETY: the caller's promise; the bytes that are read in excess of runs are always there.
         unsafe {
             let (steps, full) = (*at, *at.add(1));
@@ -246,16 +248,22 @@ impl Group {
             let active = rows.add(if follow { 1 } else { LANES });
             let full = usize::from(full & !RUNS);
             let ragged = usize::from(steps & !FOLLOW) - full - runs;
-            (Group { runs, full, ragged, active, rows, follow }, active.add(ragged))
+            (GroupStart { runs, full, ragged, active, rows, follow }, active.add(ragged))
         }
     }
 
     /// # Safety
-    /// That of [`read`](Group::read).
+    /// That of [`read`](GroupStart::read).
     #[inline(always)]
-    unsafe fn rows(&self) -> Rows {
+    unsafe fn rows(&self) -> GroupRows {
         // SAFETY: the caller's promise.
-        unsafe { if self.follow { Rows::From((*self.rows).into()) } else { Rows::These(*self.rows.cast()) } }
+        unsafe {
+            if self.follow {
+                GroupRows::From((*self.rows).into())
+            } else {
+                GroupRows::These(*self.rows.cast())
+            }
+        }
     }
 }
 
@@ -269,11 +277,11 @@ const LONG: usize = 8;
 /// The machine has the instructions of `V`, and the caller may use them; the tile's columns are
 /// written as `P` says.
 #[inline(always)]
-unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
-    section: &Section<'_>,
+unsafe fn narrow<V: EightLanes, E: EightWide, const B: usize, const K: usize, P: Places>(
+    section: &SectionArgs<'_>,
     sums: &mut [f64],
 ) -> usize {
-    let Section { bytes, head, ref tile, bucket, x, mut next } = *section;
+    let SectionArgs { bytes, head, ref tile, bucket, x, mut next } = *section;
     let codes = const { LANES * B * B * E::FORMAT.bytes() };
     let (run_bytes, full_bytes) = (P::bytes(1) + codes, P::bytes(LANES) + codes);
     // SAFETY: the caller's promise.
@@ -289,7 +297,7 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pla
         // SAFETY: the caller's promise; a panel that was checked has these groups and steps and
         // goes on for 64 bytes, and all columns are in the window `x`.
         unsafe {
-            let (group, steps) = Group::read(at);
+            let (group, steps) = GroupStart::read(at);
             let places = of_tile.of_group(&group);
             at = steps;
             let mut lanes = [[V::zero(); K]; B];
@@ -339,18 +347,18 @@ fn ahead(step: *const u8, len: usize) {
 /// # Safety
 /// That of [`narrow`].
 #[inline(always)]
-unsafe fn add_rows<V: Eights, const B: usize, const K: usize>(
+unsafe fn add_rows<V: EightLanes, const B: usize, const K: usize>(
     lanes: &[[V; K]; B],
-    rows: Rows,
+    rows: GroupRows,
     scale: f64,
     sums: &mut [f64],
 ) {
-    if let (Rows::From(row), 1) = (rows, B * K) {
+    if let (GroupRows::From(row), 1) = (rows, B * K) {
         let sums = sums[row..].first_chunk_mut().expect(CHECKED);
         // SAFETY: the caller's promise.
         return unsafe { lanes[0][0].add_to(scale, sums) };
     }
-    if let (Rows::These(rows), 1) = (rows, B * K) {
+    if let (GroupRows::These(rows), 1) = (rows, B * K) {
         let mut out = [0.0; LANES];
         // SAFETY: the caller's promise.
         unsafe { lanes[0][0].add_to(scale, &mut out) };
@@ -405,7 +413,7 @@ unsafe fn numbers_at<const B: usize, const K: usize>(
 /// # Safety
 /// That of [`add_first`].
 #[inline(always)]
-unsafe fn add_run<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
+unsafe fn add_run<V: EightLanes, E: EightWide, const B: usize, const K: usize, P: Places>(
     places: P,
     step: *const u8,
     x: *const f64,
@@ -428,7 +436,7 @@ unsafe fn add_run<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pl
 /// # Safety
 /// That of [`add_codes`].
 #[inline(always)]
-unsafe fn column<V: Eights, const B: usize, const K: usize, const RUN: bool>(
+unsafe fn column<V: EightLanes, const B: usize, const K: usize, const RUN: bool>(
     at: &[*const f64; LANES],
     j: usize,
 ) -> [V; K] {
@@ -450,7 +458,7 @@ unsafe fn column<V: Eights, const B: usize, const K: usize, const RUN: bool>(
 /// # Safety
 /// That of [`add_first`]; the places of a `RUN` are `B K` numbers apart.
 #[inline(always)]
-unsafe fn add_codes<V: Eights, E: EightWide, const B: usize, const K: usize, const RUN: bool>(
+unsafe fn add_codes<V: EightLanes, E: EightWide, const B: usize, const K: usize, const RUN: bool>(
     codes: *const u8,
     at: &[*const f64; LANES],
     lanes: &mut [[V; K]; B],
@@ -476,7 +484,7 @@ unsafe fn add_codes<V: Eights, E: EightWide, const B: usize, const K: usize, con
 /// # Safety
 /// That of [`add_first`].
 #[inline(always)]
-unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
+unsafe fn add_step<V: EightLanes, E: EightWide, const B: usize, const K: usize, P: Places>(
     places: P,
     step: *const u8,
     x: *const f64,
@@ -495,7 +503,7 @@ unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize, P: P
 /// `step` is one of a panel that was checked, with so many elements (one at least), of the group of
 /// `places`, `x` its tile's window; and that of [`narrow`].
 #[inline(always)]
-unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
+unsafe fn add_first<V: EightLanes, E: EightWide, const B: usize, const K: usize, P: Places>(
     places: P,
     step: *const u8,
     active: usize,

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::Group;
+use super::GroupStart;
 use crate::sell::LANES;
 use crate::sell::bytes::{Columns, DIAGONALS};
 
@@ -25,7 +25,7 @@ pub(super) trait Places: Copy {
     ///
     /// # Safety
     /// The group is one of a panel that was checked.
-    unsafe fn of_group(self, group: &Group) -> Self;
+    unsafe fn of_group(self, group: &GroupStart) -> Self;
 
     /// The column of a run.
     ///
@@ -66,7 +66,7 @@ impl Places for Short {
     }
 
     #[inline(always)]
-    unsafe fn of_group(self, _: &Group) -> Self {
+    unsafe fn of_group(self, _: &GroupStart) -> Self {
         self
     }
 
@@ -123,7 +123,7 @@ impl Places for OnDiagonals {
     }
 
     #[inline(always)]
-    unsafe fn of_group(self, group: &Group) -> Self {
+    unsafe fn of_group(self, group: &GroupStart) -> Self {
         // SAFETY: the caller's promise; if only the first row's number is stored, the panel
         // continues after it. Both variants are computed, so that there is no branch to predict.
         unsafe {

@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use rand::RngExt;
 use zellige_gpu::{Address, Element, Matrix};
-use zellige_kernels::cuda::{SMALL_TOGETHER, SmallProduct, SmallProducts, small_products};
+use zellige_kernels::cuda::{SMALL_BATCH, SmallProduct, SmallProducts, small_products};
 
 use super::run;
 use super::tile::{Cell, Tile, rng, same_f32};
@@ -131,7 +131,7 @@ fn batches_follow_the_stated_order() {
         for transposed in [false, true] {
             for factors in [(-1.0, 1.0), (0.5, 0.0), (3.0, -0.25)] {
                 seed += 1;
-                let count = [3, 1, SMALL_TOGETHER][seed as usize % 3];
+                let count = [3, 1, SMALL_BATCH][seed as usize % 3];
                 let there = check::<f32>(count, shape, transposed, factors, seed)
                     && check::<f16>(count, shape, transposed, factors, seed)
                     && check::<bf16>(count, shape, transposed, factors, seed);
@@ -155,6 +155,6 @@ fn an_empty_batch_does_nothing() {
     };
     run(&small_products(&products, &[]).unwrap(), 1);
     let none = SmallProduct { tiles: [Address(64); 3], scales: [Address(64); 2] };
-    let error = small_products(&products, &[none; SMALL_TOGETHER + 1]).unwrap_err().to_string();
+    let error = small_products(&products, &[none; SMALL_BATCH + 1]).unwrap_err().to_string();
     assert!(error.contains("the batch is 33, the kernel takes at most 32"), "{error}");
 }

@@ -4,7 +4,7 @@ use rand::{Rng, RngExt};
 use zellige_gpu::Address;
 use zellige_kernels::cuda::{PanelAt, VectorParts, sell_product};
 use zellige_kernels::packed::{PackedFormat, Rounding};
-use zellige_kernels::sell::{Bucket, EDGES, Elements, Guide, Panel, PanelWriter, tile_rows};
+use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelIndex, PanelWriter, tile_rows};
 
 use super::run;
 use super::tile::{Cell, assert_same, rng, same_f64};
@@ -112,23 +112,23 @@ fn compare(panel: &Panel, columns: usize, count: usize, parts: usize, seed: u64)
 /// numbers.
 struct There {
     bytes: Aligned,
-    guide: Guide,
+    index: PanelIndex,
     words: Vec<u32>,
     y: Vec<f64>,
 }
 
 impl There {
     fn new(panel: &Panel, count: usize) -> Self {
-        let guide = Guide::of(panel);
-        let (bytes, words) = (Aligned::new(&panel.clone().into_bytes()), guide.words().to_vec());
-        There { bytes, guide, words, y: vec![f64::NAN; panel.rows().len() * count + 2] }
+        let index = PanelIndex::of(panel);
+        let (bytes, words) = (Aligned::new(&panel.clone().into_bytes()), index.words().to_vec());
+        There { bytes, index, words, y: vec![f64::NAN; panel.rows().len() * count + 2] }
     }
 
     fn at(&mut self) -> PanelAt {
         PanelAt {
-            outline: self.guide.outline(),
+            outline: self.index.outline(),
             bytes: self.bytes.at(),
-            guide: Address(self.words.as_mut_ptr().expose_provenance() as u64),
+            index: Address(self.words.as_mut_ptr().expose_provenance() as u64),
             y: Address(self.y[1..].as_mut_ptr().expose_provenance() as u64),
         }
     }
@@ -272,8 +272,8 @@ fn a_product_that_is_not_wanted_changes_nothing() {
 fn what_does_not_fit_is_refused() {
     let make = Make { edge: 2, columns: 60, exponent: 0, has_exponents: false };
     let panel = make.panel(&[Rows::Band(64)], &mut rng(8));
-    let outline = Guide::of(&panel).outline();
-    let there = PanelAt { outline, bytes: Address(0), guide: Address(0), y: Address(0) };
+    let outline = PanelIndex::of(&panel).outline();
+    let there = PanelAt { outline, bytes: Address(0), index: Address(0), y: Address(0) };
     let product = |count, first, lengths: &[u64]| {
         let at: Vec<_> = lengths.iter().map(|&len| (Address(0), 8 * len)).collect();
         sell_product(&[there], count, &VectorParts { first, at: &at }, None).map(|_| ())
@@ -296,7 +296,7 @@ fn what_does_not_fit_is_refused() {
         assert!(error.contains("zellige_sell"), "{error}");
     }
     let single = Make { edge: 1, ..make }.panel(&[Rows::Band(64)], &mut rng(9));
-    let other = PanelAt { outline: Guide::of(&single).outline(), ..there };
+    let other = PanelAt { outline: PanelIndex::of(&single).outline(), ..there };
     for panels in [&[][..], &[there; 65], &[there, other], &[other, there]] {
         let at = [(Address(0), 960)];
         let error = sell_product(panels, 1, &VectorParts { first: 0, at: &at }, None).unwrap_err();

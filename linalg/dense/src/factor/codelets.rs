@@ -21,11 +21,11 @@ use zellige_runtime::{
     Update, scratch, update,
 };
 
-use super::together::{launch_together, most};
+use super::batched::{launch_batched, most};
 use crate::SUBNORMALS;
 use crate::error::{Error, NotPositiveDefinite};
 use crate::format::format_of;
-use crate::gpu::{self, OnGpu, Ops, Small, Ways};
+use crate::gpu::{self, DiagonalSolves, OnGpu, Ops, Small};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
@@ -58,20 +58,20 @@ pub(crate) const NEEDS_ENDS: bool = false;
 /// For each tile column, the solution method for the diagonal blocks of its diagonal tile. The
 /// factorisations of diagonal tiles on GPUs set it at their ends, and the solves wait for that.
 #[derive(Clone, Debug)]
-pub(crate) struct ColumnWays(Arc<[AtomicU64]>);
+pub(crate) struct ColumnSolves(Arc<[AtomicU64]>);
 
-impl ColumnWays {
+impl ColumnSolves {
     pub(crate) fn new(tiles: usize) -> Self {
-        ColumnWays((0..tiles).map(|_| AtomicU64::new(Ways::NONE.0)).collect())
+        ColumnSolves((0..tiles).map(|_| AtomicU64::new(DiagonalSolves::NONE.0)).collect())
     }
 
-    fn set(&self, k: usize, ways: Ways) {
+    fn set(&self, k: usize, solves: DiagonalSolves) {
         // The end of the task orders it before the tasks that wait for that.
-        self.0[k].store(ways.0, Ordering::Relaxed);
+        self.0[k].store(solves.0, Ordering::Relaxed);
     }
 
-    fn of(&self, k: usize) -> Ways {
-        Ways(self.0[k].load(Ordering::Relaxed))
+    fn of(&self, k: usize) -> DiagonalSolves {
+        DiagonalSolves(self.0[k].load(Ordering::Relaxed))
     }
 }
 
@@ -79,13 +79,13 @@ impl ColumnWays {
 pub(crate) struct Potrf<T> {
     k: usize,
     rows: Range<usize>,
-    ways: Option<ColumnWays>,
+    solves: Option<ColumnSolves>,
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Potrf<T> {
-    pub(crate) fn new(k: usize, rows: Range<usize>, ways: Option<ColumnWays>) -> Self {
-        Potrf { k, rows, ways, _element: PhantomData }
+    pub(crate) fn new(k: usize, rows: Range<usize>, solves: Option<ColumnSolves>) -> Self {
+        Potrf { k, rows, solves, _element: PhantomData }
     }
 }
 
@@ -107,7 +107,7 @@ impl<T: TileScalar> Codelet for Potrf<T> {
         (a,): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        self.ways.iter().for_each(|ways| ways.set(self.k, Ways::NONE));
+        self.solves.iter().for_each(|solves| solves.set(self.k, DiagonalSolves::NONE));
         match potrf_lower(a.mat_mut()?) {
             Ok(()) => Ok(()),
             Err(KernelError::NotPositive { pivot, value }) => {
@@ -132,7 +132,7 @@ impl<T: TileScalar> Potrf<T> {
         // The library reports the index of the pivot, not its value.
         let lost = move |pivot| -> TaskError { Box::new(lost(tile, first, pivot, f64::NAN)) };
         let k = self.k;
-        let then = self.ways.clone().map(|all| move |ways| all.set(k, ways));
+        let then = self.solves.clone().map(|all| move |solves| all.set(k, solves));
         Ok(gpu::factor(&Ops::new(cx.gpu())?, &OnGpu::update(&a)?, lost, then)?)
     }
 }
@@ -150,7 +150,7 @@ pub(crate) struct Trsm<T> {
     /// `(i, k)`.
     at: (usize, usize),
     shape: (usize, usize),
-    ways: Option<ColumnWays>,
+    solves: Option<ColumnSolves>,
     _element: PhantomData<fn() -> T>,
 }
 
@@ -159,9 +159,9 @@ impl<T> Trsm<T> {
         panel: PanelPrecision,
         at: (usize, usize),
         shape: (usize, usize),
-        ways: Option<ColumnWays>,
+        solves: Option<ColumnSolves>,
     ) -> Self {
-        Trsm { name: "trsm", panel, op: Op::Trans, at, shape, ways, _element: PhantomData }
+        Trsm { name: "trsm", panel, op: Op::Trans, at, shape, solves, _element: PhantomData }
     }
 
     pub(crate) fn of_solution(
@@ -169,13 +169,13 @@ impl<T> Trsm<T> {
         op: Op,
         at: (usize, usize),
         shape: (usize, usize),
-        ways: Option<ColumnWays>,
+        solves: Option<ColumnSolves>,
     ) -> Self {
         let name = match op {
             Op::Trans => "solve_lt",
             Op::None => "solve_l",
         };
-        Trsm { name, panel, op, at, shape, ways, _element: PhantomData }
+        Trsm { name, panel, op, at, shape, solves, _element: PhantomData }
     }
 
     pub(crate) fn scratch(&self) -> Scratch<f32> {
@@ -214,7 +214,7 @@ impl<T: TileScalar> Codelet for Trsm<T> {
     }
 
     fn needs_ends(&self) -> bool {
-        NEEDS_ENDS || self.ways.is_some()
+        NEEDS_ENDS || self.solves.is_some()
     }
 
     fn on_devices(&self, table: &mut DeviceTable<Self>) {
@@ -227,8 +227,8 @@ impl<T: TileScalar> Trsm<T> {
     fn cuda(&self, (l, x, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ops = Ops::new(cx.gpu())?;
         let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
-        let ways = self.ways.as_ref().map_or(Ways::NONE, |ways| ways.of(self.at.1));
-        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?, ways)?;
+        let solves = self.solves.as_ref().map_or(DiagonalSolves::NONE, |solves| solves.of(self.at.1));
+        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?, solves)?;
         Ok(ops.set_norm(&x)?)
     }
 }
@@ -325,9 +325,9 @@ impl<T: TileScalar> Syrk<T> {
         };
         let each: Vec<Result<Small, Error>> = batch.iter().map(|member| square(&member.views)).collect();
         let small: Vec<Small> = each.iter().flatten().copied().collect();
-        let together = launch_together(batch.first().map(|member| &*member.cx), &small);
+        let launched_batch = launch_batched(batch.first().map(|member| &*member.cx), &small);
         each.into_iter()
-            .map(|small| Ok(small.map(drop).and(together.clone().map_err(Error::from))?))
+            .map(|small| Ok(small.map(drop).and(launched_batch.clone().map_err(Error::from))?))
             .collect()
     }
 }

@@ -11,9 +11,9 @@ use zellige_runtime::{
     TaskError, TaskInfo, Update,
 };
 
-use super::long::{self, multiply_all, multiply_all_on_gpu};
-use super::product::{Place, check, formats, multiply, multiply_on_gpu};
-use super::together::{Member, most, multiply_together};
+use super::batched::{Member, most, multiply_batched};
+use super::fused::{self, multiply_all, multiply_all_on_gpu};
+use super::product::{Coordinates, check, formats, multiply, multiply_on_gpu};
 use crate::SUBNORMALS;
 use crate::gpu::{self, Ops};
 use crate::policy::{GemmQuery, PolicyError, SharedPolicy};
@@ -22,7 +22,7 @@ use crate::tile::{MatrixNorm, Tile};
 
 /// Query to a policy about one product.
 pub(super) struct Question {
-    pub(super) place: Place,
+    pub(super) coordinates: Coordinates,
     pub(super) policy: SharedPolicy,
 }
 
@@ -35,7 +35,7 @@ impl Question {
             norm_l_jk: norms[1],
             norm_a_ij: norms[2],
             norm_a: norms[3],
-            ..self.place.query
+            ..self.coordinates.query
         })
     }
 
@@ -46,14 +46,14 @@ impl Question {
 
     /// Returns the precision of the policy, if tiles of `T` support it.
     fn answer<T: TileScalar>(&self, norms: [f64; 4]) -> Option<GemmPrecision> {
-        self.ask(norms).ok().filter(|&precision| check::<T>(precision, &self.place.query).is_ok())
+        self.ask(norms).ok().filter(|&precision| check::<T>(precision, &self.coordinates.query).is_ok())
     }
 
     /// Returns the error of a policy that could not choose, by a second query; `None` if it can
     /// choose now.
     fn error<T: TileScalar>(&self, norms: [f64; 4]) -> Option<TaskError> {
         match self.ask(norms) {
-            Ok(precision) => check::<T>(precision, &self.place.query).err().map(TaskError::from),
+            Ok(precision) => check::<T>(precision, &self.coordinates.query).err().map(TaskError::from),
             Err(error) => Some(error.into()),
         }
     }
@@ -61,19 +61,19 @@ impl Question {
     /// Returns the error for a policy that failed once and succeeds now.
     fn inconsistent(&self) -> TaskError {
         let message = "it failed once and succeeded on a second call: its answers must depend on the query only, and be among those that it declares";
-        PolicyError::new(self.policy.describe(), &self.place.query, message).into()
+        PolicyError::new(self.policy.describe(), &self.coordinates.query, message).into()
     }
 }
 
 /// A product whose precision depends on its finished operands.
-pub(super) struct LateProduct<T> {
+pub(super) struct DeferredProduct<T> {
     question: Question,
     _element: PhantomData<fn() -> T>,
 }
 
-impl<T: TileScalar> LateProduct<T> {
+impl<T: TileScalar> DeferredProduct<T> {
     pub(super) fn new(question: Question) -> Self {
-        LateProduct { question, _element: PhantomData }
+        DeferredProduct { question, _element: PhantomData }
     }
 
     fn failure(&self, norms: [f64; 4]) -> TaskError {
@@ -81,7 +81,7 @@ impl<T: TileScalar> LateProduct<T> {
     }
 }
 
-impl<T: TileScalar> Codelet for LateProduct<T> {
+impl<T: TileScalar> Codelet for DeferredProduct<T> {
     type Operands = (Read<Tile<T>>, Read<Tile<T>>, Update<Tile<T>>, Read<MatrixNorm>, Scratch<f32>);
     const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
@@ -90,7 +90,7 @@ impl<T: TileScalar> Codelet for LateProduct<T> {
     }
 
     fn info(&self) -> TaskInfo {
-        self.question.place.info("late")
+        self.question.coordinates.info("late")
     }
 
     fn has_constraints(&self) -> bool {
@@ -121,21 +121,21 @@ impl<T: TileScalar> Codelet for LateProduct<T> {
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         match Chosen::from_variant(cx.variant()) {
-            Some(chosen) => Ok(multiply(chosen.first, &self.question.place, a, b, c, scratch)?),
+            Some(chosen) => Ok(multiply(chosen.first, &self.question.coordinates, a, b, c, scratch)?),
             None => Err(self.failure([a.norm(), b.norm(), c.norm(), all.0])),
         }
     }
 
     fn on_devices(&self, table: &mut DeviceTable<Self>) {
         let most = {
-            let (m, n, _) = self.question.place.shape;
+            let (m, n, _) = self.question.coordinates.shape;
             most::<T>(T::FULL, (m, n))
         };
         table.add_batched(*CUDA, Self::cuda, most, Self::cuda_batch);
     }
 }
 
-impl<T: TileScalar> LateProduct<T> {
+impl<T: TileScalar> DeferredProduct<T> {
     fn cuda(
         &self,
         (a, b, c, all, _): DeviceViews<'_, Self>,
@@ -144,7 +144,7 @@ impl<T: TileScalar> LateProduct<T> {
         match Chosen::from_variant(cx.variant()) {
             Some(chosen) => {
                 let ops = Ops::new(cx.gpu())?;
-                multiply_on_gpu(&ops, chosen.first, &self.question.place, [&a, &b], &c, cx)
+                multiply_on_gpu(&ops, chosen.first, &self.question.coordinates, [&a, &b], &c, cx)
             }
             None => Err(self.failure([a.meta(), b.meta(), c.meta(), all.meta()].map(|meta| meta.norm))),
         }
@@ -154,38 +154,42 @@ impl<T: TileScalar> LateProduct<T> {
         // All members have the same choice.
         let chosen = batch.first().and_then(|member| Chosen::from_variant(member.cx.variant()));
         let Some(chosen) = chosen else {
-            let alone =
+            let single =
                 |DeviceMember { codelet, views, cx }: DeviceMember<'_, '_, Self>| codelet.cuda(views, cx);
-            return batch.into_iter().map(alone).collect();
+            return batch.into_iter().map(single).collect();
         };
-        let member = |DeviceMember { codelet: LateProduct { question, .. }, views: (a, b, c, ..), cx }| {
-            Member { precision: chosen.first, place: &question.place, a, b, c, cx }
+        let member = |DeviceMember {
+                          codelet: DeferredProduct { question, .. },
+                          views: (a, b, c, ..),
+                          cx,
+                      }| {
+            Member { precision: chosen.first, coordinates: &question.coordinates, a, b, c, cx }
         };
-        multiply_together(&batch.into_iter().map(member).collect::<Vec<_>>())
+        multiply_batched(&batch.into_iter().map(member).collect::<Vec<_>>())
     }
 }
 
 /// Several of them on one tile: one or two precisions that leave their result in `f32`.
-pub(super) struct LateProducts<T> {
+pub(super) struct DeferredProducts<T> {
     questions: Vec<Question>,
     _element: PhantomData<fn() -> T>,
 }
 
-impl<T: TileScalar> LateProducts<T> {
+impl<T: TileScalar> DeferredProducts<T> {
     pub(super) fn new(questions: Vec<Question>) -> Self {
-        LateProducts { questions, _element: PhantomData }
+        DeferredProducts { questions, _element: PhantomData }
     }
 
-    fn places(&self) -> impl Iterator<Item = &Place> + Clone {
-        self.questions.iter().map(|question| &question.place)
+    fn all_coordinates(&self) -> impl Iterator<Item = &Coordinates> + Clone {
+        self.questions.iter().map(|question| &question.coordinates)
     }
 
     fn precisions(&self) -> impl Iterator<Item = GemmPrecision> {
         self.questions.iter().flat_map(Question::precisions)
     }
 
-    fn products(&self, chosen: Chosen) -> impl Iterator<Item = (&Place, GemmPrecision)> {
-        self.places().enumerate().map(move |(at, place)| (place, chosen.at(at)))
+    fn products(&self, chosen: Chosen) -> impl Iterator<Item = (&Coordinates, GemmPrecision)> {
+        self.all_coordinates().enumerate().map(move |(at, coordinates)| (coordinates, chosen.at(at)))
     }
 
     /// Returns the first error of a policy that could not choose; `operands` are the norms of both
@@ -198,7 +202,7 @@ impl<T: TileScalar> LateProducts<T> {
     }
 }
 
-impl<T: TileScalar> Codelet for LateProducts<T> {
+impl<T: TileScalar> Codelet for DeferredProducts<T> {
     type Operands = (ReadList<Tile<T>>, ReadList<Tile<T>>, Update<Tile<T>>, Read<MatrixNorm>, Scratch<f32>);
     const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
@@ -207,7 +211,7 @@ impl<T: TileScalar> Codelet for LateProducts<T> {
     }
 
     fn info(&self) -> TaskInfo {
-        long::info(self.places(), "late")
+        fused::info(self.all_coordinates(), "late")
     }
 
     fn has_constraints(&self) -> bool {
@@ -222,7 +226,7 @@ impl<T: TileScalar> Codelet for LateProducts<T> {
         true
     }
 
-    /// Selects like [`LateProduct`], for each product.
+    /// Selects like [`DeferredProduct`], for each product.
     fn select(&self, metas: &[Meta]) -> Choice {
         let count = self.questions.len();
         let (Some((a, rest)), true) = (metas.split_at_checked(count), metas.len() == 2 * count + 2) else {
@@ -255,7 +259,7 @@ impl<T: TileScalar> Codelet for LateProducts<T> {
     }
 }
 
-impl<T: TileScalar> LateProducts<T> {
+impl<T: TileScalar> DeferredProducts<T> {
     fn cuda(
         &self,
         (a, b, c, all, _): DeviceViews<'_, Self>,
@@ -327,8 +331,8 @@ impl Chosen {
     /// Returns the variant of the choice; 0 is reserved for a policy that failed.
     fn variant(self) -> u32 {
         let all = GemmPrecision::ALL;
-        let place = |precision| all.iter().position(|&p| p == precision).unwrap_or(0) as u32;
-        (self.apart << PAIR) + 1 + place(self.first) + all.len() as u32 * place(self.second)
+        let number = |precision| all.iter().position(|&p| p == precision).unwrap_or(0) as u32;
+        (self.apart << PAIR) + 1 + number(self.first) + all.len() as u32 * number(self.second)
     }
 
     fn from_variant(variant: u32) -> Option<Self> {

@@ -23,7 +23,7 @@ const TOP: f64 = 1e9;
 /// with 2 workers, medians of whole factorisations: 4 % faster at tile 256 in `f32`, 1 % in `f64`,
 /// 6 % at tile 128 in `f32`; products of tile 512 gain nothing). More would distort the order of
 /// urgency further.
-const TOGETHER: usize = 4;
+const SAME_LEVEL: usize = 4;
 
 impl Levels {
     pub(super) fn new(grid: &TileGrid) -> Self {
@@ -83,9 +83,9 @@ impl Levels {
     }
 
     pub(super) fn gemm(&self, i: usize, j: usize, k: usize) -> i32 {
-        let last = (k | (TOGETHER - 1)).min(j - 1);
+        let last = (k | (SAME_LEVEL - 1)).min(j - 1);
         let level = self.priority(self.gemm_flops(i, j, last));
-        level.saturating_add((k % TOGETHER) as i32)
+        level.saturating_add((k % SAME_LEVEL) as i32)
     }
 }
 
@@ -113,8 +113,8 @@ mod tests {
                         assert!(levels.gemm(i, j, k) > levels.trsm(i, j));
                         if k + 1 < j {
                             let (now, next) = (levels.gemm(i, j, k), levels.gemm(i, j, k + 1));
-                            let together = k / TOGETHER == (k + 1) / TOGETHER;
-                            assert_eq!(next > now, together, "{i} {j} {k}");
+                            let is_same_level = k / SAME_LEVEL == (k + 1) / SAME_LEVEL;
+                            assert_eq!(next > now, is_same_level, "{i} {j} {k}");
                         }
                     }
                 }

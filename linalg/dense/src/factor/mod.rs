@@ -7,15 +7,15 @@
 //! HP3 *is* `f16`, with its own scale, until a product in another precision or its triangular solve
 //! converts it back.
 
+mod batched;
 pub(crate) mod codelets;
 mod counts;
 mod deferred;
+mod fused;
 mod levels;
-mod long;
 mod order;
 pub(crate) mod product;
 mod submission;
-mod together;
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ use crate::format::format_of;
 use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
-use codelets::{ColumnWays, Potrf, Syrk};
+use codelets::{ColumnSolves, Potrf, Syrk};
 pub(crate) use codelets::{Trsm, native_update};
 use levels::Levels;
 use order::{Update, UpdateOrder};
-use product::{Products, Source, Tiles, Turn};
+use product::{OrderKey, Products, Source, Tiles};
 
 /// A factorisation that has been submitted.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct Factorisation {
     last: Option<TaskRef>,
     counts: Arc<GemmCounts>,
     /// Solution methods of the diagonal blocks, if solves may use inverses.
-    ways: Option<ColumnWays>,
+    solves: Option<ColumnSolves>,
 }
 
 impl Factorisation {
@@ -123,7 +123,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let counts = Arc::new(GemmCounts::new(nt, nt));
     let native = format_of(T::FORMAT);
     let levels = Levels::new(grid);
-    let ways = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| ColumnWays::new(nt));
+    let solves = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| ColumnSolves::new(nt));
     let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
     let order = UpdateOrder::new(policy, squares);
     let mut last = None;
@@ -132,14 +132,14 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
         s.announce_step(below * (below + 1) / 2 + below + 1);
 
         // L_kk L_kk^T = A_kk
-        let potrf = Potrf::<T>::new(k, grid.range(k), ways.clone());
+        let potrf = Potrf::<T>::new(k, grid.range(k), solves.clone());
         let operands = (update(a.tile(k, k)).as_format(native),);
         last = Some(s.codelet(potrf, operands).priority(levels.potrf(k)).submit()?);
 
         // L_ik = A_ik L_kk^-T
         for i in k + 1..nt {
             let shape = (grid.width(i), grid.width(k));
-            let trsm = Trsm::<T>::of_factor(panel, (i, k), shape, ways.clone());
+            let trsm = Trsm::<T>::of_factor(panel, (i, k), shape, solves.clone());
             let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)), trsm.scratch());
             s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
         }
@@ -156,13 +156,13 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
                     s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
                 }
                 // A_ij -= L_ik L_jk^T, in the precision that the policy chooses
-                Update::Product(i, j, asked) => {
+                Update::Product(i, j, answer) => {
                     let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
-                    let turn = Turn { priority: levels.gemm(i, j, k), last: k + 1 == j };
-                    products.submit(query(i, j), asked, &tiles, turn)?;
+                    let order = OrderKey { priority: levels.gemm(i, j, k), last: k + 1 == j };
+                    products.submit(query(i, j), answer, &tiles, order)?;
                 }
             }
         }
     }
-    Ok(Factorisation { last, counts, ways })
+    Ok(Factorisation { last, counts, solves })
 }

@@ -2,7 +2,7 @@
 
 use zellige_kernels::GemmPrecision;
 
-use super::product::Asked;
+use super::product::PolicyAnswer;
 use crate::error::Error;
 use crate::policy::SharedPolicy;
 
@@ -11,7 +11,7 @@ pub(super) enum Update {
     /// `A_jj -= L_jk L_jk^T`.
     Square(usize),
     /// `A_ij -= L_ik L_jk^T`, `i > j`.
-    Product(usize, usize, Asked),
+    Product(usize, usize, PolicyAnswer),
 }
 
 /// The order of updates. It matters to ranks alone: a rank derives narrow forms of a tile that it
@@ -39,7 +39,7 @@ impl UpdateOrder {
     pub(super) fn of_step(
         &self,
         columns: std::ops::Range<usize>,
-        ask: impl Fn(usize, usize) -> Result<Asked, Error>,
+        ask: impl Fn(usize, usize) -> Result<PolicyAnswer, Error>,
     ) -> Result<Vec<Update>, Error> {
         let (mut first, mut rest) = (Vec::new(), Vec::new());
         if !self.is_uniform {
@@ -50,9 +50,10 @@ impl UpdateOrder {
                 first.push(Update::Square(j));
             }
             for i in j + 1..columns.end {
-                let asked = ask(i, j)?;
-                let is_first = self.is_uniform || asked.precision().is_some_and(|p| self.reads_as_squares(p));
-                if is_first { &mut first } else { &mut rest }.push(Update::Product(i, j, asked));
+                let answer = ask(i, j)?;
+                let is_first =
+                    self.is_uniform || answer.precision().is_some_and(|p| self.reads_as_squares(p));
+                if is_first { &mut first } else { &mut rest }.push(Update::Product(i, j, answer));
             }
         }
         first.append(&mut rest);

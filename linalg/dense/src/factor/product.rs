@@ -17,11 +17,11 @@ use zellige_runtime::{
 };
 
 use super::GemmCounts;
+use super::batched::{Member, most, multiply_batched};
 use super::codelets::{NEEDS_ENDS, info, single, single_mut};
-use super::deferred::{LateProduct, LateProducts, Question};
-use super::long::LongProduct;
+use super::deferred::{DeferredProduct, DeferredProducts, Question};
+use super::fused::FusedProduct;
 use super::submission::{Submission, accumulates};
-use super::together::{Member, most, multiply_together};
 use crate::SUBNORMALS;
 use crate::error::Error;
 use crate::format::format_of;
@@ -39,7 +39,7 @@ pub(crate) struct Products<'a, T: TileScalar, S: Submit> {
     counts: &'a Arc<GemmCounts>,
     op_b: Op,
     /// The most products of one task.
-    together: usize,
+    fused: usize,
     /// Products that wait for others, by the tile that they update.
     waiting: HashMap<(usize, usize), Waiting<T>>,
 }
@@ -69,34 +69,35 @@ impl<T: TileScalar> Tiles<'_, T> {
     }
 }
 
-/// Urgency of a product, and position among the products on its tile.
+/// Position of a product in the order of submission: its urgency, and whether it is the last on
+/// its tile.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn {
+pub(crate) struct OrderKey {
     pub(crate) priority: i32,
     /// True if no product on this tile follows.
     pub(crate) last: bool,
 }
 
-/// Time at which the precision of a product is known.
+/// Answer of the policy for a product: its precision, or the means to choose it later.
 #[derive(Clone)]
-pub(crate) enum Asked {
-    Now(GemmPrecision),
-    /// Known once its operands are finished; contains `||A||`.
-    Late(Handle<MatrixNorm>),
+pub(crate) enum PolicyAnswer {
+    Known(GemmPrecision),
+    /// Decided once the operands are finished; contains `||A||`.
+    Deferred(Handle<MatrixNorm>),
 }
 
-impl Asked {
+impl PolicyAnswer {
     pub(crate) fn precision(&self) -> Option<GemmPrecision> {
         match self {
-            Asked::Now(precision) => Some(*precision),
-            Asked::Late(_) => None,
+            PolicyAnswer::Known(precision) => Some(*precision),
+            PolicyAnswer::Deferred(_) => None,
         }
     }
 }
 
 /// Consecutive products on one tile that are to be one task.
 struct Waiting<T: TileScalar> {
-    asked: Asked,
+    answer: PolicyAnswer,
     products: Vec<Ready<T>>,
     /// Priority of the last product.
     priority: i32,
@@ -104,7 +105,7 @@ struct Waiting<T: TileScalar> {
 
 /// A product and the handles from which it reads.
 struct Ready<T: TileScalar> {
-    place: Place,
+    coordinates: Coordinates,
     a: Handle<Tile<T>>,
     b: Handle<Tile<T>>,
 }
@@ -127,18 +128,18 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
             When::AtSubmission => None,
             When::OperandsReady => Some(norm()?),
         };
-        let together = submission.together::<T>(policy);
-        Ok(Products { s, policy, norm, counts, op_b, together, waiting: HashMap::new() })
+        let fused = submission.products_per_task::<T>(policy);
+        Ok(Products { s, policy, norm, counts, op_b, fused, waiting: HashMap::new() })
     }
 
     /// Queries the policy, if it decides at submission.
-    pub(crate) fn ask(&self, query: &GemmQuery) -> Result<Asked, Error> {
+    pub(crate) fn ask(&self, query: &GemmQuery) -> Result<PolicyAnswer, Error> {
         if let Some(norm) = &self.norm {
-            return Ok(Asked::Late(norm.clone()));
+            return Ok(PolicyAnswer::Deferred(norm.clone()));
         }
         let precision = self.policy.choose(query)?;
         check::<T>(precision, query)?;
-        Ok(Asked::Now(precision))
+        Ok(PolicyAnswer::Known(precision))
     }
 
     /// Submits `C -= A op(B)` in the precision of the policy ([`ask`](Products::ask)), or keeps it
@@ -146,30 +147,34 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
     pub(crate) fn submit(
         &mut self,
         query: GemmQuery,
-        asked: Asked,
+        answer: PolicyAnswer,
         tiles: &Tiles<'_, T>,
-        turn: Turn,
+        order: OrderKey,
     ) -> Result<(), Error> {
-        let place =
-            Place { query, op_b: self.op_b, shape: tiles.shape(self.op_b), counts: Arc::clone(self.counts) };
-        let product = Ready { place, a: tiles.a.tile.clone(), b: tiles.b.tile.clone() };
-        if self.together == 1 {
-            return self.alone(&asked, product, tiles.c, turn.priority);
+        let coordinates = Coordinates {
+            query,
+            op_b: self.op_b,
+            shape: tiles.shape(self.op_b),
+            counts: Arc::clone(self.counts),
+        };
+        let product = Ready { coordinates, a: tiles.a.tile.clone(), b: tiles.b.tile.clone() };
+        if self.fused == 1 {
+            return self.submit_single(&answer, product, tiles.c, order.priority);
         }
         let at = (query.i, query.j);
-        let precision = asked.precision();
+        let precision = answer.precision();
         let joins = precision.is_none_or(accumulates);
-        if self.waiting.get(&at).is_some_and(|waiting| !joins || waiting.asked.precision() != precision) {
+        if self.waiting.get(&at).is_some_and(|waiting| !joins || waiting.answer.precision() != precision) {
             self.release(at, tiles.c)?;
         }
         if !joins {
-            return self.alone(&asked, product, tiles.c, turn.priority);
+            return self.submit_single(&answer, product, tiles.c, order.priority);
         }
-        let none = || Waiting { asked, products: Vec::new(), priority: 0 };
+        let none = || Waiting { answer, products: Vec::new(), priority: 0 };
         let waiting = self.waiting.entry(at).or_insert_with(none);
         waiting.products.push(product);
-        waiting.priority = turn.priority;
-        if turn.last || waiting.products.len() == self.together {
+        waiting.priority = order.priority;
+        if order.last || waiting.products.len() == self.fused {
             self.release(at, tiles.c)?;
         }
         Ok(())
@@ -177,35 +182,35 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
 
     /// Submits the products that wait for more on a tile.
     fn release(&mut self, at: (usize, usize), c: &Handle<Tile<T>>) -> Result<(), Error> {
-        let Some(Waiting { asked, mut products, priority }) = self.waiting.remove(&at) else {
+        let Some(Waiting { answer, mut products, priority }) = self.waiting.remove(&at) else {
             return Ok(());
         };
         if products.len() > 1 {
-            return self.in_one(&asked, products, c, priority);
+            return self.submit_fused(&answer, products, c, priority);
         }
-        products.pop().map_or(Ok(()), |alone| self.alone(&asked, alone, c, priority))
+        products.pop().map_or(Ok(()), |single| self.submit_single(&answer, single, c, priority))
     }
 
     /// Submits a task for one product.
-    fn alone(
+    fn submit_single(
         &self,
-        asked: &Asked,
-        Ready { place, a, b }: Ready<T>,
+        answer: &PolicyAnswer,
+        Ready { coordinates, a, b }: Ready<T>,
         c: &Handle<Tile<T>>,
         priority: i32,
     ) -> Result<(), Error> {
-        let space = self.space(asked, [&place]);
-        match asked {
-            &Asked::Now(precision) => {
+        let space = self.space(answer, [&coordinates]);
+        match answer {
+            &PolicyAnswer::Known(precision) => {
                 let [operand, result] = formats(precision);
                 let (a, b) = (read(&a).as_format(operand), read(&b).as_format(operand));
                 let operands = (a, b, update(c).as_format(result), space);
-                let codelet = Product::<T> { place, precision, _element: PhantomData };
+                let codelet = Product::<T> { coordinates, precision, _element: PhantomData };
                 self.s.codelet(codelet, operands).priority(priority).submit()?;
             }
-            Asked::Late(norm) => {
+            PolicyAnswer::Deferred(norm) => {
                 let operands = (read(&a), read(&b), update(c), read(norm), space);
-                let codelet = LateProduct::<T>::new(self.question(place));
+                let codelet = DeferredProduct::<T>::new(self.question(coordinates));
                 self.s.codelet(codelet, operands).priority(priority).submit()?;
             }
         }
@@ -213,46 +218,50 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
     }
 
     /// Submits a task for several products.
-    fn in_one(
+    fn submit_fused(
         &self,
-        asked: &Asked,
+        answer: &PolicyAnswer,
         products: Vec<Ready<T>>,
         c: &Handle<Tile<T>>,
         priority: i32,
     ) -> Result<(), Error> {
-        let space = self.space(asked, products.iter().map(|product| &product.place));
+        let space = self.space(answer, products.iter().map(|product| &product.coordinates));
         let (a, b) = (reads(products.iter().map(|p| &p.a)), reads(products.iter().map(|p| &p.b)));
-        let places = products.into_iter().map(|product| product.place);
-        match asked {
-            &Asked::Now(precision) => {
+        let all_coordinates = products.into_iter().map(|product| product.coordinates);
+        match answer {
+            &PolicyAnswer::Known(precision) => {
                 let [operand, result] = formats(precision);
                 let (a, b) = (a.as_format(operand), b.as_format(operand));
                 let operands = (a, b, update(c).as_format(result), space);
-                let codelet = LongProduct::<T>::new(precision, places.collect());
+                let codelet = FusedProduct::<T>::new(precision, all_coordinates.collect());
                 self.s.codelet(codelet, operands).priority(priority).submit()?;
             }
-            Asked::Late(norm) => {
+            PolicyAnswer::Deferred(norm) => {
                 let operands = (a, b, update(c), read(norm), space);
-                let questions = places.map(|place| self.question(place)).collect();
-                let codelet = LateProducts::<T>::new(questions);
+                let questions = all_coordinates.map(|coordinates| self.question(coordinates)).collect();
+                let codelet = DeferredProducts::<T>::new(questions);
                 self.s.codelet(codelet, operands).priority(priority).submit()?;
             }
         }
         Ok(())
     }
 
-    fn question(&self, place: Place) -> Question {
-        Question { place, policy: SharedPolicy::clone(self.policy) }
+    fn question(&self, coordinates: Coordinates) -> Question {
+        Question { coordinates, policy: SharedPolicy::clone(self.policy) }
     }
 
     /// Returns workspace for any one of the products.
-    fn space<'p>(&self, asked: &Asked, places: impl IntoIterator<Item = &'p Place>) -> Scratch<f32> {
-        let possible = |p: &GemmPrecision| asked.precision().map_or(is_of::<T>(*p), |known| known == *p);
-        let len = |place: &Place| {
-            let (m, n, k) = place.shape;
+    fn space<'p>(
+        &self,
+        answer: &PolicyAnswer,
+        all_coordinates: impl IntoIterator<Item = &'p Coordinates>,
+    ) -> Scratch<f32> {
+        let possible = |p: &GemmPrecision| answer.precision().map_or(is_of::<T>(*p), |known| known == *p);
+        let len = |coordinates: &Coordinates| {
+            let (m, n, k) = coordinates.shape;
             GemmPrecision::ALL.into_iter().filter(possible).map(|p| scratch_len(p, m, n, k)).max()
         };
-        scratch(places.into_iter().filter_map(len).max().unwrap_or(0)).on_host()
+        scratch(all_coordinates.into_iter().filter_map(len).max().unwrap_or(0)).on_host()
     }
 }
 
@@ -262,14 +271,14 @@ pub(super) fn formats(precision: GemmPrecision) -> [Format; 2] {
 }
 
 /// Position of a product in the algorithm.
-pub(crate) struct Place {
+pub(crate) struct Coordinates {
     pub(crate) query: GemmQuery,
     pub(crate) op_b: Op,
     pub(crate) shape: (usize, usize, usize),
     pub(crate) counts: Arc<GemmCounts>,
 }
 
-impl Place {
+impl Coordinates {
     pub(super) fn info(&self, label: &'static str) -> TaskInfo {
         self.info_of(self.shape.2, label)
     }
@@ -310,15 +319,15 @@ pub(super) fn check<T: TileScalar>(precision: GemmPrecision, query: &GemmQuery) 
 /// Computes `C -= A op(B)` on tiles in the formats of `precision`.
 pub(crate) fn multiply<T: TileScalar>(
     precision: GemmPrecision,
-    place: &Place,
+    coordinates: &Coordinates,
     a: &Tile<T>,
     b: &Tile<T>,
     c: &mut Tile<T>,
     scratch: &mut [f32],
 ) -> Result<(), Error> {
     use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
-    check::<T>(precision, &place.query)?;
-    let op = place.op_b;
+    check::<T>(precision, &coordinates.query)?;
+    let op = coordinates.op_b;
     match precision {
         Dp | Sp => gemm(-T::ONE, a.mat()?, Op::None, b.mat()?, op, T::ONE, c.mat_mut()?)?,
         Hp1 | Bf1 => {
@@ -341,7 +350,7 @@ pub(crate) fn multiply<T: TileScalar>(
             c.with_half_mut(|c| kernel(Sign::Minus, a, b, op, c, scratch))?;
         }
     }
-    place.counts.count(place.query.i, place.query.j, precision);
+    coordinates.counts.count(coordinates.query.i, coordinates.query.j, precision);
     Ok(())
 }
 
@@ -349,15 +358,15 @@ pub(crate) fn multiply<T: TileScalar>(
 pub(super) fn multiply_on_gpu<T: TileScalar>(
     ops: &Ops<'_>,
     precision: GemmPrecision,
-    place: &Place,
+    coordinates: &Coordinates,
     [a, b]: [&DeviceRef<'_, Tile<T>>; 2],
     c: &DeviceMut<'_, Tile<T>>,
     cx: &TaskContext<'_>,
 ) -> Result<(), TaskError> {
-    check::<T>(precision, &place.query)?;
+    check::<T>(precision, &coordinates.query)?;
     let (a, b, c) = (OnGpu::read(a)?, OnGpu::read(b)?, OnGpu::update(c)?);
-    gpu::multiply(ops, precision, place.op_b, &a, &b, &c)?;
-    let (counts, GemmQuery { i, j, .. }) = (Arc::clone(&place.counts), place.query);
+    gpu::multiply(ops, precision, coordinates.op_b, &a, &b, &c)?;
+    let (counts, GemmQuery { i, j, .. }) = (Arc::clone(&coordinates.counts), coordinates.query);
     // If the GPU of a body fails, the body runs again on another device.
     cx.gpu().at_end(move || {
         counts.count(i, j, precision);
@@ -368,7 +377,7 @@ pub(super) fn multiply_on_gpu<T: TileScalar>(
 
 /// A product with a known precision.
 pub(crate) struct Product<T> {
-    pub(crate) place: Place,
+    pub(crate) coordinates: Coordinates,
     pub(crate) precision: GemmPrecision,
     pub(crate) _element: PhantomData<fn() -> T>,
 }
@@ -382,7 +391,7 @@ impl<T: TileScalar> Codelet for Product<T> {
     }
 
     fn info(&self) -> TaskInfo {
-        self.place.info(self.precision.name())
+        self.coordinates.info(self.precision.name())
     }
 
     fn has_constraints(&self) -> bool {
@@ -398,7 +407,7 @@ impl<T: TileScalar> Codelet for Product<T> {
         (a, b, c, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        Ok(multiply(self.precision, &self.place, a, b, c, scratch)?)
+        Ok(multiply(self.precision, &self.coordinates, a, b, c, scratch)?)
     }
 
     fn needs_ends(&self) -> bool {
@@ -407,7 +416,7 @@ impl<T: TileScalar> Codelet for Product<T> {
 
     fn on_devices(&self, table: &mut DeviceTable<Self>) {
         let most = {
-            let (m, n, _) = self.place.shape;
+            let (m, n, _) = self.coordinates.shape;
             most::<T>(self.precision, (m, n))
         };
         table.add_batched(*CUDA, Self::cuda, most, Self::cuda_batch);
@@ -416,13 +425,14 @@ impl<T: TileScalar> Codelet for Product<T> {
 
 impl<T: TileScalar> Product<T> {
     fn cuda(&self, (a, b, c, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
-        multiply_on_gpu(&Ops::new(cx.gpu())?, self.precision, &self.place, [&a, &b], &c, cx)
+        multiply_on_gpu(&Ops::new(cx.gpu())?, self.precision, &self.coordinates, [&a, &b], &c, cx)
     }
 
     fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
-        let member = |DeviceMember { codelet: Product { place, precision, .. }, views: (a, b, c, _), cx }| {
-            Member { precision: *precision, place, a, b, c, cx }
-        };
-        multiply_together(&batch.into_iter().map(member).collect::<Vec<_>>())
+        let member =
+            |DeviceMember { codelet: Product { coordinates, precision, .. }, views: (a, b, c, _), cx }| {
+                Member { precision: *precision, coordinates, a, b, c, cx }
+            };
+        multiply_batched(&batch.into_iter().map(member).collect::<Vec<_>>())
     }
 }

@@ -3,7 +3,7 @@
 use zellige_kernels::GemmPrecision;
 
 use super::Factorisation;
-use super::codelets::ColumnWays;
+use super::codelets::ColumnSolves;
 use super::product::is_of;
 use crate::policy::{SharedPolicy, When};
 use crate::scalar::TileScalar;
@@ -23,13 +23,13 @@ pub struct Submission {
     fuse_updates: usize,
     pub(crate) by_inverses: bool,
     /// For solves, the solution methods that the factorisation found for its columns.
-    pub(crate) ways: Option<ColumnWays>,
+    pub(crate) solves: Option<ColumnSolves>,
 }
 
 impl Default for Submission {
     /// A task for each product.
     fn default() -> Self {
-        Submission { fuse_updates: 1, by_inverses: false, ways: None }
+        Submission { fuse_updates: 1, by_inverses: false, solves: None }
     }
 }
 
@@ -78,11 +78,11 @@ impl Submission {
     /// solved by inverses here, too, and wait for the ends of the same tasks.
     #[must_use]
     pub fn with_inverses_of(self, factor: &Factorisation) -> Self {
-        Submission { ways: factor.ways.clone(), ..self }
+        Submission { solves: factor.solves.clone(), ..self }
     }
 
     /// The most products in one task under `policy`.
-    pub(crate) fn together<T: TileScalar>(&self, policy: &SharedPolicy) -> usize {
+    pub(crate) fn products_per_task<T: TileScalar>(&self, policy: &SharedPolicy) -> usize {
         let known = match policy.when() {
             When::AtSubmission => true,
             When::OperandsReady => {

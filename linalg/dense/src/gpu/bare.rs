@@ -12,7 +12,7 @@ use super::capability::compute_of;
 use super::convert::narrow;
 use super::product::DIFFERENCE;
 use super::tile::length;
-use super::view::{Product, View};
+use super::view::{GemmArgs, View};
 use super::{OnGpu, Ops, element, element_of, multiply};
 use crate::error::Error;
 use crate::scalar::TileScalar;
@@ -112,7 +112,7 @@ impl<'c> GpuProducts<'c> {
             // A result of another number type than C's would not fit there.
             let c = if of.c.values.element == self.spare.element { of.c.values } else { self.spare };
             let (a, b) = (of.a.values, of.b.values);
-            Ok(self.ops.gemm(&Product { op_a, op_b, factors: DIFFERENCE, a, b, c, compute })?)
+            Ok(self.ops.gemm(&GemmArgs { op_a, op_b, factors: DIFFERENCE, a, b, c, compute })?)
         })
     }
 }

@@ -102,7 +102,7 @@ const REFINED: f64 = 16.0;
 
 /// Solution method for the columns of a diagonal block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum DiagonalSolve {
     Substitute,
     Multiply,
     /// Multiplication in X3, if products of the panel are in X3.
@@ -110,61 +110,71 @@ pub(super) enum Way {
     Refine,
 }
 
-impl Way {
-    const ALL: [Way; 4] = [Way::Substitute, Way::Multiply, Way::MultiplyInX3, Way::Refine];
+impl DiagonalSolve {
+    const ALL: [DiagonalSolve; 4] = [
+        DiagonalSolve::Substitute,
+        DiagonalSolve::Multiply,
+        DiagonalSolve::MultiplyInX3,
+        DiagonalSolve::Refine,
+    ];
 
     /// Returns the method for a block of this width, given the norms of itself and of its inverse.
     /// NaN selects substitution.
-    fn new(width: u32, [block, inverse]: [f64; 2]) -> Way {
+    fn new(width: u32, [block, inverse]: [f64; 2]) -> DiagonalSolve {
         let excess = f64::from(f32::EPSILON) / 2.0 * block * inverse / benign(width);
         if excess <= IN_X3 {
-            Way::MultiplyInX3
+            DiagonalSolve::MultiplyInX3
         } else if excess <= 1.0 {
-            Way::Multiply
+            DiagonalSolve::Multiply
         } else if excess <= REFINED {
-            Way::Refine
+            DiagonalSolve::Refine
         } else {
-            Way::Substitute
+            DiagonalSolve::Substitute
         }
     }
 }
 
-/// The ways of the diagonal blocks of a tile, two bits for each; blocks beyond the 32nd are
+/// The solves of the diagonal blocks of a tile, two bits for each; blocks beyond the 32nd are
 /// substituted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ways(pub(crate) u64);
+pub(crate) struct DiagonalSolves(pub(crate) u64);
 
-impl Ways {
-    pub(crate) const NONE: Ways = Ways(0);
+impl DiagonalSolves {
+    pub(crate) const NONE: DiagonalSolves = DiagonalSolves(0);
 
-    pub(super) fn of(self, block: u32) -> Way {
-        Way::ALL[(self.0.checked_shr(2 * block).unwrap_or_default() & 3) as usize]
+    pub(super) fn of(self, block: u32) -> DiagonalSolve {
+        DiagonalSolve::ALL[(self.0.checked_shr(2 * block).unwrap_or_default() & 3) as usize]
     }
 }
 
-impl FromIterator<Way> for Ways {
-    fn from_iter<I: IntoIterator<Item = Way>>(each: I) -> Ways {
-        let ways = each.into_iter().take(32).enumerate();
-        Ways(ways.fold(0, |all, (block, way)| all | (way as u64) << (2 * block)))
+impl FromIterator<DiagonalSolve> for DiagonalSolves {
+    fn from_iter<I: IntoIterator<Item = DiagonalSolve>>(each: I) -> DiagonalSolves {
+        let solves = each.into_iter().take(32).enumerate();
+        DiagonalSolves(solves.fold(0, |all, (block, method)| all | (method as u64) << (2 * block)))
     }
 }
 
 /// Passes the solution methods for the diagonal blocks of a factor in `f32` to `then`, once the
 /// body's operations have ended; earlier operations on the stream compute the factor. The inverses
 /// are computed for that, and kept for the solves.
-pub(super) fn tell_ways(
+pub(super) fn pass_solves(
     ops: &Ops<'_>,
     l: &OnGpu,
-    then: impl FnOnce(Ways) + Send + 'static,
+    then: impl FnOnce(DiagonalSolves) + Send + 'static,
 ) -> Result<(), GpuError> {
     let n = l.shape.0;
     // Whoever solves with the factor finds them: it is not written any more.
-    let beside = diagonals(ops, &OnGpu { stays: true, ..*l })?;
-    let matrices: Vec<View> = diagonal_blocks(n).flat_map(|(j, width)| beside.of(j, width)).collect();
+    let cached = diagonals(ops, &OnGpu { stays: true, ..*l })?;
+    let matrices: Vec<View> = diagonal_blocks(n).flat_map(|(j, width)| cached.of(j, width)).collect();
     ops.norms(matrices.into_iter(), move |norms| {
         let (norms, _) = norms.as_chunks::<2>();
         // The inverse comes first; the order does not affect the product.
-        then(diagonal_blocks(n).zip(norms).map(|((_, width), &both)| Way::new(width, both)).collect());
+        then(
+            diagonal_blocks(n)
+                .zip(norms)
+                .map(|((_, width), &both)| DiagonalSolve::new(width, both))
+                .collect(),
+        );
         Ok(())
     })
 }
@@ -176,22 +186,29 @@ mod tests {
     /// Bounds of a block of 256 columns: `2^-14`, `2^-12` and `2^-8` by the roundoff `2^-24`.
     #[test]
     fn the_condition_of_a_block_says_how_its_columns_are_solved() {
-        let way = |exponent: i32| Way::new(256, [2.0f64.powi(exponent), 1.0]);
-        assert_eq!([way(8), way(10)], [Way::MultiplyInX3; 2]);
-        assert_eq!([way(11), way(12)], [Way::Multiply; 2]);
-        assert_eq!([way(13), way(16)], [Way::Refine; 2]);
-        assert_eq!([way(17), way(1000)], [Way::Substitute; 2]);
-        assert_eq!(Way::new(256, [f64::NAN, 1.0]), Way::Substitute);
-        assert_eq!(Way::new(256, [f64::INFINITY, 0.0]), Way::Substitute);
+        let method = |exponent: i32| DiagonalSolve::new(256, [2.0f64.powi(exponent), 1.0]);
+        assert_eq!([method(8), method(10)], [DiagonalSolve::MultiplyInX3; 2]);
+        assert_eq!([method(11), method(12)], [DiagonalSolve::Multiply; 2]);
+        assert_eq!([method(13), method(16)], [DiagonalSolve::Refine; 2]);
+        assert_eq!([method(17), method(1000)], [DiagonalSolve::Substitute; 2]);
+        assert_eq!(DiagonalSolve::new(256, [f64::NAN, 1.0]), DiagonalSolve::Substitute);
+        assert_eq!(DiagonalSolve::new(256, [f64::INFINITY, 0.0]), DiagonalSolve::Substitute);
     }
 
     #[test]
     fn each_block_has_its_way() {
-        let ways: Vec<Way> = Way::ALL.into_iter().cycle().skip(1).take(40).collect();
-        let packed: Ways = ways.iter().copied().collect();
-        for (block, way) in (0..).zip(ways) {
-            assert_eq!(packed.of(block), if block < 32 { way } else { Way::Substitute }, "{block}");
+        let solves: Vec<DiagonalSolve> = DiagonalSolve::ALL.into_iter().cycle().skip(1).take(40).collect();
+        let packed: DiagonalSolves = solves.iter().copied().collect();
+        for (block, method) in (0..).zip(solves) {
+            assert_eq!(
+                packed.of(block),
+                if block < 32 { method } else { DiagonalSolve::Substitute },
+                "{block}"
+            );
         }
-        assert_eq!([Way::Substitute; 3].into_iter().collect::<Ways>(), Ways::NONE);
+        assert_eq!(
+            [DiagonalSolve::Substitute; 3].into_iter().collect::<DiagonalSolves>(),
+            DiagonalSolves::NONE
+        );
     }
 }

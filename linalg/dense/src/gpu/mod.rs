@@ -22,7 +22,7 @@ pub(crate) use capability::{can_execute, has_constraints};
 pub(crate) use convert::convert;
 pub(crate) use generate::GenerateAnywhere;
 pub use generate::{DescribeLaunch, GpuGenerator};
-pub(crate) use inverses::Ways;
+pub(crate) use inverses::DiagonalSolves;
 pub(crate) use ops::Ops;
 pub(crate) use panel::{factor, subtract_square};
 pub(crate) use product::{Small, is_small, multiply, multiply_small};

@@ -19,7 +19,7 @@ use zellige_runtime::TaskError;
 use zellige_runtime::codelet::DeviceMut;
 
 use super::OnGpu;
-use super::view::{Product, View, refused};
+use super::view::{GemmArgs, View, refused};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
@@ -141,8 +141,8 @@ impl<'c> Ops<'c> {
         let bytes = u64::from(ld) * u64::from(cols) * element.bytes();
         let matrix = |at| View::new((at, bytes), (rows, cols), ld, element);
         let make_at = |at| make(matrix(at)?);
-        let beside = |of: &OnGpu| self.cx.cached_operand(of.values.at, form as u32, bytes, make_at);
-        match Some(of).filter(|of| of.stays).map_or(Ok(None), beside)? {
+        let cached = |of: &OnGpu| self.cx.cached_operand(of.values.at, form as u32, bytes, make_at);
+        match Some(of).filter(|of| of.stays).map_or(Ok(None), cached)? {
             Some(at) => matrix(at),
             None => {
                 let there = self.scratch_matrix((rows, cols), element)?;
@@ -205,9 +205,9 @@ impl<'c> Ops<'c> {
     ///
     /// # Errors
     /// Operands with incompatible shapes, and errors of the driver, as for all operations below.
-    pub(super) fn gemm(&self, product: &Product) -> Result<(), GpuError> {
+    pub(super) fn gemm(&self, product: &GemmArgs) -> Result<(), GpuError> {
         let [m, n, k] = product.lengths()?;
-        let &Product { op_a, op_b, factors, a, b, c, compute } = product;
+        let &GemmArgs { op_a, op_b, factors, a, b, c, compute } = product;
         let gemm = Gemm { op_a, op_b, m, n, k, factors, a: *a, b: *b, c: *c, compute };
         // SAFETY: views lie within the body's memory, and the lengths are those of the views; see
         // the module.
@@ -254,11 +254,11 @@ impl<'c> Ops<'c> {
         unsafe { driver.potrf(stream, &potrf)? };
         let diagonal = self.measure(a.diagonal())?;
         let known = Arc::new(AtomicI32::new(0));
-        let told = Arc::clone(&known);
+        let received = Arc::clone(&known);
         // SAFETY: both are workspace of this body; the results are read back in this order.
         unsafe {
             self.cx.read_back(info, 4, move |bytes| {
-                told.store(i32::from_le_bytes(bytes.try_into()?), Ordering::Relaxed);
+                received.store(i32::from_le_bytes(bytes.try_into()?), Ordering::Relaxed);
                 Ok(())
             })?;
             self.cx.read_back(diagonal, Measure::BYTES as usize, move |bytes| {
@@ -289,9 +289,9 @@ impl<'c> Ops<'c> {
         }
         // SAFETY: workspace of this body, with `count` measures.
         unsafe {
-            self.cx.read_back(to, bytes * count, move |told| {
+            self.cx.read_back(to, bytes * count, move |received| {
                 let norm = |one: &[u8]| one.try_into().map_or(f64::NAN, |one| Measure::from_bytes(one).norm);
-                then(&told.chunks_exact(bytes).map(norm).collect::<Vec<f64>>())
+                then(&received.chunks_exact(bytes).map(norm).collect::<Vec<f64>>())
             })
         }
     }

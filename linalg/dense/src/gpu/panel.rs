@@ -6,7 +6,7 @@ use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
 use zellige_runtime::TaskError;
 
-use super::inverses::{Ways, tell_ways};
+use super::inverses::{DiagonalSolves, pass_solves};
 use super::product::{DIFFERENCE, Factored, Small, gemm, is_small, multiply_small, tripled};
 use super::view::View;
 use super::{OnGpu, Ops};
@@ -60,12 +60,12 @@ const STEP: u32 = 16;
 /// Factors `L L^T = A` in place. `lost` creates the error of a pivot that is not a positive finite
 /// number, from its column. That is the first pivot that is not positive, if the library finds one;
 /// the library treats NaN as positive. In that case the diagonal is checked, and the column is the
-/// last. `told` receives the solution methods for the columns of the factor's diagonal blocks.
+/// last. `then` receives the solution methods for the columns of the factor's diagonal blocks.
 pub(crate) fn factor(
     ops: &Ops<'_>,
     a: &OnGpu,
     lost: impl FnOnce(usize) -> TaskError + Send + 'static,
-    told: Option<impl FnOnce(Ways) + Send + 'static>,
+    then: Option<impl FnOnce(DiagonalSolves) + Send + 'static>,
 ) -> Result<(), GpuError> {
     if a.is_empty() {
         return Ok(());
@@ -77,5 +77,5 @@ pub(crate) fn factor(
         Ok(column) => Err(lost(column - 1)),
         Err(_) => Err(format!("cuSOLVER refused argument {} of a factorisation", -info).into()),
     })?;
-    told.map_or(Ok(()), |then| tell_ways(ops, a, then))
+    then.map_or(Ok(()), |then| pass_solves(ops, a, then))
 }

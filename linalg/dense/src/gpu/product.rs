@@ -2,14 +2,14 @@
 
 use zellige_gpu::{Address, Compute, Element, Factors, GpuError, Transpose};
 use zellige_kernels::cuda::{
-    SMALL, SMALL_TOGETHER, Scales, SmallProduct, SmallProducts, Third, accumulate, copy, factors,
+    SMALL, SMALL_BATCH, Scales, SmallProduct, SmallProducts, Third, accumulate, copy, factors,
     small_products, store, sum, transpose, triple, unpack,
 };
 use zellige_kernels::precision::Sign;
 use zellige_kernels::{GemmPrecision, Op};
 
 use super::ops::Form;
-use super::view::{Product, View};
+use super::view::{GemmArgs, View};
 use super::{OnGpu, Ops};
 use crate::error::Error;
 
@@ -40,7 +40,7 @@ pub(super) fn gemm(
     c: View,
 ) -> Result<(), GpuError> {
     let (op_a, op_b) = (Transpose::No, super::transpose(op_b));
-    ops.gemm(&Product { op_a, op_b, factors, a, b, c, compute })
+    ops.gemm(&GemmArgs { op_a, op_b, factors, a, b, c, compute })
 }
 
 /// Returns the factors of a sum of products of numbers with these scales.
@@ -72,7 +72,7 @@ pub(crate) fn multiply_small(ops: &Ops<'_>, products: &[Small]) -> Result<(), Gp
     let alike = |x: &Small, y: &Small| {
         (x.op_b, x.a.shape, x.b.shape, x.a.storage) == (y.op_b, y.a.shape, y.b.shape, y.a.storage)
     };
-    let groups = products.chunk_by(alike).flat_map(|alike| alike.chunks(SMALL_TOGETHER));
+    let groups = products.chunk_by(alike).flat_map(|alike| alike.chunks(SMALL_BATCH));
     for group in groups.filter(|group| !group[0].c.is_empty() && !group[0].a.is_empty()) {
         let Small { op_b, a, b, c } = group[0];
         let shape = (c.shape.0, c.shape.1, a.shape.1);
@@ -180,7 +180,7 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
         Op::None if (kp, np) == (k, n) => b.values,
         Op::None => padded_8(ops, b, (kp, np))?,
     };
-    let whole = |factors, c| Product {
+    let whole = |factors, c| GemmArgs {
         op_a: Transpose::Yes,
         op_b: Transpose::No,
         factors,

@@ -7,13 +7,13 @@ use zellige_kernels::Op;
 use zellige_kernels::cuda::{copy, split, zero_upper};
 use zellige_kernels::precision::{PanelPrecision, Sign};
 
-use super::inverses::{Diagonals, SOLVED, Way, Ways, diagonals};
+use super::inverses::{DiagonalSolve, DiagonalSolves, Diagonals, SOLVED, diagonals};
 use super::ops::Form;
 use super::product::{DIFFERENCE, Factored, PRODUCT, SUM, gemm, scaled};
 use super::view::View;
 use super::{OnGpu, Ops, transpose};
 
-/// Solves `X op(L) = B` in place of `B`, with `L` on the right: by the library, or, if `ways` has
+/// Solves `X op(L) = B` in place of `B`, with `L` on the right: by the library, or, if `solves` has
 /// any, by blocks of [`SOLVED`] columns.
 ///
 /// The columns of each block are solved by its method. The rest are products, of halves of the
@@ -24,21 +24,21 @@ pub(crate) fn solve_right(
     op: Op,
     l: &OnGpu,
     b: &OnGpu,
-    ways: Ways,
+    solves: DiagonalSolves,
 ) -> Result<(), GpuError> {
     if b.is_empty() {
         return Ok(());
     }
-    if ways == Ways::NONE {
+    if solves == DiagonalSolves::NONE {
         return ops.trsm(transpose(op), l.values, b.values);
     }
-    let beside = diagonals(ops, l)?;
+    let cached = diagonals(ops, l)?;
     let splits = match panel {
-        PanelPrecision::X3 => Some([lower_split(ops, l)?, inverse_split(ops, l, beside.inverses)?]),
+        PanelPrecision::X3 => Some([lower_split(ops, l)?, inverse_split(ops, l, cached.inverses)?]),
         PanelPrecision::Native | PanelPrecision::Tf32 => None,
     };
     let compute = if panel == PanelPrecision::Tf32 { Compute::Tf32 } else { Compute::F32 };
-    let solve = Solve { ops, op, l: l.values, b: b.values, ways, beside, splits, compute };
+    let solve = Solve { ops, op, l: l.values, b: b.values, solves, cached, splits, compute };
     solve.columns(0..b.shape.1.div_ceil(SOLVED))
 }
 
@@ -48,8 +48,8 @@ struct Solve<'o, 'c> {
     op: Op,
     l: View,
     b: View,
-    ways: Ways,
-    beside: Diagonals,
+    solves: DiagonalSolves,
+    cached: Diagonals,
     /// `L` and the inverses in split form, for X3.
     splits: Option<[Split; 2]>,
     compute: Compute,
@@ -119,21 +119,21 @@ impl Solve<'_, '_> {
     /// Solves the columns of one block.
     fn block(&self, block: Range<u32>) -> Result<(), GpuError> {
         let (ops, x, (from, width)) = (self.ops, self.columns_of(&block), self.extent(&block));
-        let [inverse, l] = self.beside.of(from, width);
+        let [inverse, l] = self.cached.of(from, width);
         let single = |a, b, factors| self.factored(a, b, factors, Compute::F32);
-        match (self.ways.of(block.start), &self.splits) {
-            (Way::Substitute, _) => ops.trsm(transpose(self.op), l, x),
-            (Way::MultiplyInX3, Some([_, inverses])) => {
+        match (self.solves.of(block.start), &self.splits) {
+            (DiagonalSolve::Substitute, _) => ops.trsm(transpose(self.op), l, x),
+            (DiagonalSolve::MultiplyInX3, Some([_, inverses])) => {
                 let b = split_of(ops, x)?;
                 ops.zero(x)?;
                 let inverse = inverses.block((0, from), (width, width));
                 multiply_split(ops, Sign::Plus, &b, &inverse, self.op, x)
             }
-            (way, _) => {
+            (method, _) => {
                 let b = ops.scratch_matrix(x.shape(), Element::F32)?;
                 ops.launch(copy(x.shape(), *x, *b))?;
                 gemm(ops, single(b, inverse, PRODUCT), x)?;
-                if way == Way::Refine {
+                if method == DiagonalSolve::Refine {
                     // X += (B - X op(L)) op(L)^-1.
                     gemm(ops, single(x, l, DIFFERENCE), b)?;
                     gemm(ops, single(b, inverse, SUM), x)?;

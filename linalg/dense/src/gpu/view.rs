@@ -88,7 +88,7 @@ impl View {
 
 /// `C = alpha op(A) op(B) + beta C`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Product {
+pub(super) struct GemmArgs {
     pub(super) op_a: Transpose,
     pub(super) op_b: Transpose,
     pub(super) factors: Factors,
@@ -98,7 +98,7 @@ pub(super) struct Product {
     pub(super) compute: Compute,
 }
 
-impl Product {
+impl GemmArgs {
     /// Rows and columns of C, and the inner length.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ mod tests {
         let lengths = |op_b, a, b, c| {
             let (a, b, c) = (of(a), of(b), of(c));
             let factors = Factors::Host { alpha: 1.0, beta: 0.0 };
-            Product { op_a: Transpose::No, op_b, factors, a, b, c, compute: Compute::F32 }.lengths()
+            GemmArgs { op_a: Transpose::No, op_b, factors, a, b, c, compute: Compute::F32 }.lengths()
         };
         assert_eq!(lengths(Transpose::No, (4, 3), (3, 2), (4, 2)).unwrap(), [4, 2, 3]);
         assert_eq!(lengths(Transpose::Yes, (4, 3), (2, 3), (4, 2)).unwrap(), [4, 2, 3]);

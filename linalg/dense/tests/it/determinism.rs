@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::*;
 use zellige_dense::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, solve};
 use zellige_runtime::{Bindings, Emulated, Runtime, Submit};
-use zellige_test_scale::every;
+use zellige_tests::every;
 
 const N: usize = 160;
 const M: usize = 24;

@@ -10,7 +10,7 @@ use zellige_dense::{Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky
 use zellige_kernels::StorageFormat;
 use zellige_runtime::sched::{POLICIES, Policy, ReadyTask, SchedView, TaskQueue, Wake};
 use zellige_runtime::{Emulated, Runtime, RuntimeBuilder, Submit, Trace, read};
-use zellige_test_scale::every;
+use zellige_tests::every;
 
 /// Bytes of the devices that are too small for the matrix of 38 KiB: four of its largest tiles.
 const FEW: u64 = 10_000;

@@ -149,7 +149,7 @@ fn scattered(seed: u64) -> SharedPolicy {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(24))]
+    #![proptest_config(zellige_tests::cases(24))]
     #[test]
     fn any_tiles_any_number_of_products_together(
         widths in prop::collection::vec(1usize..20, 1..9),

@@ -220,12 +220,15 @@ fn the_residual_is_that_of_the_system_that_was_given() {
         let (x, refinement) = factor.refine(&b, 1e-12).unwrap();
         let (by_gmres, found) = factor.refine_gmres(&b, 1e-12).unwrap();
         let of = |x: &[f64]| residual(&a, &d, &[0], &b, x);
-        for (told, is_converged, expected) in [
+        for (reported, is_converged, expected) in [
             (refinement.residual, refinement.end == RefineEnd::Converged, of(&x)),
             (found[0].true_residual / found[0].rhs, found[0].reason.is_converged(), of(&by_gmres)),
         ] {
             // Both are rounding errors; a residual in float64 has only their magnitude right.
-            assert!(expected > 1e-12 && told > 1e-12 && !is_converged, "{rule}: {told:e} {expected:e}");
+            assert!(
+                expected > 1e-12 && reported > 1e-12 && !is_converged,
+                "{rule}: {reported:e} {expected:e}"
+            );
         }
     }
 }

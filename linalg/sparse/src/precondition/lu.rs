@@ -221,7 +221,7 @@ impl Operator for Lu {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use zellige_test_scale::cases;
+    use zellige_tests::cases;
 
     use super::*;
     use crate::direct;

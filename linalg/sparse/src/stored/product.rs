@@ -13,7 +13,7 @@ use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::cuda::{
     Loaded, PARTS, PanelAt, SELL_SOURCES, SPARSE_SOURCES, VectorParts, gather, sell_product, source_with,
 };
-use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
+use zellige_kernels::sell::{Outline, PackedPanel, Panel, PanelIndex};
 use zellige_krylov::Scalar;
 use zellige_krylov::method::grains::dots;
 use zellige_krylov::method::{are_done, joined};
@@ -25,38 +25,38 @@ use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskCo
 /// transferred, the panel's index goes with it.
 #[derive(Debug)]
 pub(super) struct PanelRows {
-    parcel: Parcel,
+    packed: PackedPanel,
     /// Made for the first journey.
-    guide: OnceLock<Guide>,
+    index: OnceLock<PanelIndex>,
 }
 
 impl From<Panel> for PanelRows {
     fn from(panel: Panel) -> PanelRows {
-        PanelRows { parcel: panel.into(), guide: OnceLock::new() }
+        PanelRows { packed: panel.into(), index: OnceLock::new() }
     }
 }
 
 impl PanelRows {
-    fn guide(&self) -> &Guide {
+    fn index(&self) -> &PanelIndex {
         // Transferred rows have a transferred index.
-        self.guide.get_or_init(|| Guide::of(self.parcel.panel().expect("rows are made of a panel")))
+        self.index.get_or_init(|| PanelIndex::of(self.packed.panel().expect("rows are made of a panel")))
     }
 }
 
 impl Data for PanelRows {
-    type Ref<'v> = &'v Parcel;
-    type Mut<'v> = &'v mut Parcel;
+    type Ref<'v> = &'v PackedPanel;
+    type Mut<'v> = &'v mut PackedPanel;
 
-    fn view(&self) -> &Parcel {
-        &self.parcel
+    fn view(&self) -> &PackedPanel {
+        &self.packed
     }
 
-    fn view_mut(&mut self) -> &mut Parcel {
-        &mut self.parcel
+    fn view_mut(&mut self) -> &mut PackedPanel {
+        &mut self.packed
     }
 
     fn meta(&self) -> Meta {
-        Meta { bytes: self.parcel.bytes().len(), ..Meta::default() }
+        Meta { bytes: self.packed.bytes().len(), ..Meta::default() }
     }
 
     fn portability() -> Option<Portability<Self>> {
@@ -68,11 +68,11 @@ impl Portable for PanelRows {
     type Header = Outline;
 
     fn header(&self) -> Outline {
-        self.guide().outline()
+        self.index().outline()
     }
 
     fn blank(&outline: &Outline) -> Self {
-        PanelRows { parcel: Parcel::blank(outline.bytes()), guide: Guide::blank(outline).into() }
+        PanelRows { packed: PackedPanel::blank(outline.bytes()), index: PanelIndex::blank(outline).into() }
     }
 
     fn part_sizes(outline: &Outline) -> Vec<usize> {
@@ -84,13 +84,13 @@ impl Portable for PanelRows {
     }
 
     fn parts(&self) -> Vec<&[u8]> {
-        vec![self.parcel.bytes(), bytemuck::cast_slice(self.guide().words())]
+        vec![self.packed.bytes(), bytemuck::cast_slice(self.index().words())]
     }
 
     fn parts_mut(&mut self) -> Vec<&mut [u8]> {
-        self.guide();
-        let words = self.guide.get_mut().expect("it was made").words_mut();
-        vec![self.parcel.bytes_mut(), bytemuck::cast_slice_mut(words)]
+        self.index();
+        let words = self.index.get_mut().expect("it was made").words_mut();
+        vec![self.packed.bytes_mut(), bytemuck::cast_slice_mut(words)]
     }
 }
 
@@ -150,7 +150,7 @@ impl Product {
             if y_bytes < 8 * (self.count * outline.rows()) as u64 {
                 return Err("the result has fewer rows than the matrix".into());
             }
-            panels.push(PanelAt { outline, bytes: rows.part(0).0, guide: rows.part(1).0, y });
+            panels.push(PanelAt { outline, bytes: rows.part(0).0, index: rows.part(1).0, y });
         }
         let mut at: Vec<_> = x.iter().map(|part| part.part(0)).collect();
         let x = VectorParts { first: self.first, at: &at };

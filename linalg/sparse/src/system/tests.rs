@@ -5,7 +5,7 @@ mod operators;
 mod refused;
 
 use zellige_runtime::{Emulated, Runtime};
-use zellige_test_scale::every;
+use zellige_tests::every;
 
 use super::*;
 use crate::direct;

@@ -6,7 +6,7 @@ use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
 use zellige_sparse::krylov::{Executor, Logger, Reason, Stop};
 use zellige_sparse::system::{Answer, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System};
 use zellige_sparse::{Csr, Error};
-use zellige_test_scale::amount;
+use zellige_tests::amount;
 
 /// Answers, and the residuals on the way.
 type Found = (Vec<Vec<f64>>, Vec<Vec<f64>>);

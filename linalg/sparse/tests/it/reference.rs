@@ -9,8 +9,7 @@ use zellige_kernels::packed::{PackedFormat, Rounding};
 use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, ThesisMatrix};
 use zellige_sparse::exact::{BackwardError, ExactProduct};
 use zellige_sparse::{Csr, files};
-use zellige_test_data::data;
-use zellige_test_scale::every;
+use zellige_tests::{data, every};
 
 /// Loads a matrix without the zeros of its file, and its reference results.
 fn load(matrix: &Path, reference: &Path, name: &str) -> (Csr, Value) {

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use zellige_runtime::Runtime;
 use zellige_sparse::system::{Options, solve};
 use zellige_sparse::{Csr, Error};
-use zellige_test_scale::amount;
+use zellige_tests::amount;
 
 /// `tests/fixtures/residual128.c`, running.
 struct Quad {
@@ -24,7 +24,7 @@ impl Quad {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/residual128.c");
         let compiled = Command::new("cc").args(["-O2", "-o"]).arg(&program).arg(source).arg("-lm").output();
         if !compiled.as_ref().is_ok_and(|output| output.status.success()) {
-            zellige_test_data::skipped("not installed: a C compiler with __float128");
+            zellige_tests::skipped("not installed: a C compiler with __float128");
             return None;
         }
         let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

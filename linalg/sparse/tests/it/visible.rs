@@ -7,7 +7,7 @@ use zellige_runtime::Runtime;
 use zellige_sparse::exact::ExactProduct;
 use zellige_sparse::system::{Options, solve};
 use zellige_sparse::{Csr, files};
-use zellige_test_data::data;
+use zellige_tests::data;
 
 fn norm(x: &[f64]) -> f64 {
     x.iter().map(|x| x * x).sum::<f64>().sqrt()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zellige_runtime::sched::{POLICIES, Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::*;
-use zellige_test_scale::every;
+use zellige_tests::every;
 
 /// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {

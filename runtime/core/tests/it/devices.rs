@@ -7,7 +7,7 @@ use zellige_runtime::{
     Bindings, Candidate, Codelet, Data, DeviceInfo, Emulated, Error, Meta, Recorder, Runtime, RuntimeBuilder,
     Submit, TaskContext, TaskError, commute, read, reads, reduce, update, write,
 };
-use zellige_test_scale::every;
+use zellige_tests::every;
 
 /// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {

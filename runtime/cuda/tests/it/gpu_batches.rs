@@ -9,7 +9,7 @@ use zellige_runtime::*;
 
 /// Outcome of one task.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Behaviour {
     Fine,
     /// Its result is an error.
     Fails,
@@ -22,24 +22,24 @@ enum Way {
 
 /// Sets a vector to zero, and notes how many tasks each call has.
 struct Clear {
-    way: Way,
+    behaviour: Behaviour,
     calls: Arc<Mutex<Vec<usize>>>,
 }
 
 type Views<'v, K> = <(Read<f64>, Update<Vec<f64>>) as Operands>::Views<'v, K>;
 
-fn clear(way: Way, (_, y): &Views<'_, OnDevice>, cx: &TaskContext<'_>) -> Result<(), TaskError> {
+fn clear(behaviour: Behaviour, (_, y): &Views<'_, OnDevice>, cx: &TaskContext<'_>) -> Result<(), TaskError> {
     let (gpu, (at, bytes)) = (cx.gpu(), y.part(0));
     // SAFETY: the bytes are the operand's.
     unsafe { gpu.driver().zero(gpu.stream(), at, bytes)? };
-    match way {
-        Way::Fails => Err("it fails".into()),
-        Way::FailsAtTheEnd => {
+    match behaviour {
+        Behaviour::Fails => Err("it fails".into()),
+        Behaviour::FailsAtTheEnd => {
             gpu.at_end(|| Err("it fails at the end".into()));
             Ok(())
         }
-        Way::Panics => panic!("it panics"),
-        Way::Fine | Way::Missing => Ok(()),
+        Behaviour::Panics => panic!("it panics"),
+        Behaviour::Fine | Behaviour::Missing => Ok(()),
     }
 }
 
@@ -64,25 +64,25 @@ impl Codelet for Clear {
 impl Clear {
     fn cuda(&self, views: Views<'_, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         self.calls.lock().unwrap().push(1);
-        clear(self.way, &views, cx)
+        clear(self.behaviour, &views, cx)
     }
 
     fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
         batch[0].codelet.calls.lock().unwrap().push(batch.len());
-        let there = batch.into_iter().take_while(|member| member.codelet.way != Way::Missing);
-        there.map(|DeviceMember { codelet, views, cx }| clear(codelet.way, &views, cx)).collect()
+        let there = batch.into_iter().take_while(|member| member.codelet.behaviour != Behaviour::Missing);
+        there.map(|DeviceMember { codelet, views, cx }| clear(codelet.behaviour, &views, cx)).collect()
     }
 }
 
 /// Submits tasks that become ready together. Returns the number of tasks of each call, and the
 /// error of each task.
-fn run(rt: &Runtime, ways: &[Way]) -> (Vec<usize>, Vec<Option<String>>) {
+fn run(rt: &Runtime, behaviours: &[Behaviour]) -> (Vec<usize>, Vec<Option<String>>) {
     let calls = Arc::<Mutex<Vec<usize>>>::default();
     let gate = rt.register(1.0f64);
-    let values: Vec<_> = ways.iter().map(|_| rt.register(vec![1.0; 5])).collect();
+    let values: Vec<_> = behaviours.iter().map(|_| rt.register(vec![1.0; 5])).collect();
     let held = rt.write(&gate).unwrap();
-    for (&way, value) in ways.iter().zip(&values) {
-        rt.submit(Clear { way, calls: Arc::clone(&calls) }, (read(&gate), update(value))).unwrap();
+    for (&behaviour, value) in behaviours.iter().zip(&values) {
+        rt.submit(Clear { behaviour, calls: Arc::clone(&calls) }, (read(&gate), update(value))).unwrap();
     }
     drop(held);
     let end = |value| match rt.take::<Vec<f64>>(value) {
@@ -101,10 +101,10 @@ fn run(rt: &Runtime, ways: &[Way]) -> (Vec<usize>, Vec<Option<String>>) {
 /// they become ready.
 fn run_until(
     rt: &Runtime,
-    ways: &[Way],
+    behaviours: &[Behaviour],
     is_wanted: impl Fn(&[usize], &[Option<String>]) -> bool,
 ) -> (Vec<usize>, Vec<Option<String>>) {
-    let mut runs = (0..100).map(|_| run(rt, ways));
+    let mut runs = (0..100).map(|_| run(rt, behaviours));
     runs.find(|(calls, ends)| is_wanted(calls, ends)).expect("one of many runs is so")
 }
 
@@ -118,7 +118,7 @@ fn tasks_that_are_ready_together_are_launched_together() {
         let attempt = |_| {
             let mock = Arc::new(Mock::builder().gpus(gpus).seed(gpus.into()).build());
             let rt = with(&mock, gpus).trace(true).build().unwrap();
-            let (calls, ends) = run(&rt, &[Way::Fine; 40]);
+            let (calls, ends) = run(&rt, &[Behaviour::Fine; 40]);
             assert!(ends.iter().all(Option::is_none), "{ends:?}");
             assert_eq!(calls.iter().sum::<usize>(), 40);
             assert!(calls.iter().all(|&tasks| tasks <= 8), "{calls:?}");
@@ -144,13 +144,14 @@ fn tasks_that_are_ready_together_are_launched_together() {
 fn who_fails_fails_alone() {
     let mock = Arc::new(Mock::builder().build());
     let rt = with(&mock, 1).build().unwrap();
-    let mut ways = [Way::Fine; 24];
-    (ways[3], ways[10], ways[20]) = (Way::Fails, Way::FailsAtTheEnd, Way::Fails);
-    let (_, ends) = run_until(&rt, &ways, |calls, _| calls.iter().any(|&tasks| tasks > 1));
-    for (way, end) in ways.iter().zip(&ends) {
-        let wanted = match way {
-            Way::Fails => Some("it fails"),
-            Way::FailsAtTheEnd => Some("it fails at the end"),
+    let mut behaviours = [Behaviour::Fine; 24];
+    (behaviours[3], behaviours[10], behaviours[20]) =
+        (Behaviour::Fails, Behaviour::FailsAtTheEnd, Behaviour::Fails);
+    let (_, ends) = run_until(&rt, &behaviours, |calls, _| calls.iter().any(|&tasks| tasks > 1));
+    for (behaviour, end) in behaviours.iter().zip(&ends) {
+        let wanted = match behaviour {
+            Behaviour::Fails => Some("it fails"),
+            Behaviour::FailsAtTheEnd => Some("it fails at the end"),
             _ => None,
         };
         let is = end.as_deref();
@@ -167,11 +168,11 @@ fn who_fails_fails_alone() {
 fn a_panic_and_a_missing_result_are_named() {
     let mock = Arc::new(Mock::builder().build());
     let rt = with(&mock, 1).build().unwrap();
-    for (way, text) in [(Way::Panics, "it panics"), (Way::Missing, "no result for it")] {
-        let mut ways = [Way::Fine; 12];
-        ways[5] = way;
+    for (behaviour, text) in [(Behaviour::Panics, "it panics"), (Behaviour::Missing, "no result for it")] {
+        let mut behaviours = [Behaviour::Fine; 12];
+        behaviours[5] = behaviour;
         // A result is missing only if the task was launched with others.
-        let (calls, ends) = run_until(&rt, &ways, |_, ends| ends[5].is_some());
+        let (calls, ends) = run_until(&rt, &behaviours, |_, ends| ends[5].is_some());
         let failed: Vec<&String> = ends.iter().flatten().collect();
         assert!(failed.iter().all(|end| end.contains(text)), "{failed:?}");
         // It, and no more than its batch.
@@ -188,7 +189,7 @@ fn a_gpu_that_is_lost_takes_no_task_with_it() {
         let mock = Arc::new(Mock::builder().gpus(2).seed(operation).build());
         mock.inject(1, Fault::Operation(operation)).unwrap();
         let rt = with(&mock, 2).build().unwrap();
-        let (_, ends) = run(&rt, &[Way::Fine; 20]);
+        let (_, ends) = run(&rt, &[Behaviour::Fine; 20]);
         // The error for a value that only the lost GPU had names that GPU.
         assert!(ends.iter().flatten().all(|error| error.contains("GPU 1")), "{ends:?}");
         drop(rt);
@@ -207,7 +208,10 @@ fn replays_launch_together_too_and_cpus_take_one_at_a_time() {
         let values: Vec<_> = (0..20).map(|_| rt.register(vec![1.0; 5])).collect();
         let submit = |g: &Recorder| {
             for value in &values {
-                g.submit(Clear { way: Way::Fine, calls: Arc::clone(&calls) }, (read(&gate), update(value)))?;
+                g.submit(
+                    Clear { behaviour: Behaviour::Fine, calls: Arc::clone(&calls) },
+                    (read(&gate), update(value)),
+                )?;
             }
             Ok::<(), Error>(())
         };

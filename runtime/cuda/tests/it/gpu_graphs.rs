@@ -12,7 +12,7 @@ use zellige_runtime::{
     Bindings, Codelet, Cpu, DeviceGraphs, Error, Graph, Handle, Read, Recorder, Runtime, RuntimeBuilder,
     Scratch, Submit, TaskContext, TaskError, TaskRef, Update, read, scratch, update, write,
 };
-use zellige_test_scale::amount;
+use zellige_tests::amount;
 
 type Value = Handle<Vec<f64>>;
 

@@ -9,7 +9,7 @@ use crate::steps::{End, Set, Step, check, mock, numbers};
 use zellige_cuda::Gpu;
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_runtime::{Bindings, Handle, Runtime, Submit, read, update, write};
-use zellige_test_scale::amount;
+use zellige_tests::amount;
 
 fn on(driver: &Arc<Mock>, gpus: &[u32]) -> Runtime {
     let mut builder = Runtime::builder().workers(0).peers(1e9).policy("eager");

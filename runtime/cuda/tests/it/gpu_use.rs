@@ -17,7 +17,7 @@ type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
 
 /// Action of the body of [`Clear`] on a GPU besides its work.
 #[derive(Clone, Copy)]
-enum Way {
+enum Behaviour {
     Plain,
     Within,
     Fails,
@@ -26,7 +26,7 @@ enum Way {
 
 /// Sets a vector to zero.
 struct Clear {
-    way: Way,
+    behaviour: Behaviour,
     info: TaskInfo,
     /// Label from the deferred selection.
     late: Option<&'static str>,
@@ -34,7 +34,7 @@ struct Clear {
 
 impl Clear {
     fn plain() -> Self {
-        Clear { way: Way::Plain, info: TaskInfo::default(), late: None }
+        Clear { behaviour: Behaviour::Plain, info: TaskInfo::default(), late: None }
     }
 }
 
@@ -70,19 +70,19 @@ impl Codelet for Clear {
 impl Clear {
     fn cuda(&self, (y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let (gpu, (at, bytes)) = (cx.gpu(), y.part(0));
-        if let Way::Within = self.way {
+        if let Behaviour::Within = self.behaviour {
             gpu.driver().begin_range("zero");
         }
         // SAFETY: the bytes are the operand's.
         unsafe { gpu.driver().zero(gpu.stream(), at, bytes)? };
-        match self.way {
-            Way::Plain => Ok(()),
-            Way::Within => {
+        match self.behaviour {
+            Behaviour::Plain => Ok(()),
+            Behaviour::Within => {
                 gpu.driver().end_range();
                 Ok(())
             }
-            Way::Fails => Err("it fails".into()),
-            Way::Panics => panic!("it panics"),
+            Behaviour::Fails => Err("it fails".into()),
+            Behaviour::Panics => panic!("it panics"),
         }
     }
 }
@@ -95,11 +95,11 @@ fn each_body_has_a_range_that_ends_however_it_ends() {
     let nowhere = u32::MAX;
     let tasks = [
         Clear { info: place("hp1", [3, 2, 1]), ..Clear::plain() },
-        Clear { info: place("", [4, 1, nowhere]), way: Way::Within, ..Clear::plain() },
+        Clear { info: place("", [4, 1, nowhere]), behaviour: Behaviour::Within, ..Clear::plain() },
         Clear { info: place("early", [5, 0, 0]), late: Some("x3"), ..Clear::plain() },
         Clear { info: place("early", [6, 0, 0]), late: Some(""), ..Clear::plain() },
-        Clear { way: Way::Fails, ..Clear::plain() },
-        Clear { way: Way::Panics, ..Clear::plain() },
+        Clear { behaviour: Behaviour::Fails, ..Clear::plain() },
+        Clear { behaviour: Behaviour::Panics, ..Clear::plain() },
         Clear::plain(),
     ];
     let count = tasks.len();

@@ -267,7 +267,7 @@ fn lost_gpus_leave_page_locked_memory_usable() {
 #[test]
 fn many_threads_share_a_pool() {
     const THREADS: usize = 4;
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for seed in 0..5 {
             let mock = mock(|builder| builder.gpus(2).seed(seed));
@@ -306,7 +306,7 @@ fn many_threads_share_a_pool() {
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             check(&mock);
         }
-        tell.send(()).unwrap();
+        sender.send(()).unwrap();
     });
-    told.recv_timeout(Duration::from_secs(120)).expect("it ends, and nothing fails");
+    receiver.recv_timeout(Duration::from_secs(120)).expect("it ends, and nothing fails");
 }

@@ -2,10 +2,10 @@
 
 use zellige_mpi::{Cluster, Local, Traffic, run_local};
 use zellige_runtime::{Emulated, Runtime, RuntimeBuilder};
-use zellige_test_scale::amount;
+use zellige_tests::amount;
 
+use crate::programs::deferred::a_rank_that_has_ended_sends_what_is_requested;
 use crate::programs::graphs::{Case, run};
-use crate::programs::late::a_rank_that_has_ended_sends_what_is_requested;
 use crate::programs::moves::bytes_of;
 
 /// Runs a program on ranks whose runtimes are built with these options.

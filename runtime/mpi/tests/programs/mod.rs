@@ -1,9 +1,9 @@
 //! Programs of several ranks that check themselves, on any transport. Every rank runs each of them.
 
 pub mod basics;
+pub mod deferred;
 pub mod faults;
 pub mod graphs;
-pub mod late;
 pub mod moves;
 
 use zellige_mpi::Cluster;
@@ -26,10 +26,10 @@ pub const ALL: &[Program] = programs![
     vectors_are_split_and_joined in basics on 1,
     wrong_calls_are_refused_everywhere in basics on 1,
     long_values_arrive_whole in basics on 2,
-    tasks_that_choose_late_are_sent_what_they_choose in late on 1,
-    recorded_writers_get_back_what_they_have_offered in late on 1,
-    a_rank_that_has_ended_sends_what_is_requested in late on 1,
-    a_failure_reaches_tasks_that_choose_late in late on 1,
+    tasks_that_choose_late_are_sent_what_they_choose in deferred on 1,
+    recorded_writers_get_back_what_they_have_offered in deferred on 1,
+    a_rank_that_has_ended_sends_what_is_requested in deferred on 1,
+    a_failure_reaches_tasks_that_choose_late in deferred on 1,
     a_failure_reaches_every_rank_that_needs_the_result in faults on 2,
     a_panic_in_a_body_is_a_failure_too in faults on 2,
     cancellation_is_everybodys in faults on 1,

@@ -181,8 +181,8 @@ impl Moves<'_> {
             let rank = self.rank_of(job, &owner);
             for rank in self.ranks_of(job, rank) {
                 for (at, (datum, format)) in job.seen().enumerate() {
-                    let is_late = job.late && at < job.reads.len();
-                    let form = self.form(datum, (!is_late).then_some(format));
+                    let is_deferred = job.late && at < job.reads.len();
+                    let form = self.form(datum, (!is_deferred).then_some(format));
                     if written.contains(&datum) {
                         continue;
                     }

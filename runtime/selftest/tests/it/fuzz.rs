@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zellige_gpu::Driver;
 use zellige_gpu::source::Source;
 use zellige_selftest::{Fuzz, FuzzReport, SOURCE};
-use zellige_test_scale::amount;
+use zellige_tests::amount;
 use zellige_twins::mock;
 
 fn passes(fuzz: Fuzz) -> FuzzReport {

@@ -27,7 +27,7 @@ const EXACT: u64 = 1 << 53;
 pub(super) struct PageData {
     extent: u64,
     /// The workers, then the links.
-    tracks: Vec<Row>,
+    tracks: Vec<GanttRow>,
     /// Number of workers among them.
     workers: usize,
     palette: [[u8; 3]; PALETTE.len()],
@@ -52,7 +52,7 @@ pub(super) struct PageData {
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct GanttRow {
     name: String,
     levels: usize,
     idle: f64,
@@ -126,14 +126,14 @@ struct Line {
 /// A body or a transfer.
 #[derive(Clone, Copy)]
 struct Piece {
-    what: What,
+    what: BarKind,
     level: usize,
     start: u64,
     end: u64,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum BarKind {
     /// Position of its record.
     Task(usize),
     Transfer(usize),
@@ -142,7 +142,7 @@ enum What {
 impl Line {
     fn of_track(track: &Track) -> Line {
         let piece = |slice: &Slice| Piece {
-            what: What::Task(slice.task),
+            what: BarKind::Task(slice.task),
             level: slice.depth,
             start: slice.start,
             end: slice.end,
@@ -152,7 +152,7 @@ impl Line {
 
     fn of_link(link: &Link) -> Line {
         let piece = |slice: &LinkSlice| Piece {
-            what: What::Transfer(slice.transfer),
+            what: BarKind::Transfer(slice.transfer),
             level: slice.lane,
             start: slice.start,
             end: slice.end,
@@ -192,11 +192,16 @@ impl PageData {
             for rest in rests {
                 shares[rest.state as usize] += (rest.end - rest.start) as f64 / (run.1 - run.0) as f64;
             }
-            Row { name: track.name.clone(), levels: track.levels(), idle, rests: shares }
+            GanttRow { name: track.name.clone(), levels: track.levels(), idle, rests: shares }
         });
         let between = |link: &Link| {
             let idle = 1.0 - link.busy() as f64 / length.max(1) as f64;
-            Row { name: link_name(&nodes, link, "→"), levels: link.lanes, idle, rests: Default::default() }
+            GanttRow {
+                name: link_name(&nodes, link, "→"),
+                levels: link.lanes,
+                idle,
+                rests: Default::default(),
+            }
         };
         let phases = trace.phase_spans();
         PageData {
@@ -277,11 +282,11 @@ impl<'t> Shapes<'t> {
         for piece in &line.pieces {
             let (start, duration) = (piece.start - self.begin, piece.end - piece.start);
             let (kind, failed, critical) = match piece.what {
-                What::Task(task) => {
+                BarKind::Task(task) => {
                     let event = &self.trace.tasks[task];
                     (self.kinds.of(event.name, event.label), event.failed, critical[task])
                 }
-                What::Transfer(transfer) => {
+                BarKind::Transfer(transfer) => {
                     let event = &self.trace.transfers[transfer];
                     (self.kinds.of_transfer(event), false, false)
                 }
@@ -300,7 +305,7 @@ impl<'t> Shapes<'t> {
                 }
             };
             open[piece.level] = Some((place, block));
-            if let What::Task(task) = piece.what {
+            if let BarKind::Task(task) = piece.what {
                 self.drawn_as[task] = -1 - block as i64;
             }
             self.blocks[block].add(start + duration, duration, kind, failed, critical);
@@ -310,13 +315,13 @@ impl<'t> Shapes<'t> {
     fn alone(&mut self, row: usize, piece: &Piece, kind: usize, critical: bool) {
         let (level, start, duration) = (piece.level, piece.start - self.begin, piece.end - piece.start);
         match piece.what {
-            What::Task(task) => {
+            BarKind::Task(task) => {
                 self.drawn_as[task] = self.items.len() as i64;
                 let task = &self.trace.tasks[task];
                 let flags = u8::from(task.failed) + 2 * u8::from(critical);
                 self.items.push(item(row, level, start, duration, kind, task, flags));
             }
-            What::Transfer(transfer) => {
+            BarKind::Transfer(transfer) => {
                 let event = &self.trace.transfers[transfer];
                 let (data, bytes) = (event.data.into(), event.bytes.into());
                 self.moves.push((row, level, start, duration, kind, data, bytes, u8::from(event.converted)));

@@ -15,7 +15,7 @@ fn problem(bytes: &[u8]) -> String {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(256))]
+    #![proptest_config(zellige_tests::cases(256))]
 
     #[test]
     fn what_is_written_is_read(trace in traces()) {

@@ -154,16 +154,16 @@ impl GpuBench {
     ) -> Result<(Vec<R>, Conditions), Error> {
         let rt = Runtime::builder().workers(0).policy("lws").device(self.gpu()).build()?;
         let numbers = rt.register(random::<T>(count));
-        let (tell, told) = channel();
+        let (sender, measured) = channel();
         let run = |before| -> Result<(), Error> {
-            Ok(rt.wait(&rt.submit(task(before, tell.clone()), (read(&numbers),))?)?)
+            Ok(rt.wait(&rt.submit(task(before, sender.clone()), (read(&numbers),))?)?)
         };
         run(None)?;
-        let mut last = told.try_recv().ok();
+        let mut last = measured.try_recv().ok();
         let (mut all, mut meter) = (Vec::new(), self.meter());
         for _ in 0..self.repeats.max(1) {
             meter.during(|| run(last))?;
-            last = told.try_recv().ok();
+            last = measured.try_recv().ok();
             all.extend(last);
         }
         Ok((all, meter.conditions()))
@@ -179,23 +179,24 @@ impl GpuBench {
         check_order(tile)?;
         let count = spread.div_ceil(GpuProducts::bytes_of_triple(precision, tile)).clamp(2, 64) as usize;
         let of = Products { precision, tile, count, rounds: 2 };
-        let shorter = |told: Told| told.ours.min(told.plain);
-        let next = |before: Option<Told>| before.map_or(of, |before| self.long_enough(of, shorter(before)));
-        let (told, conditions) = match precision {
+        let shorter = |measured: Measured| measured.ours.min(measured.plain);
+        let next =
+            |before: Option<Measured>| before.map_or(of, |before| self.long_enough(of, shorter(before)));
+        let (measured, conditions) = match precision {
             GemmPrecision::Dp => {
-                self.runs(of.numbers(), |before, tell| products::<f64>(next(before), tell))?
+                self.runs(of.numbers(), |before, sender| products::<f64>(next(before), sender))?
             }
-            _ => self.runs(of.numbers(), |before, tell| products::<f32>(next(before), tell))?,
+            _ => self.runs(of.numbers(), |before, sender| products::<f32>(next(before), sender))?,
         };
         let flop = 2.0 * f64::from(tile).powi(3);
-        let of_each = |figure: &dyn Fn(&Told) -> f64| median(told.iter().map(figure));
+        let of_each = |figure: &dyn Fn(&Measured) -> f64| median(measured.iter().map(figure));
         Ok(ProductRate {
             precision,
-            products: told.last().map_or(0, |told| told.products),
-            seconds: of_each(&|told| told.ours),
-            tflops: of_each(&|told| flop / told.ours / 1e12),
-            plain_tflops: of_each(&|told| flop / told.plain / 1e12),
-            fraction: of_each(&|told| told.plain / told.ours),
+            products: measured.last().map_or(0, |measured| measured.products),
+            seconds: of_each(&|measured| measured.ours),
+            tflops: of_each(&|measured| flop / measured.ours / 1e12),
+            plain_tflops: of_each(&|measured| flop / measured.plain / 1e12),
+            fraction: of_each(&|measured| measured.plain / measured.ours),
             conditions,
         })
     }
@@ -219,11 +220,13 @@ impl GpuBench {
         check_order(order)?;
         let of = Products::one(precision, order);
         let next = |before: Option<f64>| before.map_or(of, |seconds| self.long_enough(of, seconds));
-        let (told, conditions) = match precision {
-            GemmPrecision::Dp => self.runs(of.numbers(), |before, tell| plain::<f64>(next(before), tell))?,
-            _ => self.runs(of.numbers(), |before, tell| plain::<f32>(next(before), tell))?,
+        let (measured, conditions) = match precision {
+            GemmPrecision::Dp => {
+                self.runs(of.numbers(), |before, sender| plain::<f64>(next(before), sender))?
+            }
+            _ => self.runs(of.numbers(), |before, sender| plain::<f32>(next(before), sender))?,
         };
-        let seconds = median(told);
+        let seconds = median(measured);
         let tflops = 2.0 * f64::from(order).powi(3) / seconds / 1e12;
         Ok(PeakRate { precision, order, seconds, tflops, conditions })
     }
@@ -279,7 +282,7 @@ impl GpuBench {
     /// [`Error::Runtime`] if there is not enough memory, or the library is missing.
     pub fn whole<T: TileScalar>(&self, n: usize) -> Result<WholeFactor, Error> {
         let count = NUMBERS.min(n.saturating_mul(n)).max(1);
-        let (times, conditions) = self.runs(count, |_, tell| whole::<T>(n, tell))?;
+        let (times, conditions) = self.runs(count, |_, sender| whole::<T>(n, sender))?;
         let seconds = median(times);
         Ok(WholeFactor { seconds, tflops: (n as f64).powi(3) / 3.0 / seconds / 1e12, conditions })
     }
@@ -364,47 +367,47 @@ impl<T: TileScalar> Timed<T> {
 
 /// Message of a run of products: seconds of one product, as tasks compute it and plain.
 #[derive(Clone, Copy)]
-struct Told {
+struct Measured {
     products: usize,
     ours: f64,
     plain: f64,
 }
 
 /// Tells the times of products as tasks do them, and of plain ones.
-fn products<T: TileScalar>(of: Products, tell: Sender<Told>) -> Timed<T> {
+fn products<T: TileScalar>(of: Products, sender: Sender<Measured>) -> Timed<T> {
     let products = of.count * of.rounds;
     Timed(Box::new(move |cx, numbers| {
         let made = GpuProducts::new::<T>(cx, of.precision, of.tile, of.count, numbers)?;
         let (ours, plain) = (of.timed(cx, || made.multiply())?, of.timed(cx, || made.multiply_plain())?);
-        let tell = tell.clone();
+        let sender = sender.clone();
         cx.at_end(move || {
             let each = |watch: &Stopwatch| Ok::<f64, GpuError>(watch.seconds()? / products as f64);
-            Ok(tell.send(Told { products, ours: each(&ours)?, plain: each(&plain)? })?)
+            Ok(sender.send(Measured { products, ours: each(&ours)?, plain: each(&plain)? })?)
         });
         Ok(())
     }))
 }
 
 /// Tells the seconds of one plain product.
-fn plain<T: TileScalar>(of: Products, tell: Sender<f64>) -> Timed<T> {
+fn plain<T: TileScalar>(of: Products, sender: Sender<f64>) -> Timed<T> {
     let products = of.count * of.rounds;
     Timed(Box::new(move |cx, numbers| {
         let made = GpuProducts::new::<T>(cx, of.precision, of.tile, of.count, numbers)?;
-        let (watch, tell) = (of.timed(cx, || made.multiply_plain())?, tell.clone());
-        cx.at_end(move || Ok(tell.send(watch.seconds()? / products as f64)?));
+        let (watch, sender) = (of.timed(cx, || made.multiply_plain())?, sender.clone());
+        cx.at_end(move || Ok(sender.send(watch.seconds()? / products as f64)?));
         Ok(())
     }))
 }
 
 /// Tells the time of a whole factorisation.
-fn whole<T: TileScalar>(n: usize, tell: Sender<f64>) -> Timed<T> {
+fn whole<T: TileScalar>(n: usize, sender: Sender<f64>) -> Timed<T> {
     Timed(Box::new(move |cx, numbers| {
         let lost =
             |info: i32| format!("column {info} of a diagonally dominant matrix has no positive pivot").into();
         let matrix = GpuMatrix::new::<T>(cx, n, numbers)?;
-        let (watch, tell) = (Stopwatch::new(cx.driver(), cx.gpu())?, tell.clone());
+        let (watch, sender) = (Stopwatch::new(cx.driver(), cx.gpu())?, sender.clone());
         watch.time(cx.stream(), || matrix.factor(lost))?;
-        cx.at_end(move || Ok(tell.send(watch.seconds()?)?));
+        cx.at_end(move || Ok(sender.send(watch.seconds()?)?));
         Ok(())
     }))
 }

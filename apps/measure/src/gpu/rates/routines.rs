@@ -336,9 +336,9 @@ mod tests {
                 assert!((flop / routine.flop(order) - 1.0).abs() < 1e-9, "{rate:?}");
             }
         }
-        let told = bench.latencies(5).unwrap();
-        for seconds in [told.launch_seconds, told.blocking_seconds, told.spinning_seconds] {
-            assert!(seconds > 0.0 && seconds.is_finite(), "{told:?}");
+        let latencies = bench.latencies(5).unwrap();
+        for seconds in [latencies.launch_seconds, latencies.blocking_seconds, latencies.spinning_seconds] {
+            assert!(seconds > 0.0 && seconds.is_finite(), "{latencies:?}");
         }
         assert!(bench.routine(Routine::Sgemm, 40_000).is_err(), "there is no room");
         check(&mock);

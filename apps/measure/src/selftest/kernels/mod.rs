@@ -94,7 +94,7 @@ struct Planned<'c> {
     kernel: &'static str,
     precision: &'static str,
     products: Option<GemmPrecision>,
-    run: Run<'c>,
+    run: CheckBody<'c>,
 }
 
 /// Runs every kernel that factorisations and solves have, in every precision, on the devices of
@@ -129,7 +129,7 @@ pub fn kernels(
 
 fn planned<'c>(rt: Pair<'c>, extent: &'c Extent) -> Vec<Planned<'c>> {
     let mut all = Vec::new();
-    let mut add = |kernel, precision, products, run: Run<'c>| {
+    let mut add = |kernel, precision, products, run: CheckBody<'c>| {
         all.push(Planned { kernel, precision, products, run });
     };
     let (few, largest) = (extent.tiles.div_ceil(5), extent.largest);
@@ -142,7 +142,7 @@ fn planned<'c>(rt: Pair<'c>, extent: &'c Extent) -> Vec<Planned<'c>> {
         );
     }
     for precision in GemmPrecision::ALL {
-        let run: Run<'c> = match precision {
+        let run: CheckBody<'c> = match precision {
             GemmPrecision::Dp => Box::new(move |random| products::gemm::<f64>(rt, precision, random, extent)),
             _ => Box::new(move |random| products::gemm::<f32>(rt, precision, random, extent)),
         };
@@ -217,4 +217,4 @@ struct Outcome {
 }
 
 /// Function that runs a check.
-type Run<'c> = Box<dyn FnOnce(&mut Tiles) -> Result<KernelCheck, Error> + 'c>;
+type CheckBody<'c> = Box<dyn FnOnce(&mut Tiles) -> Result<KernelCheck, Error> + 'c>;

@@ -10,9 +10,9 @@ use zellige_gpu::{Address, Arg, Driver, GpuError, Kernel, Place, Stream};
 
 /// Fails if `f` takes too long: a hang is a failure.
 pub fn within<T: Send + 'static>(seconds: u64, f: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
-    let thread = thread::spawn(move || tell.send(f()));
-    match told.recv_timeout(Duration::from_secs(seconds)) {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::spawn(move || sender.send(f()));
+    match receiver.recv_timeout(Duration::from_secs(seconds)) {
         Ok(result) => result,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("not done after {seconds} s"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {

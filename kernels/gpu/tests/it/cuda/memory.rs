@@ -7,7 +7,7 @@ use super::*;
 /// not be built.
 #[test]
 fn ranges_go_to_the_library_that_is_there() {
-    for (there, heard, told) in [
+    for (there, heard, report) in [
         ("nvtx3interop", &HEARD[..], true),
         ("nvToolsExt", &HEARD, true),
         ("cublas", &HEARD, false),
@@ -31,7 +31,7 @@ fn ranges_go_to_the_library_that_is_there() {
         });
         let said = text.contains("mock: range gemm hp1 (3, 2, 1)\n") && text.contains("mock: range ends");
         assert!(
-            text.is_empty() || (said == told && text.contains(&format!("ranges: {told}"))),
+            text.is_empty() || (said == report && text.contains(&format!("ranges: {report}"))),
             "{there}: {text}"
         );
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use zellige_model::{CachedId, TaskInfo};
+use zellige_model::{CachedId, TaskInfo, median};
 
 use super::recorder::{GraphData, Slot};
 use crate::data::{AnyHandle, Meta};
@@ -157,7 +157,7 @@ impl DeviceGraph {
             DeviceGraphs::Always => LaunchMode::DeviceGraph,
             _ if state.task_by_task.len() < TRIED => LaunchMode::TaskByTask,
             _ if state.device_graph.len() < TRIED => LaunchMode::DeviceGraph,
-            _ if median(&state.device_graph) < median(&state.task_by_task) => LaunchMode::DeviceGraph,
+            _ if median_of(&state.device_graph) < median_of(&state.task_by_task) => LaunchMode::DeviceGraph,
             _ => LaunchMode::TaskByTask,
         };
         Some(way)
@@ -204,10 +204,10 @@ impl DeviceGraph {
     }
 }
 
-fn median(times: &[Duration]) -> Duration {
+/// Returns the median of times, of which there are some.
+fn median_of(times: &[Duration]) -> Duration {
     let mut times: SmallVec<[Duration; TRIED]> = times.into();
-    times.sort_unstable();
-    times[times.len() / 2]
+    median(&mut times).unwrap_or_default()
 }
 
 /// True for a body whose operands are brought in the form in which they are stored, and whose

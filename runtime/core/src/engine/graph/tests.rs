@@ -104,7 +104,7 @@ fn traced(edges: &[(u64, u64)], tasks: &[u64]) -> Order {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(200))]
+    #![proptest_config(zellige_tests::cases(200))]
 
     #[test]
     fn recorded_and_submitted_tasks_have_the_order_of_their_accesses(program in program()) {
@@ -163,7 +163,7 @@ fn fold<S: Submit>(s: &S, handles: &[Handle<f64>], program: &Program) -> Result<
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(200))]
+    #![proptest_config(zellige_tests::cases(200))]
 
     #[test]
     fn replays_that_overlap_leave_the_same_bits(

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use zellige_model::{LinkError, LinkModel};
+use zellige_model::{LinkError, LinkModel, median};
 
 use crate::buffer::Buffer;
 
@@ -57,8 +57,8 @@ impl Ladder {
     /// True for the largest size, or for one that takes long enough and much longer than the
     /// smallest: the difference gives the bandwidth.
     fn is_at_its_end(&self) -> bool {
-        let time = median(&self.current);
-        let grown = !self.smallest.is_empty() && time >= 2 * median(&self.smallest);
+        let time = median_of(&self.current);
+        let grown = !self.smallest.is_empty() && time >= 2 * median_of(&self.smallest);
         self.bytes >= LARGEST || (grown && (time >= ENOUGH || self.spent >= PATIENCE))
     }
 
@@ -80,10 +80,8 @@ impl Ladder {
     }
 }
 
-fn median(times: &[Duration]) -> Duration {
-    let mut times = times.to_vec();
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+fn median_of(times: &[Duration]) -> Duration {
+    median(&mut times.to_vec()).unwrap_or_default()
 }
 
 /// Two buffers of equal size whose pages have been touched.

@@ -57,7 +57,7 @@ fn jobs(devices: usize, data: usize) -> impl Strategy<Value = Vec<Job>> {
 }
 
 proptest! {
-    #![proptest_config(zellige_test_scale::cases(2000))]
+    #![proptest_config(zellige_tests::cases(2000))]
 
     /// For any order of arrivals: tasks see the value of the last writer, nodes never exceed their
     /// capacity, nothing is lost, and memory for exactly one working set is enough (starpu#38,

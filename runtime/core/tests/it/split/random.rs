@@ -8,7 +8,7 @@ use zellige_runtime::split::{Block, Region, split_evenly};
 use zellige_runtime::{
     Bindings, Emulated, Error, Graph, Handle, Recorder, Runtime, Submit, commute, read, update,
 };
-use zellige_test_scale::{amount, every};
+use zellige_tests::{amount, every};
 
 use super::{Ints, builder};
 

@@ -1,6 +1,6 @@
 //! Expected results of a random graph: its tasks run in sequence, in the order of submission.
 
-use crate::graphs::{Change, Fate, GraphSpec, Number, changed, mix};
+use super::graphs::{Change, GraphSpec, Number, Outcome, changed, mix};
 
 /// Knowledge about a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +17,10 @@ pub enum Known {
 
 /// Certainty that a task runs and succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Course {
-    Well,
-    Perhaps,
-    Ill,
+enum Expected {
+    Success,
+    Either,
+    Failure,
 }
 
 /// Returns the knowledge about every handle after `times` sequential runs of the graph.
@@ -31,11 +31,12 @@ pub fn run(graph: &GraphSpec, times: usize) -> Vec<Known> {
     // are found.
     let mut tainted = vec![false; total];
     loop {
-        let (values, courses) = sequential(graph, times, &tainted);
+        let (values, all_expected) = sequential(graph, times, &tainted);
         let mut next = tainted.clone();
         for group in &groups {
             for &member in group {
-                next[member] |= group.iter().any(|&other| other != member && courses[other] > Course::Well);
+                next[member] |=
+                    group.iter().any(|&other| other != member && all_expected[other] > Expected::Success);
             }
         }
         if next == tainted {
@@ -68,31 +69,31 @@ fn groups(graph: &GraphSpec, times: usize) -> Vec<Vec<usize>> {
     all
 }
 
-fn sure(known: Known) -> Course {
+fn sure(known: Known) -> Expected {
     match known {
-        Known::Value(_) => Course::Well,
-        Known::Either(_) => Course::Perhaps,
-        Known::Poisoned | Known::Unwritten => Course::Ill,
+        Known::Value(_) => Expected::Success,
+        Known::Either(_) => Expected::Either,
+        Known::Poisoned | Known::Unwritten => Expected::Failure,
     }
 }
 
-fn sequential(graph: &GraphSpec, times: usize, tainted: &[bool]) -> (Vec<Known>, Vec<Course>) {
+fn sequential(graph: &GraphSpec, times: usize, tainted: &[bool]) -> (Vec<Known>, Vec<Expected>) {
     let first = |start: &Option<u64>| start.map_or(Known::Unwritten, |v| Known::Value(Number::new(v)));
     let mut values: Vec<Known> = graph.start.iter().map(first).collect();
     // The value of a handle before tasks that commute on it: none of them is certain to see the
     // results of the others.
     let mut open: Vec<Option<(Change, Known)>> = vec![None; values.len()];
-    let mut courses = Vec::with_capacity(tainted.len());
+    let mut all_expected = Vec::with_capacity(tainted.len());
     for (index, &tainted) in tainted.iter().enumerate() {
         let task = &graph.tasks[index % graph.tasks.len()];
         debug_assert!(index < graph.tasks.len() * times);
-        let mut course = if tainted { Course::Perhaps } else { Course::Well };
-        if task.fate != Fate::Fine {
-            course = Course::Ill;
+        let mut expected = if tainted { Expected::Either } else { Expected::Success };
+        if task.outcome != Outcome::Succeeds {
+            expected = Expected::Failure;
         }
         for (handle, _) in task.inputs() {
             open[handle] = None;
-            course = course.max(sure(values[handle]));
+            expected = expected.max(sure(values[handle]));
         }
         for &(handle, kind) in &task.change {
             match kind {
@@ -103,8 +104,8 @@ fn sequential(graph: &GraphSpec, times: usize, tainted: &[bool]) -> (Vec<Known>,
                     }
                 }
             }
-            course = course.max(match (kind, open[handle]) {
-                (Change::Write, _) => Course::Well,
+            expected = expected.max(match (kind, open[handle]) {
+                (Change::Write, _) => Expected::Success,
                 (_, Some((_, before))) => sure(before),
                 (_, None) => sure(values[handle]),
             });
@@ -125,26 +126,26 @@ fn sequential(graph: &GraphSpec, times: usize, tainted: &[bool]) -> (Vec<Known>,
             };
             let new = changed(old, kind, input);
             // A neighbour's failure stays, whatever this one does.
-            let course = if open[handle].is_some() { course.max(sure(values[handle])) } else { course };
-            values[handle] = match course {
-                Course::Well => Known::Value(new),
-                Course::Perhaps => Known::Either(new),
-                Course::Ill => Known::Poisoned,
+            let expected = if open[handle].is_some() { expected.max(sure(values[handle])) } else { expected };
+            values[handle] = match expected {
+                Expected::Success => Known::Value(new),
+                Expected::Either => Known::Either(new),
+                Expected::Failure => Known::Poisoned,
             };
         }
-        courses.push(course);
+        all_expected.push(expected);
     }
-    (values, courses)
+    (values, all_expected)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::graphs::TaskSpec;
     use super::*;
-    use crate::graphs::TaskSpec;
 
-    fn task(change: &[(usize, Change)], read: Option<usize>, fate: Fate) -> TaskSpec {
+    fn task(change: &[(usize, Change)], read: Option<usize>, outcome: Outcome) -> TaskSpec {
         let read = read.map(|h| (h, None));
-        TaskSpec { salt: 5, read, list: vec![], change: change.to_vec(), after: None, priority: 0, fate }
+        TaskSpec { salt: 5, read, list: vec![], change: change.to_vec(), after: None, priority: 0, outcome }
     }
 
     #[test]
@@ -153,13 +154,13 @@ mod tests {
         let mut graph = GraphSpec {
             start,
             tasks: vec![
-                task(&[(0, Change::Update(None))], None, Fate::Fails),
-                task(&[(1, Change::Write)], Some(0), Fate::Fine),
+                task(&[(0, Change::Update(None))], None, Outcome::Fails),
+                task(&[(1, Change::Write)], Some(0), Outcome::Succeeds),
             ],
         };
         let (two, poisoned) = (Known::Value(Number::new(3)), Known::Poisoned);
         assert_eq!(run(&graph, 1), [poisoned, poisoned, two]);
-        graph.tasks.push(task(&[(0, Change::Write)], None, Fate::Fine));
+        graph.tasks.push(task(&[(0, Change::Write)], None, Outcome::Succeeds));
         assert_eq!(run(&graph, 1)[0], Known::Value(Number::new(5)));
         assert_eq!(run(&graph, 2)[0], Known::Value(Number::new(5)));
     }
@@ -169,8 +170,8 @@ mod tests {
         let graph = GraphSpec {
             start: vec![Some(1), Some(2)],
             tasks: vec![
-                task(&[(0, Change::Commute), (1, Change::Write)], None, Fate::Fine),
-                task(&[(0, Change::Commute)], None, Fate::Panics),
+                task(&[(0, Change::Commute), (1, Change::Write)], None, Outcome::Succeeds),
+                task(&[(0, Change::Commute)], None, Outcome::Panics),
             ],
         };
         let mut swapped = graph.clone();

@@ -16,7 +16,7 @@ use crate::wire::{Key, Message, begin_value};
 
 /// The format that stands for any format that a task may select when it runs: forms are requested
 /// then.
-pub(crate) const LATE: Format = Format(u16::MAX);
+pub(crate) const DEFERRED: Format = Format(u16::MAX);
 
 /// Announces a version to another rank as soon as it is complete, and keeps it until that rank
 /// needs no more forms of it.
@@ -30,12 +30,12 @@ pub(crate) fn offer<D: Data>(
     if has_memory_nodes(rt) {
         return offer_copy(rt, Arc::clone(progress), handle, key, to);
     }
-    let told = Arc::clone(progress);
+    let shared = Arc::clone(progress);
     let offer = Arc::new(Offer::of(rt, handle, move |version| match version {
-        Ok(meta) => told.post_now(to, Message::Announced(key, meta).encode(told.rank)),
+        Ok(meta) => shared.post_now(to, Message::Announced(key, meta).encode(shared.rank)),
         Err(failure) => {
-            told.withdraws(key, to);
-            told.post_failure(to, key, failure);
+            shared.withdraws(key, to);
+            shared.post_failure(to, key, failure);
         }
     }));
     progress.offers(key, to, Arc::clone(&offer) as _);
@@ -126,7 +126,7 @@ fn receives<D: Data>(
 
 impl Drop for Version {
     fn drop(&mut self) {
-        if self.key.requested || self.key.format == LATE {
+        if self.key.requested || self.key.format == DEFERRED {
             self.progress.has_requested_all(self.key, self.from);
         }
     }

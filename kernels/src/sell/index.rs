@@ -24,12 +24,12 @@ const PIECES: u32 = 1 << 6;
 ///
 /// Tiles and sections have one more entry. Its section or group is the one after the last.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Guide {
+pub struct PanelIndex {
     pub(crate) outline: Outline,
     words: Vec<u32>,
 }
 
-/// Sizes of a panel and of its [`Guide`].
+/// Sizes of a panel and of its [`PanelIndex`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
     pub(crate) edge: usize,
@@ -63,9 +63,9 @@ impl Outline {
     }
 }
 
-impl Guide {
+impl PanelIndex {
     /// Builds the index of a panel.
-    pub fn of(panel: &Panel) -> Guide {
+    pub fn of(panel: &Panel) -> PanelIndex {
         let mut found = Found::default();
         let mut at = panel.head.len();
         let mut row = 0;
@@ -85,12 +85,13 @@ impl Guide {
         };
         let Found { tiles, sections, groups } = found;
         let words = [tiles.into_flattened(), sections.into_flattened(), groups].concat();
-        Guide { outline, words }
+        PanelIndex { outline, words }
     }
 
-    /// Creates an index with zeroed words, to be filled through [`words_mut`](Guide::words_mut).
-    pub fn blank(outline: Outline) -> Guide {
-        Guide { outline, words: vec![0; outline.words()] }
+    /// Creates an index with zeroed words, to be filled through
+    /// [`words_mut`](PanelIndex::words_mut).
+    pub fn blank(outline: Outline) -> PanelIndex {
+        PanelIndex { outline, words: vec![0; outline.words()] }
     }
 
     /// Returns the sizes of the panel and of the index.

@@ -68,9 +68,9 @@ pub enum Change {
 
 /// End of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Outcome {
     /// The task succeeds.
-    Fine,
+    Succeeds,
     /// The task returns an error.
     Fails,
     /// The task panics.
@@ -93,7 +93,7 @@ pub struct TaskSpec {
     /// Priority of the task.
     pub priority: i32,
     /// End of the task.
-    pub fate: Fate,
+    pub outcome: Outcome,
 }
 
 impl TaskSpec {
@@ -177,9 +177,9 @@ pub fn random(seed: u64, menu: Menu) -> GraphSpec {
         for (handle, kind) in &change {
             written[*handle] |= *kind == Change::Write;
         }
-        let fate = match rng.random_bool(menu.failures) {
-            false => Fate::Fine,
-            true => [Fate::Fails, Fate::Panics][rng.random_range(0..2)],
+        let outcome = match rng.random_bool(menu.failures) {
+            false => Outcome::Succeeds,
+            true => [Outcome::Fails, Outcome::Panics][rng.random_range(0..2)],
         };
         tasks.push(TaskSpec {
             salt: rng.random(),
@@ -188,7 +188,7 @@ pub fn random(seed: u64, menu: Menu) -> GraphSpec {
             change,
             after: (index > 0 && rng.random_bool(0.1)).then(|| rng.random_range(0..index)),
             priority: rng.random_range(-2..=2),
-            fate,
+            outcome,
         });
     }
     GraphSpec { start, tasks }
@@ -244,11 +244,11 @@ impl Target for zellige_runtime::Slot<'_, Number> {
     }
 }
 
-fn end(fate: Fate) -> Result<(), TaskError> {
-    match fate {
-        Fate::Fine => Ok(()),
-        Fate::Fails => Err("meant to fail".into()),
-        Fate::Panics => panic!("meant to panic"),
+fn end(outcome: Outcome) -> Result<(), TaskError> {
+    match outcome {
+        Outcome::Succeeds => Ok(()),
+        Outcome::Fails => Err("meant to fail".into()),
+        Outcome::Panics => panic!("meant to panic"),
     }
 }
 
@@ -275,7 +275,7 @@ fn submit_one<S: Submit>(
     handles: &[Handle<Number>],
     after: Option<TaskRef>,
 ) -> Result<TaskRef, Error> {
-    let (salt, fate, priority) = (task.salt, task.fate, task.priority);
+    let (salt, outcome, priority) = (task.salt, task.outcome, task.priority);
     let list = || reads(task.list.iter().map(|&h| &handles[h]));
     let kind = |at: usize| task.change.get(at).map(|c| c.1);
     // One tuple type per combination of accesses.
@@ -288,7 +288,7 @@ fn submit_one<S: Submit>(
                 let input = mix(salt, $inputs);
                 // Half of the work is done before a task fails: nobody may see it.
                 $($target.apply(kinds[$at].expect("one kind per target"), input);)*
-                end(fate)
+                end(outcome)
             });
             let builder = builder.priority(priority);
             match &after { Some(earlier) => builder.after(earlier).submit(), None => builder.submit() }

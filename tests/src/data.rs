@@ -4,7 +4,6 @@
 //! The environment variable `ZELLIGE_TEST_DATA` names their folder. Without it such a test is
 //! skipped: it prints so, and adds its name as one line to the file that `ZELLIGE_SKIPPED` names,
 //! so that `scripts/test` can count.
-#![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::io::Write;

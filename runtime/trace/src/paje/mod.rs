@@ -159,10 +159,10 @@ struct Step<'t> {
     /// Order of simultaneous events: a worker's idle period ends before a body begins, and begins
     /// after one has ended.
     rank: u8,
-    what: What<'t>,
+    what: PajeEvent<'t>,
 }
 
-enum What<'t> {
+enum PajeEvent<'t> {
     /// Number of the phase.
     Phase(usize),
     BodyBegins(u32, &'t TaskEvent),
@@ -234,10 +234,13 @@ impl Trace {
             writeln!(out, "7 {} l{lane} L program {}", Millis(start), Quoted(name))?;
         }
         let alone = |time, what| Step { time, rank: 1, what };
-        steps.extend(self.memory.iter().map(|event| alone(event.at_ns, What::Memory(event))));
-        steps.extend(self.evictions.iter().map(|eviction| alone(eviction.at_ns, What::Eviction(eviction))));
-        steps
-            .extend(phases.iter().enumerate().map(|(number, phase)| alone(phase.start, What::Phase(number))));
+        steps.extend(self.memory.iter().map(|event| alone(event.at_ns, PajeEvent::Memory(event))));
+        steps.extend(
+            self.evictions.iter().map(|eviction| alone(eviction.at_ns, PajeEvent::Eviction(eviction))),
+        );
+        steps.extend(
+            phases.iter().enumerate().map(|(number, phase)| alone(phase.start, PajeEvent::Phase(number))),
+        );
         steps.sort_by_key(|step| (step.time, step.rank));
         steps.iter().try_for_each(|step| write_step(out, step, &states, &nodes))?;
         for track in &tracks {
@@ -262,16 +265,16 @@ impl Trace {
             let mut open: Vec<(u64, &TaskEvent)> = Vec::new();
             for slice in &track.slices {
                 for (end, task) in open.drain(slice.depth..).rev() {
-                    step(end, 1, What::BodyEnds(worker, task));
+                    step(end, 1, PajeEvent::BodyEnds(worker, task));
                 }
                 let task = &self.tasks[slice.task];
-                step(slice.start, 1, What::BodyBegins(worker, task));
+                step(slice.start, 1, PajeEvent::BodyBegins(worker, task));
                 open.push((slice.end, task));
             }
-            open.iter().rev().for_each(|&(end, task)| step(end, 1, What::BodyEnds(worker, task)));
+            open.iter().rev().for_each(|&(end, task)| step(end, 1, PajeEvent::BodyEnds(worker, task)));
             for rest in rests {
-                step(rest.start, 2, What::RestBegins(worker, rest.state));
-                step(rest.end, 0, What::RestEnds(worker));
+                step(rest.start, 2, PajeEvent::RestBegins(worker, rest.state));
+                step(rest.end, 0, PajeEvent::RestEnds(worker));
             }
         }
         steps
@@ -293,9 +296,13 @@ impl Trace {
                 steps.push(Step {
                     time: slice.start,
                     rank: 1,
-                    what: What::TransferBegins(lane, key, transfer),
+                    what: PajeEvent::TransferBegins(lane, key, transfer),
                 });
-                steps.push(Step { time: slice.end, rank: 1, what: What::TransferEnds(lane, key, transfer) });
+                steps.push(Step {
+                    time: slice.end,
+                    rank: 1,
+                    what: PajeEvent::TransferEnds(lane, key, transfer),
+                });
             }
         }
         names
@@ -310,14 +317,14 @@ fn write_step(
 ) -> io::Result<()> {
     let time = Millis(step.time);
     match step.what {
-        What::Phase(number) => writeln!(out, "10 {time} F program f{number}"),
-        What::BodyBegins(worker, task) => push_state(out, step.time, worker, states[task.name], task),
-        What::BodyEnds(worker, task) => {
+        PajeEvent::Phase(number) => writeln!(out, "10 {time} F program f{number}"),
+        PajeEvent::BodyBegins(worker, task) => push_state(out, step.time, worker, states[task.name], task),
+        PajeEvent::BodyEnds(worker, task) => {
             writeln!(out, "12 {time} S w{worker}\n13 {time} ready program {}", task.ready)
         }
-        What::RestBegins(worker, state) => writeln!(out, "11 {time} S w{worker} i{}", state as usize),
-        What::RestEnds(worker) => writeln!(out, "12 {time} S w{worker}"),
-        What::TransferBegins(lane, key, transfer) => {
+        PajeEvent::RestBegins(worker, state) => writeln!(out, "11 {time} S w{worker} i{}", state as usize),
+        PajeEvent::RestEnds(worker) => writeln!(out, "12 {time} S w{worker}"),
+        PajeEvent::TransferBegins(lane, key, transfer) => {
             let (reason, from) = (transfer.reason as usize, place(nodes, transfer.from));
             write!(out, "21 {time} M l{lane} m{reason} {} {} ", transfer.bytes, Quoted(transfer.label))?;
             writeln!(out, "{} {}", transfer.data, u8::from(transfer.converted))?;
@@ -326,7 +333,7 @@ fn write_step(
             }
             writeln!(out, "18 {time} A program a{reason} n{from} {key}")
         }
-        What::TransferEnds(lane, key, transfer) => {
+        PajeEvent::TransferEnds(lane, key, transfer) => {
             let (reason, to) = (transfer.reason as usize, place(nodes, transfer.to));
             writeln!(out, "12 {time} M l{lane}")?;
             if transfer.from == transfer.to {
@@ -334,8 +341,10 @@ fn write_step(
             }
             writeln!(out, "19 {time} A program a{reason} n{to} {key}")
         }
-        What::Memory(event) => writeln!(out, "13 {time} used n{} {}", place(nodes, event.node), event.used),
-        What::Eviction(eviction) => writeln!(out, "9 {time} E n{} evict", place(nodes, eviction.node)),
+        PajeEvent::Memory(event) => {
+            writeln!(out, "13 {time} used n{} {}", place(nodes, event.node), event.used)
+        }
+        PajeEvent::Eviction(eviction) => writeln!(out, "9 {time} E n{} evict", place(nodes, eviction.node)),
     }
 }
 

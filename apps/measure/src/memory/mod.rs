@@ -1,20 +1,25 @@
 //! Traffic of a factorisation when devices, or the host, hold a fraction of its matrix, compared
 //! with the compulsory traffic.
 
-use std::collections::BTreeMap;
+mod figures;
+mod traffic;
+
 use std::path::PathBuf;
 use std::time::Instant;
 
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use zellige_dense::residual::{BackwardError, estimated};
 use zellige_dense::{Error, PrecisionPolicy, Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
 use zellige_files::observe::Observer;
-use zellige_kernels::{GemmPrecision, StorageFormat};
-use zellige_runtime::trace::TaskEvent;
+use zellige_kernels::StorageFormat;
 use zellige_runtime::{Canceller, Emulated, Handle, NodeUse, Runtime, Trace};
 
+pub use figures::{MemoryBenchFigures, NodeFigures, PolicyFigures, ReferenceFigures};
+pub use traffic::{Traffic, load_bound};
+
 use crate::{Watch, check, test_matrix};
+use traffic::{narrowest, traffic, width};
 
 /// Parameters of the measurement: Cholesky factorisations of one `f32` matrix.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,167 +95,9 @@ pub struct MemoryRun {
     /// [`Report::over_bound`](zellige_runtime::trace::Report::over_bound).
     pub makespan_over_bound: f64,
     /// Use of each memory node, the host first.
-    #[serde(serialize_with = "figures_of")]
+    #[serde(serialize_with = "figures::of_nodes")]
     #[schemars(with = "Vec<NodeFigures>")]
     pub nodes: Vec<NodeUse>,
-}
-
-/// Output of `bench memory`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Figures {
-    /// Order of the matrix.
-    pub n: usize,
-    /// Tile size.
-    pub tile: usize,
-    /// Precision of the products.
-    pub rule: String,
-    /// CPU workers.
-    pub workers: usize,
-    /// Emulated devices.
-    pub devices: usize,
-    /// Share of the lower triangle's bytes that all devices hold together.
-    pub memory_share: f64,
-    /// Bytes that each of them holds.
-    pub capacity: u64,
-    /// Share of the lower triangle's bytes that the host holds; `null` if it is not limited.
-    pub host_memory_share: Option<f64>,
-    /// Bytes that the host holds; `null` if it is not limited.
-    pub host_capacity: Option<u64>,
-    /// Bytes per second, each way.
-    pub link_bandwidth: f64,
-    /// The factorisation without devices.
-    pub reference: ReferenceFigures,
-    /// Policies in the order in which they ran.
-    pub policies: Vec<PolicyFigures>,
-}
-
-/// The factorisation without devices.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ReferenceFigures {
-    /// Time of the factorisation.
-    pub seconds: f64,
-    /// `|A - L L^T| / |A|`.
-    pub backward_error: f64,
-}
-
-/// A policy and its results.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PolicyFigures {
-    /// Name of the policy.
-    pub policy: String,
-    /// Results of the policy.
-    #[serde(flatten)]
-    pub run: MemoryRun,
-    /// Bytes that moved to and from devices, by those that have to; `null` without devices.
-    pub moved_over_compulsory: f64,
-    /// Bytes that came to devices, by the least; `null` without devices.
-    pub loads_over_bound: f64,
-}
-
-/// Use of one memory node in a file; counts and bytes.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct NodeFigures {
-    name: String,
-    /// Failure of its device; `null` if there was none.
-    failure: Option<String>,
-    /// `null`: as many bytes as there are.
-    capacity: Option<u64>,
-    peak: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-    hits: u64,
-    misses: u64,
-    prefetch_used: u64,
-    prefetch_unused: u64,
-    evictions: u64,
-    written_back: u64,
-    conversions: u64,
-}
-
-impl From<&NodeUse> for NodeFigures {
-    fn from(node: &NodeUse) -> Self {
-        NodeFigures {
-            name: node.name.clone(),
-            failure: node.failure.clone(),
-            capacity: node.capacity,
-            peak: node.peak,
-            bytes_in: node.bytes_in,
-            bytes_out: node.bytes_out,
-            hits: node.hits,
-            misses: node.misses,
-            prefetch_used: node.prefetch_used,
-            prefetch_unused: node.prefetch_unused,
-            evictions: node.evictions,
-            written_back: node.written_back,
-            conversions: node.conversions,
-        }
-    }
-}
-
-impl Figures {
-    /// Creates the output for these policies.
-    ///
-    /// # Errors
-    /// The errors of [`MemoryBench::capacity`].
-    pub fn new(
-        bench: &MemoryBench,
-        reference: &Reference,
-        policies: &[&str],
-        runs: &[MemoryRun],
-    ) -> Result<Figures, Error> {
-        let policy = |(name, run): (&&str, &MemoryRun)| PolicyFigures {
-            policy: (*name).into(),
-            run: run.clone(),
-            moved_over_compulsory: run.over_compulsory(),
-            loads_over_bound: run.over_bound(),
-        };
-        Ok(Figures {
-            n: bench.n,
-            tile: bench.tile,
-            rule: bench.rule.to_string(),
-            workers: bench.workers,
-            devices: bench.devices,
-            memory_share: bench.share,
-            capacity: bench.capacity()?,
-            host_memory_share: bench.host.as_ref().map(|host| host.share),
-            host_capacity: bench.host_capacity()?,
-            link_bandwidth: bench.bandwidth,
-            reference: ReferenceFigures { seconds: reference.seconds, backward_error: reference.error.value },
-            policies: policies.iter().zip(runs).map(policy).collect(),
-        })
-    }
-}
-
-fn figures_of<S: Serializer>(nodes: &[NodeUse], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(nodes.iter().map(NodeFigures::from))
-}
-
-/// Compulsory traffic to and from devices of unlimited memory (bytes). A tile that tasks on a
-/// device name is loaded once, and their results are stored once, each in the narrowest form that
-/// suffices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Traffic {
-    /// Bytes that go to devices.
-    #[serde(rename = "compulsory_loads")]
-    pub loads: u64,
-    /// Bytes that leave them.
-    #[serde(rename = "compulsory_stores")]
-    pub stores: u64,
-}
-
-/// Returns the least bytes that a device with `capacity` bytes of memory loads for `flops`
-/// operations of a Cholesky factorisation: `w flops / sqrt(2 M)` for `M = capacity / w` numbers of
-/// `w` bytes, without lower-order terms.
-///
-/// A multiply-add is two operations, and at most `sqrt(M / 2)` of them can be done per number that
-/// is loaded (Beaumont, Eyraud-Dubois, Vérité and Langou, I/O-optimal algorithms for symmetric
-/// linear algebra kernels, SPAA 2022, who reach it): with `n^3 / 6` multiply-adds it is their
-/// `n^3 / (3 sqrt(2) sqrt(M))` for a whole factorisation. Earlier bounds, among them that of Olivry
-/// et al. (PLDI 2020), are `sqrt(2)` times smaller. Since it counts arbitrary multiply-adds, it
-/// holds for the part that one device does.
-pub fn load_bound(flops: f64, capacity: u64, bytes_per_number: u64) -> f64 {
-    let width = bytes_per_number as f64;
-    width * flops / (2.0 * capacity as f64 / width).sqrt()
 }
 
 impl MemoryBench {
@@ -483,66 +330,6 @@ fn since(before: &[NodeUse], mut after: Vec<NodeUse>) -> Vec<NodeUse> {
     after
 }
 
-/// Bytes of a number of a task's operands `A` and `B`.
-fn width(task: &TaskEvent) -> u64 {
-    precision(task).map_or(4, |precision| precision.operand_format().bytes() as u64)
-}
-
-/// The precision of a product; `None` for other tasks.
-fn precision(task: &TaskEvent) -> Option<GemmPrecision> {
-    if task.name == "gemm" { task.label.parse().ok() } else { None }
-}
-
-/// A tile, by its row and column.
-type At = (u32, u32);
-
-/// The tiles that a task reads, and the one that it changes; `None` for tasks of other kinds.
-fn tiles(task: &TaskEvent) -> Option<(Vec<At>, At)> {
-    let [i, j, k] = task.coords?;
-    match task.name {
-        "potrf" => Some((vec![], (k, k))),
-        "trsm" => Some((vec![(k, k)], (i, k))),
-        "syrk" => Some((vec![(i, k)], (i, i))),
-        "gemm" => Some((vec![(i, k), (j, k)], (i, j))),
-        _ => None,
-    }
-}
-
-/// Bytes of a number of each tile in the narrowest form that a task has left it in.
-fn narrowest<'a>(tasks: impl Iterator<Item = &'a TaskEvent>) -> BTreeMap<At, u64> {
-    let mut found = BTreeMap::new();
-    for task in tasks {
-        let Some((_, target)) = tiles(task) else { continue };
-        let bytes = precision(task).map_or(4, |precision| precision.output_format().bytes() as u64);
-        found.entry(target).and_modify(|least: &mut u64| *least = bytes.min(*least)).or_insert(bytes);
-    }
-    found
-}
-
-/// Returns the loads and stores of the tasks that ran on one device; `of_all` is [`narrowest`] of
-/// all tasks.
-fn traffic<'a>(
-    grid: &TileGrid,
-    tasks: impl Iterator<Item = &'a TaskEvent> + Clone,
-    of_all: &BTreeMap<At, u64>,
-) -> Traffic {
-    let written = narrowest(tasks.clone());
-    // A tile that is only read has to come in the widest form that is requested; a tile that is
-    // changed may come in any form that it has had.
-    let mut loaded: BTreeMap<At, u64> = BTreeMap::new();
-    for task in tasks {
-        let Some((reads, _)) = tiles(task) else { continue };
-        for tile in reads.into_iter().filter(|tile| !written.contains_key(tile)) {
-            let widest = loaded.entry(tile).or_default();
-            *widest = width(task).max(*widest);
-        }
-    }
-    loaded.extend(written.keys().map(|tile| (*tile, of_all[tile])));
-    let area = |(i, j): At| (grid.width(i as usize) * grid.width(j as usize)) as u64;
-    let bytes = |of: &BTreeMap<At, u64>| of.iter().map(|(&tile, &width)| area(tile) * width).sum();
-    Traffic { loads: bytes(&loaded), stores: bytes(&written) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -568,14 +355,6 @@ mod tests {
             assert!(run.to_disk > 0 && run.from_disk > 0, "{run:?}");
             assert_eq!(host.bytes_in, run.to_host + run.from_disk, "{run:?}");
         }
-    }
-
-    #[test]
-    fn the_bound_of_a_whole_factorisation_is_the_published_one() {
-        let (n, m) = (8192f64, 5_000_000u64);
-        let words = load_bound(n.powi(3) / 3.0, 4 * m, 4) / 4.0;
-        let published = n.powi(3) / (3.0 * 2f64.sqrt() * (m as f64).sqrt());
-        assert!((words / published - 1.0).abs() < 1e-12, "{words} {published}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Panels that travel.
+//! Panels as bytes, to be copied to other memory nodes and ranks.
 
 use std::sync::OnceLock;
 
@@ -8,22 +8,22 @@ use crate::KernelError;
 /// The bytes of a panel, which may be overwritten by those of another one: they are checked when
 /// they are first multiplied with.
 #[derive(Debug, Default)]
-pub struct Parcel {
+pub struct PackedPanel {
     /// Those of no panel yet.
     bytes: Vec<u8>,
     panel: OnceLock<Result<Panel, KernelError>>,
 }
 
-impl From<Panel> for Parcel {
+impl From<Panel> for PackedPanel {
     fn from(panel: Panel) -> Self {
-        Parcel { bytes: Vec::new(), panel: OnceLock::from(Ok(panel)) }
+        PackedPanel { bytes: Vec::new(), panel: OnceLock::from(Ok(panel)) }
     }
 }
 
-impl Parcel {
+impl PackedPanel {
     /// Zeros, which are no panel.
     pub fn blank(bytes: usize) -> Self {
-        Parcel { bytes: vec![0; bytes], panel: OnceLock::new() }
+        PackedPanel { bytes: vec![0; bytes], panel: OnceLock::new() }
     }
 
     /// The bytes.
@@ -68,17 +68,17 @@ mod tests {
 
     #[test]
     fn panels_arrive_as_bytes() -> Result<(), KernelError> {
-        let sent = Parcel::from(panel(3.0));
-        let mut arrived = Parcel::blank(sent.bytes().len());
-        assert!(Parcel::blank(sent.bytes().len()).panel().is_err());
+        let sent = PackedPanel::from(panel(3.0));
+        let mut arrived = PackedPanel::blank(sent.bytes().len());
+        assert!(PackedPanel::blank(sent.bytes().len()).panel().is_err());
         arrived.bytes_mut().copy_from_slice(sent.bytes());
-        let product = |parcel: &Parcel| {
+        let product = |packed: &PackedPanel| {
             let mut y = [0.0];
-            parcel.panel()?.multiply_part(1, 0, &[2.0], &mut y).map(|()| y[0])
+            packed.panel()?.multiply_part(1, 0, &[2.0], &mut y).map(|()| y[0])
         };
         assert_eq!(product(&arrived)?, 6.0);
         // Overwritten after it was used.
-        arrived.bytes_mut().copy_from_slice(Parcel::from(panel(5.0)).bytes());
+        arrived.bytes_mut().copy_from_slice(PackedPanel::from(panel(5.0)).bytes());
         assert_eq!(product(&arrived)?, 10.0);
         arrived.bytes_mut()[0] ^= 0xff;
         assert!(product(&arrived).is_err());

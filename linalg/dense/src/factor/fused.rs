@@ -18,65 +18,68 @@ use zellige_runtime::{
 };
 
 use super::codelets::NEEDS_ENDS;
-use super::product::{Place, multiply, multiply_on_gpu};
+use super::product::{Coordinates, multiply, multiply_on_gpu};
 use crate::SUBNORMALS;
 use crate::error::Error;
 use crate::gpu::{self, Ops};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// Returns the information on a task of products at these places, at least one.
-pub(super) fn info<'p>(places: impl Iterator<Item = &'p Place> + Clone, label: &'static str) -> TaskInfo {
-    let k = places.clone().map(|place| place.shape.2).sum();
-    places.last().map_or_else(TaskInfo::default, |last| last.info_of(k, label))
+/// Returns the information on a task of products with these coordinates, at least one.
+pub(super) fn info<'p>(
+    all_coordinates: impl Iterator<Item = &'p Coordinates> + Clone,
+    label: &'static str,
+) -> TaskInfo {
+    let k = all_coordinates.clone().map(|coordinates| coordinates.shape.2).sum();
+    all_coordinates.last().map_or_else(TaskInfo::default, |last| last.info_of(k, label))
 }
 
 /// Computes all products, each in its precision.
 pub(super) fn multiply_all<'p, T: TileScalar>(
-    products: impl Iterator<Item = (&'p Place, GemmPrecision)>,
+    products: impl Iterator<Item = (&'p Coordinates, GemmPrecision)>,
     (a, b): (&List<'_, Tile<T>>, &List<'_, Tile<T>>),
     c: &mut Tile<T>,
     scratch: &mut [f32],
 ) -> Result<(), Error> {
-    for ((place, precision), (a, b)) in products.zip(a.iter().zip(b.iter())) {
-        multiply(precision, place, a, b, c, scratch)?;
+    for ((coordinates, precision), (a, b)) in products.zip(a.iter().zip(b.iter())) {
+        multiply(precision, coordinates, a, b, c, scratch)?;
     }
     Ok(())
 }
 
 /// Runs the products on a GPU, in the workspace of the largest of them.
 pub(super) fn multiply_all_on_gpu<'p, T: TileScalar>(
-    products: impl Iterator<Item = (&'p Place, GemmPrecision)>,
+    products: impl Iterator<Item = (&'p Coordinates, GemmPrecision)>,
     (a, b): (&DeviceList<'_, Tile<T>>, &DeviceList<'_, Tile<T>>),
     c: &DeviceMut<'_, Tile<T>>,
     cx: &TaskContext<'_>,
 ) -> Result<(), TaskError> {
     let ops = Ops::new(cx.gpu())?;
-    for ((place, precision), (a, b)) in products.zip(a.iter().zip(b.iter())) {
+    for ((coordinates, precision), (a, b)) in products.zip(a.iter().zip(b.iter())) {
         ops.scratch_from(0);
-        multiply_on_gpu(&ops, precision, place, [&a, &b], c, cx)?;
+        multiply_on_gpu(&ops, precision, coordinates, [&a, &b], c, cx)?;
     }
     Ok(())
 }
 
 /// Products in one precision.
-pub(super) struct LongProduct<T> {
+pub(super) struct FusedProduct<T> {
     precision: GemmPrecision,
-    places: Vec<Place>,
+    all_coordinates: Vec<Coordinates>,
     _element: PhantomData<fn() -> T>,
 }
 
-impl<T> LongProduct<T> {
-    pub(super) fn new(precision: GemmPrecision, places: Vec<Place>) -> Self {
-        LongProduct { precision, places, _element: PhantomData }
+impl<T> FusedProduct<T> {
+    pub(super) fn new(precision: GemmPrecision, all_coordinates: Vec<Coordinates>) -> Self {
+        FusedProduct { precision, all_coordinates, _element: PhantomData }
     }
 
-    fn products(&self) -> impl Iterator<Item = (&Place, GemmPrecision)> {
-        self.places.iter().map(|place| (place, self.precision))
+    fn products(&self) -> impl Iterator<Item = (&Coordinates, GemmPrecision)> {
+        self.all_coordinates.iter().map(|coordinates| (coordinates, self.precision))
     }
 }
 
-impl<T: TileScalar> Codelet for LongProduct<T> {
+impl<T: TileScalar> Codelet for FusedProduct<T> {
     type Operands = (ReadList<Tile<T>>, ReadList<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
     const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
@@ -85,7 +88,7 @@ impl<T: TileScalar> Codelet for LongProduct<T> {
     }
 
     fn info(&self) -> TaskInfo {
-        info(self.places.iter(), self.precision.name())
+        info(self.all_coordinates.iter(), self.precision.name())
     }
 
     fn has_constraints(&self) -> bool {
@@ -113,7 +116,7 @@ impl<T: TileScalar> Codelet for LongProduct<T> {
     }
 }
 
-impl<T: TileScalar> LongProduct<T> {
+impl<T: TileScalar> FusedProduct<T> {
     fn cuda(&self, (a, b, c, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         multiply_all_on_gpu(self.products(), (&a, &b), &c, cx)
     }

@@ -21,14 +21,10 @@ const DRAWN: usize = 50_000;
 const NAMED: usize = 6;
 
 /// Page template: `@@name@@` is replaced by the text that [`part`] writes.
-const PAGE: &str = include_str!("html/page.html");
-const STYLE: &str = include_str!("html/page.css");
-const SCRIPTS: [&str; 4] = [
-    include_str!("html/model.js"),
-    include_str!("html/gantt.js"),
-    include_str!("html/charts.js"),
-    include_str!("html/page.js"),
-];
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPTS: [&str; 4] =
+    [include_str!("model.js"), include_str!("gantt.js"), include_str!("charts.js"), include_str!("page.js")];
 
 impl Trace {
     /// Writes one self-contained page: numbers, a Gantt chart per worker and per link, curves of

@@ -8,7 +8,7 @@ use crate::sell::LANES;
 /// Eight numbers. All functions are unsafe because they need a machine with the instructions; they
 /// become part of a caller that may use them. No closures around instructions here: closures would
 /// be functions of their own, of a machine without them.
-pub(super) trait Eights: Copy {
+pub(super) trait EightLanes: Copy {
     unsafe fn zero() -> Self;
 
     /// # Safety
@@ -143,19 +143,19 @@ fn first(lanes: usize, from: i64) -> __m256d {
 
 /// Eight numbers in two registers, with AVX2 and FMA.
 #[derive(Clone, Copy)]
-pub(super) struct Halves([__m256d; 2]);
+pub(super) struct TwoRegisters([__m256d; 2]);
 
-impl Eights for Halves {
+impl EightLanes for TwoRegisters {
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller's promise, as below.
-        unsafe { Halves([_mm256_setzero_pd(); 2]) }
+        unsafe { TwoRegisters([_mm256_setzero_pd(); 2]) }
     }
 
     #[inline(always)]
     unsafe fn decode<E: EightWide>(at: *const u8) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Halves(E::load(at)) }
+        unsafe { TwoRegisters(E::load(at)) }
     }
 
     #[inline(always)]
@@ -167,7 +167,7 @@ impl Eights for Halves {
             let first = _mm256_set_m128d(high, low);
             let low = two(at[4].add(offset), at[5].add(offset));
             let high = two(at[6].add(offset), at[7].add(offset));
-            Halves([first, _mm256_set_m128d(high, low)])
+            TwoRegisters([first, _mm256_set_m128d(high, low)])
         }
     }
 
@@ -178,20 +178,20 @@ impl Eights for Halves {
             let low = four_twos([at[0].add(offset), at[1].add(offset), at[2].add(offset), at[3].add(offset)]);
             let high =
                 four_twos([at[4].add(offset), at[5].add(offset), at[6].add(offset), at[7].add(offset)]);
-            [Halves([low[0], high[0]]), Halves([low[1], high[1]])]
+            [TwoRegisters([low[0], high[0]]), TwoRegisters([low[1], high[1]])]
         }
     }
 
     #[inline(always)]
     unsafe fn gather_run<const B: usize>(at: &[*const f64; LANES], offset: usize) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Halves([four_of_run::<B>(at[0], offset), four_of_run::<B>(at[4], offset)]) }
+        unsafe { TwoRegisters([four_of_run::<B>(at[0], offset), four_of_run::<B>(at[4], offset)]) }
     }
 
     #[inline(always)]
     unsafe fn load(at: *const f64) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Halves([_mm256_loadu_pd(at), _mm256_loadu_pd(at.add(4))]) }
+        unsafe { TwoRegisters([_mm256_loadu_pd(at), _mm256_loadu_pd(at.add(4))]) }
     }
 
     #[inline(always)]
@@ -208,7 +208,7 @@ impl Eights for Halves {
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
-            Halves([
+            TwoRegisters([
                 _mm256_fmadd_pd(self.0[0], x.0[0], sum.0[0]),
                 _mm256_fmadd_pd(self.0[1], x.0[1], sum.0[1]),
             ])
@@ -220,7 +220,7 @@ impl Eights for Halves {
         // SAFETY: the caller's promise.
         unsafe {
             let all = self.mul_add(x, sum);
-            Halves([
+            TwoRegisters([
                 _mm256_blendv_pd(sum.0[0], all.0[0], first(lanes, 0)),
                 _mm256_blendv_pd(sum.0[1], all.0[1], first(lanes, 4)),
             ])
@@ -248,7 +248,7 @@ impl Eights for Halves {
     }
 }
 
-/// Four lanes' part of [`Eights::put_two`].
+/// Four lanes' part of [`EightLanes::put_two`].
 ///
 /// # Safety
 /// As there.
@@ -268,19 +268,19 @@ unsafe fn put_four_twos(first: __m256d, second: __m256d, scale: f64, to: *mut f6
 
 /// Eight numbers in one register, with AVX-512.
 #[derive(Clone, Copy)]
-pub(super) struct Whole(__m512d);
+pub(super) struct OneRegister(__m512d);
 
-impl Eights for Whole {
+impl EightLanes for OneRegister {
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller's promise, as below.
-        unsafe { Whole(_mm512_setzero_pd()) }
+        unsafe { OneRegister(_mm512_setzero_pd()) }
     }
 
     #[inline(always)]
     unsafe fn decode<E: EightWide>(at: *const u8) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Whole(E::load_wide(at)) }
+        unsafe { OneRegister(E::load_wide(at)) }
     }
 
     #[inline(always)]
@@ -288,8 +288,8 @@ impl Eights for Whole {
         // SAFETY: the caller's promise. Two loads and inserts are faster than a gather where these
         // are microcode.
         unsafe {
-            let Halves([low, high]) = Halves::gather(at, offset);
-            Whole(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))
+            let TwoRegisters([low, high]) = TwoRegisters::gather(at, offset);
+            OneRegister(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))
         }
     }
 
@@ -297,10 +297,10 @@ impl Eights for Whole {
     unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let [Halves([a, b]), Halves([c, d])] = Halves::gather_two(at, offset);
+            let [TwoRegisters([a, b]), TwoRegisters([c, d])] = TwoRegisters::gather_two(at, offset);
             let first = _mm512_insertf64x4::<1>(_mm512_castpd256_pd512(a), b);
             let second = _mm512_insertf64x4::<1>(_mm512_castpd256_pd512(c), d);
-            [Whole(first), Whole(second)]
+            [OneRegister(first), OneRegister(second)]
         }
     }
 
@@ -308,15 +308,15 @@ impl Eights for Whole {
     unsafe fn gather_run<const B: usize>(at: &[*const f64; LANES], offset: usize) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
-            let Halves([low, high]) = Halves::gather_run::<B>(at, offset);
-            Whole(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))
+            let TwoRegisters([low, high]) = TwoRegisters::gather_run::<B>(at, offset);
+            OneRegister(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))
         }
     }
 
     #[inline(always)]
     unsafe fn load(at: *const f64) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Whole(_mm512_loadu_pd(at)) }
+        unsafe { OneRegister(_mm512_loadu_pd(at)) }
     }
 
     #[inline(always)]
@@ -328,13 +328,13 @@ impl Eights for Whole {
     #[inline(always)]
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Whole(_mm512_fmadd_pd(self.0, x.0, sum.0)) }
+        unsafe { OneRegister(_mm512_fmadd_pd(self.0, x.0, sum.0)) }
     }
 
     #[inline(always)]
     unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Whole(_mm512_mask3_fmadd_pd(self.0, x.0, sum.0, u8::MAX >> (LANES - lanes))) }
+        unsafe { OneRegister(_mm512_mask3_fmadd_pd(self.0, x.0, sum.0, u8::MAX >> (LANES - lanes))) }
     }
 
     #[inline(always)]
@@ -350,8 +350,9 @@ impl Eights for Whole {
     unsafe fn put_two(self, other: Self, scale: f64, to: *mut f64, stride: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let halves = Halves([_mm512_castpd512_pd256(self.0), _mm512_extractf64x4_pd::<1>(self.0)]);
-            let others = Halves([_mm512_castpd512_pd256(other.0), _mm512_extractf64x4_pd::<1>(other.0)]);
+            let halves = TwoRegisters([_mm512_castpd512_pd256(self.0), _mm512_extractf64x4_pd::<1>(self.0)]);
+            let others =
+                TwoRegisters([_mm512_castpd512_pd256(other.0), _mm512_extractf64x4_pd::<1>(other.0)]);
             halves.put_two(others, scale, to, stride);
         }
     }

@@ -95,7 +95,7 @@ struct Run {
     policy: String,
     lost: u64,
     workers: Vec<Worker>,
-    nodes: Vec<Node>,
+    nodes: Vec<NodeRow>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -103,7 +103,7 @@ struct Worker(String, String, u32);
 
 /// Name, capacity, hits, misses, prefetches used and unused.
 #[derive(Serialize, Deserialize)]
-struct Node(String, Option<u64>, u64, u64, u64, u64);
+struct NodeRow(String, Option<u64>, u64, u64, u64, u64);
 
 /// The distinct strings, each with its position.
 #[derive(Default)]
@@ -176,7 +176,7 @@ impl Trace {
             policy: self.policy.clone(),
             lost: self.lost,
             workers: self.workers.iter().map(Worker::from).collect(),
-            nodes: self.nodes.iter().map(Node::from).collect(),
+            nodes: self.nodes.iter().map(NodeRow::from).collect(),
         };
         let (to, mut id, mut start) = (&mut sections.tasks, Delta::default(), Delta::default());
         for task in &self.tasks {
@@ -289,9 +289,9 @@ impl From<Worker> for TraceWorker {
     }
 }
 
-impl From<&TraceNode> for Node {
+impl From<&TraceNode> for NodeRow {
     fn from(node: &TraceNode) -> Self {
-        Node(
+        NodeRow(
             node.name.clone(),
             node.capacity,
             node.hits,
@@ -302,8 +302,8 @@ impl From<&TraceNode> for Node {
     }
 }
 
-impl From<Node> for TraceNode {
-    fn from(Node(name, capacity, hits, misses, prefetch_used, prefetch_unused): Node) -> Self {
+impl From<NodeRow> for TraceNode {
+    fn from(NodeRow(name, capacity, hits, misses, prefetch_used, prefetch_unused): NodeRow) -> Self {
         TraceNode { name, capacity, hits, misses, prefetch_used, prefetch_unused }
     }
 }

@@ -14,9 +14,9 @@ use zellige_runtime::device::HostPool;
 use zellige_runtime::internal::ranks::{Event, Unbounded, pool_for, trace_start, when_idle};
 use zellige_runtime::{Canceller, Cause, Error, Failure, Runtime, TaskRef};
 
+use crate::deferred::{DEFERRED, Offered};
 use crate::error::{ClusterError, RemoteError};
 use crate::journal::Journal;
-use crate::late::{LATE, Offered};
 use crate::transport::{Sender, Transport, Waker};
 use crate::wire::{BEFORE_VALUE, Key, Message, is_same};
 
@@ -394,13 +394,13 @@ impl Progress {
     /// Reports that this rank needs no more forms of the version that `key` names, which another
     /// rank has announced.
     pub(crate) fn has_requested_all(&self, key: Key, from: usize) {
-        let version = Key { format: LATE, requested: false, ..key };
+        let version = Key { format: DEFERRED, requested: false, ..key };
         self.post(from, Message::Done(version).encode(self.rank));
     }
 
     /// Processes the request of a rank for a form.
     fn is_requested(self: &Arc<Self>, key: Key, from: usize) {
-        let version = Key { format: LATE, requested: false, ..key };
+        let version = Key { format: DEFERRED, requested: false, ..key };
         let offer = self.state.lock().offers.get(&(version, from)).cloned();
         // Absent only if this rank cannot go on, and the other is notified of that.
         offer.into_iter().for_each(|offer| offer.send(self, key, from));

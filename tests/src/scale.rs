@@ -2,7 +2,6 @@
 //!
 //! A test names the number that finds bugs within seconds. `ZELLIGE_TEST_SCALE` (1 if it is not
 //! set) multiplies all of them; `scripts/test-long` sets it.
-#![forbid(unsafe_code)]
 
 use proptest::test_runner::Config;
 
