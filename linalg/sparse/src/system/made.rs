@@ -16,8 +16,7 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::matching::Matching;
 use crate::reorder::Permutation;
-use zellige_krylov::method::grains::norm;
-use zellige_krylov::method::{Kept, Onwards};
+use zellige_krylov::method::{MemoryUse, OffsetLogger, norm};
 use zellige_krylov::{
     Executor, Logger, Method, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion,
     solve as solve_by,
@@ -261,7 +260,7 @@ impl<'a> System<'a> {
         log: &mut dyn Logger,
     ) -> Result<(), Error> {
         let result = self.prepared(side, k).and_then(|(helper, stop)| {
-            let mut log = Onwards { log: &mut *log, before: side.tried.steps };
+            let mut log = OffsetLogger { log: &mut *log, before: side.tried.steps };
             self.attempt(method, helper.as_deref(), &side.b, &mut side.x, &stop, &mut log)
         });
         self.add(side, k, method.name(), result)
@@ -409,7 +408,7 @@ impl<'a> System<'a> {
             Some(order) => order.put_back(&side.x, x),
             None => x.copy_from_slice(&side.x),
         }
-        let bytes = self.bytes(side.tried.kept, [side.preconditioner_bytes, side.failed_bytes]);
+        let bytes = self.bytes(side.tried.memory, [side.preconditioner_bytes, side.failed_bytes]);
         Ok(Answer {
             solution,
             removed: side.removed,
@@ -426,7 +425,11 @@ impl<'a> System<'a> {
 
     /// Returns the bytes that are stored with these vectors; the array has the bytes of the last
     /// preconditioner and of those before it.
-    pub(super) fn bytes(&self, kept: Kept, [preconditioner, failed_preconditioners]: [u64; 2]) -> Bytes {
+    pub(super) fn bytes(
+        &self,
+        memory: MemoryUse,
+        [preconditioner, failed_preconditioners]: [u64; 2],
+    ) -> Bytes {
         let [matrix, inner] = self.copies.bytes();
         let ordered = if matches!(self.a, Cow::Owned(_)) { self.a.memory() } else { 0 };
         Bytes {
@@ -436,8 +439,8 @@ impl<'a> System<'a> {
             inner,
             preconditioner,
             failed_preconditioners,
-            basis: kept.basis,
-            vectors: kept.vectors,
+            basis: memory.basis,
+            vectors: memory.vectors,
         }
     }
 

@@ -1,9 +1,9 @@
 //! Solution of systems whose rows and columns are multiplied by powers of two.
 
 use libm::{frexp, ldexp};
-use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 use zellige_krylov::method::{
-    Correction, Kept, NumbersHandle, Rescaled, Setting, Steps, Sums, Workspace, plus, times,
+    InnerResult, InnerSolver, Limit, Limits, MemoryUse, NumbersHandle, ScaledLogger, Setting, Steps, Sums,
+    Workspace, plus, times,
 };
 use zellige_krylov::{Executor, Logger, Method, MultiVector, Operator, Replay, Space};
 
@@ -182,14 +182,14 @@ impl Method for Scaled<'_> {
         self.method.takes_columns()
     }
 
-    fn prepare<'r>(&'r self, setting: Setting<'r, f64>) -> Result<Box<dyn Correction + 'r>, Error> {
+    fn prepare<'r>(&'r self, setting: Setting<'r, f64>) -> Result<Box<dyn InnerSolver + 'r>, Error> {
         Ok(Box::new(Prepared::new(self.method.prepare(setting)?, setting, self.scales)?))
     }
 }
 
 /// Takes residuals to a scaled system, and corrections back.
 struct Prepared<'r> {
-    inner: Box<dyn Correction + 'r>,
+    inner: Box<dyn InnerSolver + 'r>,
     rt: &'r dyn Executor,
     /// The residual and the correction as the caller knows them.
     r: MultiVector,
@@ -197,7 +197,7 @@ struct Prepared<'r> {
     numbers: NumbersHandle<f64>,
     there: Replay<'r>,
     back: Replay<'r>,
-    kept: Kept,
+    memory: MemoryUse,
 }
 
 /// Indices of the norms of the residual and of the scaled one; a factor that keeps the second in
@@ -212,7 +212,7 @@ const IN_RANGE: i32 = 400;
 
 impl<'r> Prepared<'r> {
     fn new(
-        inner: Box<dyn Correction + 'r>,
+        inner: Box<dyn InnerSolver + 'r>,
         setting: Setting<'r, f64>,
         scales: &Scales,
     ) -> Result<Self, Error> {
@@ -237,8 +237,8 @@ impl<'r> Prepared<'r> {
             let task = steps.task("scale").assign(&d, [times(1.0, correction).scaled_by(&columns)]);
             task.assign(&d, [plus(INVERSE, &d)]).submit()
         })?;
-        let kept = inner.kept().and(Kept::vectors::<f64>(space, 4));
-        Ok(Prepared { inner, rt, r, d, numbers, there, back, kept })
+        let memory = inner.memory().and(MemoryUse::vectors::<f64>(space, 4));
+        Ok(Prepared { inner, rt, r, d, numbers, there, back, memory })
     }
 }
 
@@ -278,7 +278,7 @@ impl Prepared<'_> {
     }
 }
 
-impl Correction for Prepared<'_> {
+impl InnerSolver for Prepared<'_> {
     fn residual(&self) -> &MultiVector {
         &self.r
     }
@@ -287,11 +287,15 @@ impl Correction for Prepared<'_> {
         &self.d
     }
 
-    fn kept(&self) -> Kept {
-        self.kept
+    fn memory(&self) -> MemoryUse {
+        self.memory
     }
 
-    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
+    fn solve(
+        &mut self,
+        limits: &Limits<'_>,
+        logs: &mut [&mut dyn Logger],
+    ) -> Result<Vec<InnerResult>, Error> {
         let is_open: Vec<bool> = limits.columns.iter().map(Option::is_some).collect();
         let norms = self.scale(&is_open)?;
         let ratio = |[given, scaled, _]: &[f64; 3]| if *given > 0.0 { scaled / given } else { 1.0 };
@@ -300,13 +304,14 @@ impl Correction for Prepared<'_> {
             limit.map(|limit| Limit { goal: limit.goal * ratio, ..limit })
         };
         let columns: Vec<Option<Limit>> = limits.columns.iter().zip(&ratios).map(scaled).collect();
-        let mut rescaled = Rescaled::each(logs, &ratios);
+        let mut rescaled = ScaledLogger::each(logs, &ratios);
         let mut logs: Vec<&mut dyn Logger> = rescaled.iter_mut().map(|log| log as &mut dyn Logger).collect();
-        let mut ended = self.inner.run(&Limits { columns: &columns, ..*limits }, &mut logs)?;
+        let mut ended = self.inner.solve(&Limits { columns: &columns, ..*limits }, &mut logs)?;
         self.back.run()?;
         for (c, ended) in ended.iter_mut().enumerate() {
             let [_, scaled, factor] = norms[c];
-            *ended = Ended { residual: ended.residual / ratios[c], begun: Some(scaled / factor), ..*ended };
+            *ended =
+                InnerResult { residual: ended.residual / ratios[c], begun: Some(scaled / factor), ..*ended };
         }
         Ok(ended)
     }

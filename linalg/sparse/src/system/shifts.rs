@@ -71,7 +71,7 @@ impl System<'_> {
             setup: self.setup,
             solve,
             products,
-            bytes: self.bytes(solution.kept, [0, 0]),
+            bytes: self.bytes(solution.memory, [0, 0]),
         };
         let x = match &self.order {
             Some(order) => {
