@@ -1,7 +1,7 @@
 //! Search directions that are added to a solution as a block.
 
 use crate::error::Error;
-use crate::method::Setting;
+use crate::inner_solver::Setting;
 use crate::numbers::{NumbersHandle, State};
 use crate::scalar::Scalar;
 use crate::steps::Steps;
@@ -33,7 +33,7 @@ impl<E: Scalar> Buffer<E> {
         (depth > 1).then(|| Buffer { depth, solutions, lengths: lengths() })
     }
 
-    /// Records, at the beginning of a run, that no direction is kept.
+    /// Records, at the beginning of a solve, that no direction is kept.
     pub(crate) fn begin(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
         steps.update_numbers_of("buffer.begin", &self.lengths, |_, _, lengths| {
             lengths.begin(0.0, 0);
@@ -66,32 +66,28 @@ impl<E: Scalar> Buffer<E> {
         })
     }
 
-    /// Records that the kept directions are added now, for columns that are not done by the numbers
-    /// of `steps`.
-    pub(crate) fn open(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
-        steps.update_numbers_of("buffer.open", &self.lengths, |_, numbers, lengths| {
-            if !numbers.is_done() {
-                lengths.go_on();
-            }
-        })
-    }
-
-    /// Records that the directions up to step `k` are added to each solution if that is due, and
-    /// are then discarded.
-    pub(crate) fn add<'v>(
+    /// Records that the directions up to step `k` are added to each solution, and are then
+    /// discarded. That is due if the buffer is full, and for columns that are not done by the
+    /// numbers of `open`.
+    pub(crate) fn flush<'v>(
         &self,
-        steps: &Steps<'_, E>,
+        open: &Steps<'_, E>,
         k: usize,
         solutions: impl Iterator<Item = (&'v MultiVector<E>, &'v [MultiVector<E>])>,
     ) -> Result<(), Error> {
-        let due = steps.by(&self.lengths);
+        open.update_numbers_of("buffer.open", &self.lengths, |_, numbers, lengths| {
+            if !numbers.is_done() {
+                lengths.go_on();
+            }
+        })?;
+        let due = open.by(&self.lengths);
         for (i, (x, directions)) in solutions.enumerate() {
             let kept = directions[..=k % self.depth].iter().enumerate();
             kept.fold(due.task("buffer.add"), |task, (at, p)| task.add(x, plus(i * self.depth + at, p)))
                 .submit()?;
         }
         let lengths = self.depth * self.solutions;
-        steps.update_numbers_of("buffer.clear", &self.lengths, move |_, _, kept| {
+        open.update_numbers_of("buffer.clear", &self.lengths, move |_, _, kept| {
             if !kept.is_done() {
                 (0..lengths).for_each(|at| kept[at] = E::default());
                 kept.end(State::Limited);

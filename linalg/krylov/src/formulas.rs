@@ -7,12 +7,13 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use smallvec::SmallVec;
 use zellige_cuda::CUDA;
 use zellige_kernels::cuda::EncodedFormulas;
-use zellige_kernels::formulas::{Formulas as Program, Op, word};
+use zellige_kernels::formulas::{Formulas as FormulaProgram, Op, word};
 use zellige_runtime::codelet::DeviceTable;
-use zellige_runtime::{Codelet, Cpu, Operands, ReadList, TaskContext, TaskError, Update};
+use zellige_runtime::{Codelet, Cpu, Operands, TaskContext, TaskError};
 
+use crate::gpu::{self, FormulaOperands, GpuViews};
+use crate::reduction::total;
 use crate::scalar::Scalar;
-use crate::steps::total;
 
 /// Recorder of the formulas of a method's scalars: they are written once, and run for each column
 /// that is not done, by a task on a CPU or a thread of a GPU.
@@ -20,14 +21,14 @@ use crate::steps::total;
 /// Operators of [`Value`] record their computation. A formula that
 /// [ends](Formulas::end_unless_positive) the method ends the program, too.
 pub struct Formulas<E> {
-    program: RefCell<Program>,
+    program: RefCell<FormulaProgram>,
     scalar: PhantomData<E>,
 }
 
 /// A number that formulas compute: real, or complex if the method's scalars are.
 #[derive(Clone, Copy)]
 pub struct Value<'f> {
-    program: &'f RefCell<Program>,
+    program: &'f RefCell<FormulaProgram>,
     re: usize,
     /// Imaginary part; `None` for a real number.
     im: Option<usize>,
@@ -38,7 +39,7 @@ impl<E: Scalar> Formulas<E> {
         Formulas { program: RefCell::default(), scalar: PhantomData }
     }
 
-    pub(crate) fn into_program(self) -> Program {
+    pub(crate) fn into_program(self) -> FormulaProgram {
         self.program.into_inner()
     }
 
@@ -89,19 +90,19 @@ impl<E: Scalar> Formulas<E> {
     }
 
     /// Sets the initial residual norm of the method; see
-    /// [`Numbers::first_residual`](crate::method::Numbers::first_residual).
+    /// [`Numbers::first_residual`](crate::numbers::Numbers::first_residual).
     pub fn first_residual(&self, norm: Value<'_>) {
         self.push(Op::Begin(norm.re));
     }
 
     /// Counts a step with the norm of its residual; see
-    /// [`Numbers::step`](crate::method::Numbers::step).
+    /// [`Numbers::step`](crate::numbers::Numbers::step).
     pub fn step(&self, norm: Value<'_>) {
         self.push(Op::Step(norm.re));
     }
 
     /// Ends the method if a form is not positive; see
-    /// [`Numbers::end_unless_positive`](crate::method::Numbers::end_unless_positive).
+    /// [`Numbers::end_unless_positive`](crate::numbers::Numbers::end_unless_positive).
     pub fn end_unless_positive(&self, form: Value<'_>) {
         self.push(Op::EndUnlessPositive(form.re));
     }
@@ -214,28 +215,36 @@ impl<'f> Neg for Value<'f> {
 }
 
 /// Adds up partial sums, and runs a program for each column.
-pub(crate) struct Task {
+pub(crate) struct FormulaCodelet {
     name: &'static str,
-    pub(crate) columns: usize,
+    columns: usize,
     /// Words of the sums of a reduction block and column.
-    pub(crate) width: usize,
-    program: Program,
+    width: usize,
+    program: FormulaProgram,
     /// The program for GPUs, if they support it.
-    pub(crate) of_kernel: Option<EncodedFormulas>,
+    of_kernel: Option<EncodedFormulas>,
 }
 
-impl Task {
-    pub(crate) fn new<E: Scalar>(name: &'static str, [columns, width]: [usize; 2], program: Program) -> Self {
+impl FormulaCodelet {
+    pub(crate) fn new<E: Scalar>(
+        name: &'static str,
+        [columns, width]: [usize; 2],
+        program: FormulaProgram,
+    ) -> Self {
         let width = width * E::WORDS;
         let encoded = || EncodedFormulas::new(&program, columns * width);
         let of_kernel = if E::HAS_KERNELS { encoded() } else { None };
-        Task { name, columns, width, program, of_kernel }
+        FormulaCodelet { name, columns, width, program, of_kernel }
+    }
+
+    fn cuda(&self, views: GpuViews<'_, FormulaOperands>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let formulas = self.of_kernel.as_ref().expect("tasks with a program for GPUs are sent there");
+        gpu::run_formulas(formulas, [self.columns, self.width], views, cx)
     }
 }
 
-impl Codelet for Task {
-    /// The partial sums of each part, and the method's numbers.
-    type Operands = (ReadList<Vec<f64>>, Update<Vec<f64>>);
+impl Codelet for FormulaCodelet {
+    type Operands = FormulaOperands;
 
     fn name(&self) -> &'static str {
         self.name

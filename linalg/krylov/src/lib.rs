@@ -52,6 +52,8 @@
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
 
+mod accumulator;
+mod beta;
 mod bicgstab;
 mod buffer;
 mod cg;
@@ -61,6 +63,8 @@ mod executor;
 mod formulas;
 mod gmres;
 mod gpu;
+mod inner_solver;
+mod iteration;
 mod log;
 mod lsmr;
 pub mod method;
@@ -68,6 +72,7 @@ mod minres;
 mod multishift;
 mod numbers;
 mod operator;
+mod reduction;
 mod reliable;
 mod scalar;
 mod shifted;
@@ -85,9 +90,9 @@ pub use composed::{Adjoint, Combination, Product};
 pub use error::Error;
 pub use executor::{Executor, Replay};
 pub use gmres::{Gmres, Orthogonalisation, RelaxedGmres};
+pub use inner_solver::Method;
 pub use log::{History, Logger};
 pub use lsmr::{LeastSquares, LeastSquaresSolution, least_squares};
-pub use method::Method;
 pub use minres::Minres;
 pub use multishift::{Refinement, ShiftedSolutions, solve_shifted, solve_shifted_with, solve_shifts};
 pub use operator::{FromFn, Operator, from_fn, from_fn_between, multiply};
@@ -99,5 +104,3 @@ pub use space::Space;
 pub use stop::{Progress, Stop, StoppingCriterion};
 pub use storage::{Packed, Plain, Storage};
 pub use vector::MultiVector;
-
-use method::{Correction, Kept, Setting};

@@ -72,14 +72,14 @@ impl Logger for History {
 }
 
 /// A logger that divides scaled residuals by their factor.
-pub struct Rescaled<'l> {
+pub struct ScaledLogger<'l> {
     /// The logger that is notified.
     pub log: &'l mut dyn Logger,
     /// Factor that the norms were multiplied by.
     pub ratio: f64,
 }
 
-impl Logger for Rescaled<'_> {
+impl Logger for ScaledLogger<'_> {
     fn step(&mut self, residual: f64) {
         self.log.step(residual / self.ratio);
     }
@@ -89,22 +89,25 @@ impl Logger for Rescaled<'_> {
     }
 }
 
-impl<'l> Rescaled<'l> {
+impl<'l> ScaledLogger<'l> {
     /// Wraps each of several loggers, with a separate ratio.
-    pub fn each(logs: &'l mut [&mut dyn Logger], ratios: &[f64]) -> Vec<Rescaled<'l>> {
-        logs.iter_mut().zip(ratios).map(|(log, ratio)| Rescaled { log: &mut **log, ratio: *ratio }).collect()
+    pub fn each(logs: &'l mut [&mut dyn Logger], ratios: &[f64]) -> Vec<ScaledLogger<'l>> {
+        logs.iter_mut()
+            .zip(ratios)
+            .map(|(log, ratio)| ScaledLogger { log: &mut **log, ratio: *ratio })
+            .collect()
     }
 }
 
 /// A log that continues the numbering of earlier steps.
-pub struct Onwards<'l> {
+pub struct OffsetLogger<'l> {
     /// The logger that is notified.
     pub log: &'l mut dyn Logger,
     /// The steps of those before.
     pub before: usize,
 }
 
-impl Logger for Onwards<'_> {
+impl Logger for OffsetLogger<'_> {
     fn step(&mut self, residual: f64) {
         self.log.step(residual);
     }

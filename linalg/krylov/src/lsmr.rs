@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::executor::Executor;
-
-use crate::Adjoint;
+use crate::composed::Adjoint;
 use crate::error::Error;
+use crate::executor::Executor;
+use crate::inner_solver::{Limit, Limits};
+use crate::iteration::{begin_solve, iterate};
 use crate::log::Logger;
-use crate::method::rounds::{Limit, Limits, begin as begin_run, run_each};
 use crate::numbers::{Numbers, NumbersHandle, REMEMBERED, State};
 use crate::operator::{Operator, multiply};
 use crate::scalar::Scalar;
@@ -26,9 +26,9 @@ pub struct LeastSquares<'s, E: Scalar = f64> {
     pub a: &'s dyn Operator<E>,
     /// Weight of `x` relative to the residual (Tikhonov regularisation); 0 for none.
     pub damping: f64,
-    /// Relative tolerance: a run ends if `|r| <= tolerance (|b| + |A| |x|)` (a compatible system),
-    /// or if `|A^H r - damping^2 x| <= tolerance |A| |r|` (a least-squares solution). `|A|` is the
-    /// Frobenius norm of the bidiagonal matrix so far.
+    /// Relative tolerance: the method ends if `|r| <= tolerance (|b| + |A| |x|)` (a compatible
+    /// system), or if `|A^H r - damping^2 x| <= tolerance |A| |r|` (a least-squares solution).
+    /// `|A|` is the Frobenius norm of the bidiagonal matrix so far.
     pub tolerance: f64,
     /// Maximum number of steps.
     pub steps: usize,
@@ -94,7 +94,7 @@ const OWN: usize = 27;
 
 /// Vectors of the method; `u` and `v` are not divided by their norms, but the vectors derived from
 /// them are.
-struct Vectors<E: Scalar> {
+struct LsmrVectors<E: Scalar> {
     u: MultiVector<E>,
     p: MultiVector<E>,
     v: MultiVector<E>,
@@ -163,7 +163,7 @@ pub fn least_squares<E: Scalar>(
     }
     let count = b.len();
     let zeros = |space| MultiVector::zeros(rt, space, count);
-    let v = Vectors {
+    let v = LsmrVectors {
         u: MultiVector::from_columns(rt, rows, b),
         p: zeros(rows),
         v: zeros(columns),
@@ -189,8 +189,8 @@ pub fn least_squares<E: Scalar>(
     let open = vec![limit; count];
     let is_late = || time.is_some_and(|time| start.elapsed() >= time);
     let limits = Limits { columns: &open, is_late: &is_late };
-    begin_run(rt, &beginning, &numbers, &limits)?;
-    let ended = run_each(rt, &numbers, &limits, logs, REMEMBERED / PER_GRAPH, &mut |_, _| step.run())?;
+    begin_solve(rt, &beginning, &numbers, &limits)?;
+    let ended = iterate(rt, &numbers, &limits, logs, REMEMBERED / PER_GRAPH, &mut |_, _| step.run())?;
     let norms = numbers.look(rt, |_, numbers| numbers.real(NORM).sqrt())?;
     let mut answers = Vec::with_capacity(count);
     let mut found = Vec::with_capacity(count);
@@ -234,7 +234,7 @@ fn inverse(x: f64) -> f64 {
 /// Records `beta u = b`, `alpha v = A^H u`, `h = v`.
 fn begin<E: Scalar>(
     a: &dyn Operator<E>,
-    v: &Vectors<E>,
+    v: &LsmrVectors<E>,
     on_rows: &Steps<'_, E>,
     on_columns: &Steps<'_, E>,
 ) -> Result<(), Error> {
@@ -266,7 +266,7 @@ fn begin<E: Scalar>(
 fn one_step<E: Scalar>(
     a: &dyn Operator<E>,
     damping: f64,
-    v: &Vectors<E>,
+    v: &LsmrVectors<E>,
     on_rows: &Steps<'_, E>,
     on_columns: &Steps<'_, E>,
 ) -> Result<(), Error> {

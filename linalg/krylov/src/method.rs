@@ -1,132 +1,13 @@
 //! Building blocks of methods and operators: the graph of a step, vector tasks, formulas, and the
 //! scalars of a method.
 
-pub mod grains;
-pub mod rounds;
-
-use std::sync::Arc;
-
 pub use crate::formulas::{Formulas, Value};
-pub use crate::log::{Onwards, Rescaled};
-pub use crate::numbers::{Numbers, NumbersHandle, REMEMBERED, State};
+pub use crate::inner_solver::{InnerResult, InnerSolver, Limit, Limits, MemoryUse, Setting};
+pub use crate::iteration::{Recorded, begin_solve, iterate, steps_per_graph};
+pub use crate::log::{OffsetLogger, ScaledLogger};
+pub use crate::numbers::{Numbers, NumbersHandle, State};
 pub use crate::operator::{Workspace, apply_to};
-pub use crate::reliable::{Estimated, Reliable, Updatable};
-pub use crate::space::{GRAIN, MOST_PARTS, joined};
+pub use crate::reduction::{dots, norm, unit_scale};
+pub use crate::space::joined;
 pub use crate::steps::{Gated, Steps, Sums, are_done};
 pub use crate::vector_task::{Coefficient, Term, VectorTask, minus, plus, times};
-
-use crate::error::Error;
-use crate::executor::Executor;
-use crate::log::Logger;
-use crate::operator::Operator;
-use crate::scalar::Scalar;
-use crate::space::Space;
-use crate::storage::Storage;
-use crate::vector::MultiVector;
-use rounds::{Ended, Limits};
-
-/// Input that a method is prepared for.
-#[derive(Clone, Copy)]
-pub struct Setting<'r, E: Scalar> {
-    /// Runs the tasks.
-    pub rt: &'r dyn Executor,
-    /// The operator of the products.
-    pub a: &'r dyn Operator<E>,
-    /// The preconditioner, `z = M^-1 r`.
-    pub m: Option<&'r dyn Operator<E>>,
-    /// Number of columns that it solves for at once.
-    pub columns: usize,
-}
-
-impl<E: Scalar> Setting<'_, E> {
-    /// Returns the partition of the vectors.
-    pub fn space(&self) -> &Space {
-        self.a.domain()
-    }
-
-    /// Returns a vector of zeros in this storage.
-    pub fn stored(&self, storage: &Arc<dyn Storage<E>>) -> MultiVector<E> {
-        MultiVector::stored(self.rt, self.space(), self.columns, Arc::clone(storage))
-    }
-
-    /// Returns a vector of zeros in float64.
-    pub fn zeros(&self) -> MultiVector<E> {
-        MultiVector::zeros(self.rt, self.space(), self.columns)
-    }
-}
-
-/// A Krylov method.
-///
-/// ```
-/// # use zellige_krylov::{Space, from_fn};
-/// # use zellige_runtime::Runtime;
-/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
-/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
-/// use zellige_krylov::{BiCgStab, Cg, Method, Minres, Solve, Stop, solve};
-///
-/// let methods: [&dyn Method; 3] = [&Cg::default(), &Minres, &BiCgStab::default()];
-/// for method in methods {
-///     let mut x = vec![0.0; 50];
-///     let found = solve(&Solve::new(&rt, &a), method, &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-8), &mut ())?;
-///     assert!(found.reason.is_converged(), "{}", method.name());
-/// }
-/// # Ok::<(), zellige_krylov::Error>(())
-/// ```
-pub trait Method<E: Scalar = f64> {
-    /// Returns the name in options.
-    fn name(&self) -> String;
-
-    /// Returns true if it solves for several columns at once.
-    fn takes_columns(&self) -> bool {
-        true
-    }
-
-    /// Makes its vectors and records its graphs for a system; some of them when they are first
-    /// needed.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for an operator, a preconditioner or a number of columns that it cannot
-    /// use; those of submission.
-    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error>;
-}
-
-/// Bytes of the vectors that solving keeps for each column.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// The basis of the Krylov space, as it is stored.
-    pub basis: u64,
-    /// Bytes of all other vectors.
-    pub vectors: u64,
-}
-
-impl Kept {
-    /// Returns the bytes of `count` vectors of a space in float64, without a basis.
-    pub fn vectors<E: Scalar>(space: &Space, count: usize) -> Kept {
-        Kept { basis: 0, vectors: space.bytes(count * E::WORDS) }
-    }
-
-    /// Returns the sum of both.
-    #[must_use]
-    pub fn and(self, other: Kept) -> Kept {
-        Kept { basis: self.basis + other.basis, vectors: self.vectors + other.vectors }
-    }
-}
-
-/// A method that is ready to solve `A d = r`.
-pub trait Correction<E: Scalar = f64> {
-    /// Returns `r`, which the caller writes before each run, and the run overwrites.
-    fn residual(&self) -> &MultiVector<E>;
-
-    /// Returns `d`, the result of the last run.
-    fn correction(&self) -> &MultiVector<E>;
-
-    /// Returns the memory of its vectors.
-    fn kept(&self) -> Kept;
-
-    /// Solves, from `d = 0`, until each column that has a limit has met one; a method that restarts
-    /// returns then. The correction of other columns is undefined.
-    ///
-    /// # Errors
-    /// Errors of tasks.
-    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error>;
-}

@@ -1,14 +1,14 @@
 //! Minimal residuals of Hermitian operators.
 
 use crate::error::Error;
-use crate::method::rounds::{Recorded, steps_per_graph};
+use crate::inner_solver::{InnerSolver, MemoryUse, Method, Setting};
+use crate::iteration::{Recorded, steps_per_graph};
 use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::check_fixed;
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus};
-use crate::{Correction, Kept, Method, Setting};
 
 /// MINRES (Paige and Saunders 1975), for Hermitian operators, including indefinite ones, with a
 /// preconditioner that is Hermitian positive definite (Elman, Silvester and Wathen 2014, algorithm
@@ -36,7 +36,7 @@ impl<E: Scalar> Method<E> for Minres {
         "minres".to_owned()
     }
 
-    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
         check_fixed(setting.m, "minres", "fgmres")?;
         Ok(Box::new(recorded(setting)?))
     }
@@ -52,7 +52,7 @@ const SINE: usize = 4;
 const SINE_OLD: usize = 5;
 const ETA: usize = 6;
 const LARGEST: usize = 7;
-/// ... and factors of vectors: delta, then see [`Step::update`].
+/// ... and factors of vectors: delta, then see [`MinresStep::update`].
 const DELTA: usize = 8;
 const OF_Z: usize = 9;
 const OF_W: usize = 10;
@@ -74,7 +74,7 @@ const SUMS: usize = 3;
 
 /// Vectors of the method. Those of this step and of the previous one alternate: of two, the one
 /// with the parity of the step belongs to this step.
-struct Vectors<E: Scalar> {
+struct MinresVectors<E: Scalar> {
     r: MultiVector<E>,
     v: [MultiVector<E>; 2],
     /// `M^-1 v`; `v` itself without a preconditioner.
@@ -90,7 +90,7 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     let two = || [zeros(), zeros()];
     let v = two();
     let z = m.map_or_else(|| v.clone(), |_| two());
-    let v = Vectors { r: zeros(), v, z, w: two(), q: zeros(), d: zeros() };
+    let v = MinresVectors { r: zeros(), v, z, w: two(), q: zeros(), d: zeros() };
     let numbers = NumbersHandle::new(rt, columns, OWN);
     let sums = Sums::new(rt, space, columns, SUMS);
     let begin =
@@ -99,30 +99,34 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     let steps = rt.record(|graph| {
         (0..per_graph).try_for_each(|step| {
             let (steps, now) = (Steps::new(rt, graph, space, &numbers).with_sums(&sums), step % 2);
-            let step = Step { steps, v: &v, setting, now, next: 1 - now };
+            let step = MinresStep { steps, v: &v, setting, now, next: 1 - now };
             a.apply_dot(&step.steps, &v.z[now], &v.q, QZ)?;
             step.lanczos()?;
             step.update()
         })
     })?;
-    let kept = Kept::vectors::<E>(space, if m.is_some() { 9 } else { 7 });
+    let memory = MemoryUse::vectors::<E>(space, if m.is_some() { 9 } else { 7 });
     let (residual, correction) = (v.r.clone(), v.d.clone());
     Ok(Recorded {
         rt,
         residual,
         correction,
         numbers,
-        gate: None,
+        replacements: None,
         begin,
         steps,
         per_graph,
         finish: None,
-        kept,
+        memory,
     })
 }
 
 /// Records `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.
-fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, setting: Setting<'_, E>) -> Result<(), Error> {
+fn begin<E: Scalar>(
+    steps: &Steps<'_, E>,
+    v: &MinresVectors<E>,
+    setting: Setting<'_, E>,
+) -> Result<(), Error> {
     let [now, old] = &v.v;
     let first = steps.task("minres.begin").copy(now, &v.r).assign(old, []);
     first.assign(&v.w[0], []).assign(&v.w[1], []).assign(&v.d, []).dot(&v.r, &v.r, RR).submit()?;
@@ -138,15 +142,15 @@ fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, setting: Setting<'_, E
 }
 
 /// Data that a step is recorded from.
-struct Step<'g, E: Scalar> {
+struct MinresStep<'g, E: Scalar> {
     steps: Steps<'g, E>,
-    v: &'g Vectors<E>,
+    v: &'g MinresVectors<E>,
     setting: Setting<'g, E>,
     now: usize,
     next: usize,
 }
 
-impl<E: Scalar> Step<'_, E> {
+impl<E: Scalar> MinresStep<'_, E> {
     /// Records `v_{j+1} = A z_j / gamma_j - delta_j / gamma_j v_j - gamma_j / gamma_{j-1} v_{j-1}`
     /// with `delta_j = A z_j . z_j / gamma_j^2`.
     fn lanczos(&self) -> Result<(), Error> {

@@ -7,9 +7,8 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
 use zellige_cuda::CUDA;
-pub use zellige_kernels::formulas::REMEMBERED;
-pub(crate) use zellige_kernels::formulas::word::OWN;
-use zellige_kernels::formulas::word::{GOAL, HISTORY, LIMIT, RESIDUAL, STATE, STEPS};
+pub(crate) use zellige_kernels::formulas::REMEMBERED;
+use zellige_kernels::formulas::word::{GOAL, HISTORY, LIMIT, OWN, RESIDUAL, STATE, STEPS};
 use zellige_kernels::formulas::{begin, end_unless_positive, step};
 use zellige_runtime::codelet::DeviceTable;
 use zellige_runtime::{
@@ -18,6 +17,7 @@ use zellige_runtime::{
 
 use crate::error::Error;
 use crate::executor::{Executor, Replay};
+use crate::gpu::{self, CopyOperands, GpuViews};
 use crate::scalar::Scalar;
 
 /// State of a method.
@@ -123,7 +123,7 @@ impl<E: Scalar> NumbersHandle<E> {
         rt.look(&self.words, &mut |words| len = words.len())?;
         let copy = NumbersHandle { words: rt.words(vec![0.0; len]), ..self.clone() };
         let graph = rt.record(|graph| {
-            graph.codelet(Copied, (self.read(), copy.update())).submit()?;
+            graph.codelet(CopyNumbers, (self.read(), copy.update())).submit()?;
             Ok(())
         })?;
         Ok((copy, graph))
@@ -131,10 +131,16 @@ impl<E: Scalar> NumbersHandle<E> {
 }
 
 /// Task that copies numbers, on a GPU if they are there.
-pub(crate) struct Copied;
+struct CopyNumbers;
 
-impl Codelet for Copied {
-    type Operands = (Read<Vec<f64>>, Update<Vec<f64>>);
+impl CopyNumbers {
+    fn cuda(&self, views: GpuViews<'_, CopyOperands>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        gpu::copy_numbers(views, cx)
+    }
+}
+
+impl Codelet for CopyNumbers {
+    type Operands = CopyOperands;
 
     fn name(&self) -> &'static str {
         "numbers.copy"
@@ -217,7 +223,7 @@ impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
     }
 
     /// Returns the norms of the residuals after step `from` (counted from 0), all of them if they
-    /// are not older than [`REMEMBERED`] steps.
+    /// are not older than 128 steps.
     pub fn residuals_from(&self, from: usize) -> impl Iterator<Item = f64> {
         let from = from.max(self.steps().saturating_sub(REMEMBERED));
         (from..self.steps()).map(move |step| self.0[HISTORY + step % REMEMBERED])

@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// Rows of a reduction block: partial sums of blocks are combined in a fixed order, so that every
 /// sum has the same bits on any number of workers.
-pub const GRAIN: usize = 4096;
+pub(crate) const REDUCTION_ROWS: usize = 4096;
 
 /// Parts begin at multiples of this: whole blocks of 1, 2, 3, 4 and 6, and whole lines of a cache.
 const STEP: usize = 48;
@@ -24,7 +24,7 @@ const LEAST_ROWS: usize = 768;
 
 /// A number of parts that [`Space::new`] stays below: enough for any number of workers that this is
 /// meant for.
-pub const MOST_PARTS: usize = 64;
+const MOST_PARTS: usize = 64;
 
 /// An index range that is cut into parts. Cuts depend on the operator, never on workers or devices:
 /// sums have the same bits everywhere.
@@ -87,10 +87,10 @@ impl Space {
         LANES * self.group
     }
 
-    /// Returns the rows of a reduction block: [`GRAIN`], or a little less, so that they are whole
+    /// Returns the rows of a reduction block: 4096, or a little less, so that they are whole
     /// groups.
-    pub fn grain(&self) -> usize {
-        GRAIN / self.multiple() * self.multiple()
+    pub fn reduction_rows(&self) -> usize {
+        REDUCTION_ROWS / self.multiple() * self.multiple()
     }
 
     /// Returns the length of its vectors.
@@ -187,7 +187,7 @@ mod tests {
             assert!(Space::cut_at(starts, rows).is_err());
         }
         let of_sites = Space::cut_at(&[0, 6], 12).and_then(|space| space.grouped(3)).expect("whole groups");
-        assert_eq!((of_sites.grain(), of_sites.grain() % 96), (4032, 0));
+        assert_eq!((of_sites.reduction_rows(), of_sites.reduction_rows() % 96), (4032, 0));
         assert!(of_sites.grouped(4).is_err() && Space::new(9, 0).grouped(9).is_err());
     }
 }

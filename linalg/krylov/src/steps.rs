@@ -7,11 +7,11 @@ use zellige_runtime::{Cpu, Handle, Operands, Read, ReadList, Recorder, Submit, U
 
 use crate::error::Error;
 use crate::executor::Executor;
-use crate::formulas::{self, Formulas};
+use crate::formulas::{FormulaCodelet, Formulas};
 use crate::numbers::{Numbers, NumbersHandle, columns_of, columns_of_mut};
+use crate::reduction::total;
 use crate::scalar::Scalar;
 use crate::space::Space;
-use crate::vector_task::VectorTask;
 
 /// The graph of a step that is being recorded: tasks over the parts of vectors, and the scalars
 /// that they share.
@@ -94,12 +94,6 @@ impl<'g, E: Scalar> Steps<'g, E> {
         self.sums.expect("steps with sums")
     }
 
-    /// Creates a task per part that updates vectors by linear combinations of others, and sums
-    /// products.
-    pub fn task(&self, name: &'static str) -> VectorTask<'_, 'g, E> {
-        VectorTask::new(self, name)
-    }
-
     /// Records a task per part: `operands(i)` are those of part `i`. It runs unless all columns are
     /// done.
     ///
@@ -146,7 +140,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
     pub fn formulas(&self, name: &'static str, record: impl FnOnce(&Formulas<E>)) -> Result<(), Error> {
         let (sums, formulas) = (self.sums(), Formulas::new());
         record(&formulas);
-        let task = formulas::Task::new::<E>(name, [self.columns(), sums.width], formulas.into_program());
+        let task = FormulaCodelet::new::<E>(name, [self.columns(), sums.width], formulas.into_program());
         self.graph.codelet(task, (sums.read(self.graph)?, self.numbers.update())).submit()?;
         Ok(())
     }
@@ -217,28 +211,11 @@ pub fn are_done(numbers: &[f64], columns: usize) -> bool {
     columns_of::<f64>(numbers, columns).all(|numbers| numbers.is_done())
 }
 
-/// Sums the words of all reduction blocks for one column, in their order.
-pub(crate) fn total<'s>(
-    partial: impl Iterator<Item = &'s [f64]>,
-    column: usize,
-    columns: usize,
-    totals: &mut [f64],
-) {
-    let width = totals.len();
-    totals.fill(0.0);
-    for of_part in partial {
-        for of_grain in of_part.chunks_exact(columns * width) {
-            let of_column = &of_grain[column * width..(column + 1) * width];
-            totals.iter_mut().zip(of_column).for_each(|(total, sum)| *total += *sum);
-        }
-    }
-}
-
-/// Partial sums of products of vectors: `width` of them for each [reduction block](Space::grain)
-/// and each column.
+/// Partial sums of products of vectors: `width` of them for each [reduction
+/// block](Space::reduction_rows) and each column.
 #[derive(Debug)]
 pub struct Sums<E> {
-    /// For each part: `[grain][column][sum]`.
+    /// For each part: `[block][column][sum]`.
     partial: Vec<Handle<Vec<f64>>>,
     /// With several ranks: the parts of each, and their concatenated sums, which fit one message.
     of_ranks: Vec<(Range<usize>, Handle<Vec<f64>>)>,
@@ -251,7 +228,7 @@ impl<E: Scalar> Sums<E> {
     pub fn new(rt: &dyn Executor, space: &Space, columns: usize, width: usize) -> Self {
         let lens: Vec<usize> = space
             .ranges()
-            .map(|rows| rows.len().div_ceil(space.grain()) * columns * width * E::WORDS)
+            .map(|rows| rows.len().div_ceil(space.reduction_rows()) * columns * width * E::WORDS)
             .collect();
         let rank_of = |i: usize| space.rank_of(i, rt.ranks());
         let of = |(i, &len): (usize, &usize)| rt.words_on(rank_of(i), vec![0.0; len]);
@@ -273,7 +250,7 @@ impl<E: Scalar> Sums<E> {
         self.width
     }
 
-    /// Returns the sums of part `i`, for a task that computes them: `[grain][column][sum]`.
+    /// Returns the sums of part `i`, for a task that computes them: `[block][column][sum]`.
     pub fn of(&self, i: usize) -> Update<Vec<f64>> {
         update(&self.partial[i])
     }

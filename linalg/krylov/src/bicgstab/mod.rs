@@ -2,9 +2,10 @@
 
 mod polynomial;
 
-use self::polynomial::{MOST, at, pairs, polynomial};
+use self::polynomial::{BREAKDOWN, MOST, at, pairs, polynomial};
 use crate::error::Error;
-use crate::method::rounds::{Recorded, steps_per_graph};
+use crate::inner_solver::{InnerSolver, MemoryUse, Method, Setting};
+use crate::iteration::{Recorded, steps_per_graph};
 use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::{apply_to, check_fixed};
 use crate::reliable::{Reliable, Updatable};
@@ -12,7 +13,6 @@ use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus, times};
-use crate::{Correction, Kept, Method, Setting};
 
 /// BiCGStab(l) (Sleijpen and Fokkema 1993, algorithm 3.1), preconditioned from the right; `l = 1`
 /// is BiCGStab (van der Vorst 1992). It solves systems with any matrix and needs few vectors.
@@ -53,7 +53,7 @@ impl<E: Scalar> Method<E> for BiCgStab {
         if self.l == 1 { "bicgstab".to_owned() } else { format!("bicgstab({})", self.l) }
     }
 
-    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
         self.prepared(setting, None)
     }
 }
@@ -63,7 +63,7 @@ impl<E: Scalar> Updatable<E> for BiCgStab {
         &self,
         setting: Setting<'r, E>,
         reliable: Reliable<'_, E>,
-    ) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+    ) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
         if reliable.needs_estimate() {
             let problem = "the estimate of rounding errors is for conjugate gradients only: use a reduction";
             return Err(Error::parameter("trigger", problem));
@@ -82,7 +82,7 @@ impl BiCgStab {
         &self,
         setting: Setting<'r, E>,
         reliable: Option<&Reliable<'_, E>>,
-    ) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+    ) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
         if !(1..=MOST).contains(&self.l) {
             return Err(Error::parameter("l", format!("{}: 1 to {MOST}", self.l)));
         }
@@ -105,8 +105,8 @@ const OWN: usize = SHADOW + 1;
 const SQUARE: usize = 0;
 const ALONG: usize = 1;
 
-struct Vectors<E: Scalar> {
-    /// The residual that a run begins with.
+struct BiCgStabVectors<E: Scalar> {
+    /// The residual that a solve begins with.
     begun: MultiVector<E>,
     /// `A^i r` and `A^i u`, `i = 0 .. l`, with `A M^-1` for `A`.
     r: Vec<MultiVector<E>>,
@@ -133,7 +133,8 @@ impl BiCgStab {
         let r = powers();
         let begun = reliable.map_or_else(|| r[0].clone(), |reliable| reliable.residual().clone());
         let (u, shadow, e) = (powers(), stored(), zeros());
-        let vectors = Vectors { begun, r, u, shadow, e, d: m.map(|_| zeros()), z: m.map(|_| stored()) };
+        let vectors =
+            BiCgStabVectors { begun, r, u, shadow, e, d: m.map(|_| zeros()), z: m.map(|_| stored()) };
         let numbers = NumbersHandle::new(rt, columns, OWN);
         let sums = Sums::new(rt, space, columns, (l + 1) * (l + 2) / 2);
         let begin = rt.record(|graph| {
@@ -142,7 +143,7 @@ impl BiCgStab {
         let per_graph = steps_per_graph(rt, space, m.is_some());
         let steps = rt.record(|graph| {
             let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
-            let step = Step { steps, v: &vectors, setting, reliable };
+            let step = BiCgStabStep { steps, v: &vectors, setting, reliable };
             (0..per_graph).try_for_each(|_| {
                 (0..l).try_for_each(|j| step.conjugate(j))?;
                 step.minimise(l)
@@ -156,25 +157,34 @@ impl BiCgStab {
             }
             _ => None,
         };
-        let own = reliable.map_or(Kept::default(), Reliable::kept);
-        let kept = Kept::vectors::<E>(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 }).and(own);
+        let own = reliable.map_or(MemoryUse::default(), Reliable::memory);
+        let memory = MemoryUse::vectors::<E>(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 }).and(own);
         let correction = vectors.d.as_ref().unwrap_or(&vectors.e).clone();
         let residual = vectors.begun.clone();
-        let gate = reliable.map(|reliable| reliable.gate().clone());
-        Ok(Recorded { rt, residual, correction, numbers, gate, begin, steps, per_graph, finish, kept })
+        let replacements = reliable.map(Reliable::counter);
+        Ok(Recorded {
+            rt,
+            residual,
+            correction,
+            numbers,
+            replacements,
+            begin,
+            steps,
+            per_graph,
+            finish,
+            memory,
+        })
     }
 }
 
 /// Records `u = 0`, `e = 0`; the shadow is the residual.
 fn begin<E: Scalar>(
     steps: &Steps<'_, E>,
-    v: &Vectors<E>,
+    v: &BiCgStabVectors<E>,
     reliable: Option<&Reliable<'_, E>>,
 ) -> Result<(), Error> {
     let r = &v.r[0];
-    if reliable.is_some() {
-        steps.task("bicgstab.residual").copy(r, &v.begun).submit()?;
-    }
+    reliable.map_or(Ok(()), |reliable| reliable.set_residual(steps, r))?;
     let task = steps.task("bicgstab.begin").assign(&v.u[0], []).assign(&v.e, []).copy(&v.shadow, r);
     task.dot(&v.begun, &v.begun, SQUARE).dot(&v.shadow, r, ALONG).submit()?;
     steps.update_numbers("bicgstab.rho", |sums, s| {
@@ -188,14 +198,14 @@ fn begin<E: Scalar>(
 }
 
 /// Data that a step is recorded from.
-struct Step<'g, E: Scalar> {
+struct BiCgStabStep<'g, E: Scalar> {
     steps: Steps<'g, E>,
-    v: &'g Vectors<E>,
+    v: &'g BiCgStabVectors<E>,
     setting: Setting<'g, E>,
     reliable: Option<&'g Reliable<'g, E>>,
 }
 
-impl<E: Scalar> Step<'_, E> {
+impl<E: Scalar> BiCgStabStep<'_, E> {
     /// Records `to = A M^-1 from`.
     fn multiply(&self, from: &MultiVector<E>, to: &MultiVector<E>) -> Result<(), Error> {
         match (self.setting.m, &self.v.z) {
@@ -286,25 +296,17 @@ impl<E: Scalar> Step<'_, E> {
     }
 }
 
-impl<E: Scalar> Step<'_, E> {
+impl<E: Scalar> BiCgStabStep<'_, E> {
     /// Replaces the residual if that is due; directions and the shadow are kept.
     fn replace(&self, reliable: &Reliable<'_, E>) -> Result<(), Error> {
-        let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
-        reliable.decide(steps, SQUARE, None)?;
-        let d = match (self.setting.m, &v.d) {
-            (Some(m), Some(d)) => {
-                m.apply(&gated, &v.e, d)?;
-                d
-            }
-            _ => &v.e,
-        };
-        reliable.replace(steps, d, &v.r[0], SQUARE)?;
+        let (v, steps) = (self.v, &self.steps);
+        let d = v.d.as_ref().unwrap_or(&v.e);
+        let complete = |open: &Steps<'_, E>| self.setting.m.map_or(Ok(()), |m| m.apply(open, &v.e, d));
+        reliable.replace_if_due(steps, [d, &v.r[0]], SQUARE, None, complete)?;
+        let gated = steps.by(reliable.gate());
         gated.task("bicgstab.along").dot(&v.shadow, &v.r[0], ALONG).submit()
     }
 }
-
-/// An inner product below this multiple of the norms of its vectors consists of rounding errors.
-const BREAKDOWN: f64 = 4.0 * f64::EPSILON;
 
 /// Ends the method if the divisor, the inner product of the shadow and a vector, consists of
 /// rounding errors.

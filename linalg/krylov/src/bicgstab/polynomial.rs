@@ -1,7 +1,9 @@
 //! The polynomial that makes a residual small.
 
-use super::BREAKDOWN;
 use crate::scalar::Scalar;
+
+/// An inner product below this multiple of the norms of its vectors consists of rounding errors.
+pub(super) const BREAKDOWN: f64 = 4.0 * f64::EPSILON;
 
 /// Maximum degree: inner products in `f64` do not distinguish more powers.
 pub(super) const MOST: usize = 8;

@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use super::basis::{Basis, Codes, Of, PIECE, open, pieces};
+use super::basis::{Basis, Codes, ColumnOf, PIECE, open, pieces};
 use super::hessenberg::Hessenberg;
 use crate::error::Error;
-use crate::method::grains::dot;
+use crate::reduction::dot;
 use crate::scalar::Scalar;
-use crate::space::GRAIN;
+use crate::space::REDUCTION_ROWS;
 use crate::steps::Steps;
 use crate::vector::MultiVector;
 
@@ -157,16 +157,17 @@ impl<E: Scalar> Arnoldi<'_, E> {
             |i| (steps.numbers().read(), self.basis.read(i), self.w.update(i), steps.sums().of(i)),
             move |(numbers, basis, w, sums)| {
                 let (w, sums) = (E::of_words_mut(w), E::of_words_mut(sums));
-                let (mut buffers, mut gathered) = ([[E::default(); PIECE]; AT_ONCE], Of::buffer(columns));
+                let (mut buffers, mut gathered) =
+                    ([[E::default(); PIECE]; AT_ONCE], ColumnOf::buffer(columns));
                 let rows = w.len() / columns;
                 for (of, s) in open::<E>(numbers, columns) {
                     let (subtracted, projected) =
                         (pass.subtracted.range(s.steps()), pass.projected.range(s.steps()));
                     let (codes, of_all) = (Codes::new(format, basis, of, rows), projected.len());
-                    for (grain, start) in (0..rows).step_by(GRAIN).enumerate() {
-                        let sums = &mut sums[(grain * columns + of.column) * width..][..width];
+                    for (block, start) in (0..rows).step_by(REDUCTION_ROWS).enumerate() {
+                        let sums = &mut sums[(block * columns + of.column) * width..][..width];
                         sums[..=of_all].fill(E::default());
-                        for at in pieces(start, rows.min(start + GRAIN)) {
+                        for at in pieces(start, rows.min(start + REDUCTION_ROWS)) {
                             of.change(w, at.clone(), &mut gathered, |w| {
                                 let mut pieces = Pieces { codes, at, buffers: &mut buffers };
                                 pieces.subtract(&subtracted, |k| s[pass.coefficients + k], w);

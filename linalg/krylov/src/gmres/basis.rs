@@ -9,14 +9,14 @@ use crate::error::Error;
 use crate::executor::Executor;
 use crate::numbers::{Numbers, columns_of};
 use crate::scalar::Scalar;
-use crate::space::{GRAIN, Space};
+use crate::space::{REDUCTION_ROWS, Space};
 use crate::steps::Steps;
 use crate::storage::{Packed, Storage};
 use crate::vector::MultiVector;
 
 /// Numbers that are decoded at a time: they stay in the nearest cache. A reduction block is a
 /// multiple of this, and this is a multiple of whole blocks.
-pub(super) const PIECE: usize = GRAIN / 8;
+pub(super) const PIECE: usize = REDUCTION_ROWS / 8;
 
 /// Basis vectors `v_0, v_1, ...` of each column (compressed basis: Aliaga, Anzt, Grützmacher,
 /// Quintana-Ortí and Tomás 2022).
@@ -37,7 +37,7 @@ pub(super) struct Basis<E> {
 pub(super) struct Codes<'v, E> {
     format: Packed,
     all: &'v [f64],
-    of: Of,
+    of: ColumnOf,
     /// Length of a vector.
     len: usize,
     scalar: PhantomData<E>,
@@ -45,12 +45,12 @@ pub(super) struct Codes<'v, E> {
 
 /// A column of several.
 #[derive(Clone, Copy)]
-pub(super) struct Of {
+pub(super) struct ColumnOf {
     pub(super) column: usize,
     pub(super) columns: usize,
 }
 
-impl Of {
+impl ColumnOf {
     /// Returns the range of vector `k`, if a vector has `words` words.
     fn vector(self, k: usize, words: usize) -> Range<usize> {
         let first = (k * self.columns + self.column) * words;
@@ -99,7 +99,7 @@ pub(super) fn pieces(start: usize, end: usize) -> impl Iterator<Item = Range<usi
 
 impl<'v, E: Scalar> Codes<'v, E> {
     /// Vectors of `len` numbers.
-    pub(super) fn new(format: Packed, all: &'v [f64], of: Of, len: usize) -> Self {
+    pub(super) fn new(format: Packed, all: &'v [f64], of: ColumnOf, len: usize) -> Self {
         Codes { format, all, of, len, scalar: PhantomData }
     }
 
@@ -164,7 +164,7 @@ impl<E: Scalar> Basis<E> {
             move |(numbers, w, all, v)| {
                 let (w, v) = (E::of_words(&w), E::of_words_mut(v));
                 let rows = w.len() / columns;
-                let (mut from, mut to) = (Of::buffer(columns), Of::buffer(columns));
+                let (mut from, mut to) = (ColumnOf::buffer(columns), ColumnOf::buffer(columns));
                 for (of, s) in open::<E>(numbers, columns) {
                     let codes = &mut all[of.vector(s.steps(), words::<E>(format, rows))];
                     for at in pieces(0, rows) {
@@ -190,7 +190,7 @@ impl<E: Scalar> Basis<E> {
             |i| (steps.numbers().read(), z.read(i), update(&self.parts[i])),
             move |(numbers, z, all)| {
                 let z = E::of_words(&z);
-                let (rows, mut buffer) = (z.len() / columns, Of::buffer(columns));
+                let (rows, mut buffer) = (z.len() / columns, ColumnOf::buffer(columns));
                 for (of, s) in open::<E>(numbers, columns) {
                     let codes = &mut all[of.vector(s.steps(), words::<E>(format, rows))];
                     for at in pieces(0, rows) {
@@ -207,7 +207,7 @@ impl<E: Scalar> Basis<E> {
 pub(super) fn open<E: Scalar>(
     words: &[f64],
     columns: usize,
-) -> impl Iterator<Item = (Of, Numbers<E, &[f64]>)> {
+) -> impl Iterator<Item = (ColumnOf, Numbers<E, &[f64]>)> {
     let each = columns_of(words, columns).enumerate();
-    each.map(move |(column, s)| (Of { column, columns }, s)).filter(|(_, s)| !s.is_done())
+    each.map(move |(column, s)| (ColumnOf { column, columns }, s)).filter(|(_, s)| !s.is_done())
 }

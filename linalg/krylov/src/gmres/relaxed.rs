@@ -1,10 +1,10 @@
 //! Products that need less and less accuracy.
 
-use super::{Gmres, Prepared};
+use super::cycle::{Gmres, Prepared};
 use crate::error::Error;
+use crate::inner_solver::{InnerSolver, Method, Setting};
 use crate::operator::Operator;
 use crate::scalar::Scalar;
-use crate::{Correction, Method, Setting};
 
 /// GMRES with products that become less accurate as its residual becomes small (Bouras and Frayssé
 /// 2005; Simoncini and Szyld 2003, theorem 5.3; Giraud, Gratton and Langou 2007). An error `E_j` in
@@ -38,7 +38,7 @@ impl<E: Scalar> Method<E> for RelaxedGmres<'_, E> {
         false
     }
 
-    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
         let operators: Vec<_> = std::iter::once(setting.a).chain(self.narrower.iter().copied()).collect();
         if !operators.is_sorted_by(|one, next| one.accuracy() <= next.accuracy()) {
             return Err(Error::parameter(

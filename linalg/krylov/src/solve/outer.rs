@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use super::{Column, Solve, Verdict};
-use crate::Kept;
+use super::column::{Column, Verdict};
+use super::system::Solve;
 use crate::error::Error;
 use crate::executor::{Executor, Replay};
+use crate::inner_solver::{InnerResult, Limit, MemoryUse};
 use crate::log::Logger;
-use crate::method::grains::unit_scale;
-use crate::method::rounds::{Ended, Limit};
 use crate::numbers::{NumbersHandle, State};
+use crate::reduction::unit_scale;
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
 use crate::vector_task::{plus, times};
 
-/// Answers and true residuals of all right-hand sides, run after run of a method.
+/// Answers and true residuals of all right-hand sides between inner solves.
 pub(super) struct Outer<'s, E: Scalar> {
     rt: &'s dyn Executor,
     /// The answer with the least residual so far.
@@ -23,21 +23,21 @@ pub(super) struct Outer<'s, E: Scalar> {
     numbers: NumbersHandle<E>,
     /// For each column, the factor of the method's residual and divisor of its correction.
     pub(super) scales: Vec<f64>,
-    /// The residual of `x`, and of the answer of a run.
+    /// The residual of `x`, and of the answer of an inner solve.
     of_guess: Replay<'s>,
     of_trial: Replay<'s>,
     correct: Replay<'s>,
     accept: Replay<'s>,
     keep: Replay<'s>,
-    pub(super) kept: Kept,
+    pub(super) memory: MemoryUse,
 }
 
 /// Vector whose residual is measured.
 #[derive(Clone, Copy)]
-pub(super) enum Of {
-    /// Start of the next run.
+pub(super) enum Measured {
+    /// Start of the next inner solve.
     Guess,
-    /// Answer of a run.
+    /// Answer of an inner solve.
     Trial,
 }
 
@@ -87,26 +87,27 @@ impl<'s, E: Scalar> Outer<'s, E> {
         let keep = record(&|steps| steps.task("accept").copy(&best, &trial).submit())?;
         // The memory of an operator beyond the bytes that it reads is that of its vectors.
         let of_exact = problem.exact.memory().saturating_sub(problem.exact.bytes());
-        let kept = Kept::vectors::<E>(space, 5).and(Kept { basis: 0, vectors: of_exact });
-        Ok(Outer { rt, best, numbers, scales, of_guess, of_trial, correct, accept, keep, kept })
+        let memory = MemoryUse::vectors::<E>(space, 5).and(MemoryUse { basis: 0, vectors: of_exact });
+        Ok(Outer { rt, best, numbers, scales, of_guess, of_trial, correct, accept, keep, memory })
     }
 
-    /// Adds the corrections of a run to the answers, and recomputes the residuals.
+    /// Adds the corrections of an inner solve to the answers, and recomputes the residuals.
     pub(super) fn absorb(
         &mut self,
         columns: &mut [Column],
-        runs: &[Option<Limit>],
-        ended: &[Ended],
+        limits: &[Option<Limit>],
+        results: &[InnerResult],
         logs: &mut [&mut dyn Logger],
     ) -> Result<(), Error> {
-        let (ran, scales): (Vec<bool>, _) = (runs.iter().map(Option::is_some).collect(), self.scales.clone());
+        let (ran, scales): (Vec<bool>, _) =
+            (limits.iter().map(Option::is_some).collect(), self.scales.clone());
         self.replay(&self.correct, &ran)?;
-        let corrected = self.measure(Of::Trial, &ran)?;
+        let corrected = self.measure(Measured::Trial, &ran)?;
         let judge = |(c, column): (usize, &mut Column)| {
             if !ran[c] {
                 return None;
             }
-            let verdict = column.judge(&ended[c], scales[c], corrected[c]);
+            let verdict = column.judge(&results[c], scales[c], corrected[c]);
             logs[c].true_residual(column.solution.steps, corrected[c]);
             Some(verdict)
         };
@@ -119,19 +120,19 @@ impl<'s, E: Scalar> Outer<'s, E> {
         self.replay(&self.accept, &accepted)?;
         self.replay(&self.keep, &best)?;
         if refused.contains(&true) {
-            self.measure(Of::Guess, &refused)?;
+            self.measure(Measured::Guess, &refused)?;
         }
         Ok(())
     }
 
-    /// Computes the residuals of some columns, for the next run, with scales that keep their norms
-    /// in range; returns the norms.
-    pub(super) fn measure(&mut self, of: Of, columns: &[bool]) -> Result<Vec<f64>, Error> {
+    /// Computes the residuals of some columns, for the next inner solve, with scales that keep
+    /// their norms in range; returns the norms.
+    pub(super) fn measure(&mut self, of: Measured, columns: &[bool]) -> Result<Vec<f64>, Error> {
         let mut open = columns.to_vec();
         loop {
             let graph = match of {
-                Of::Guess => &self.of_guess,
-                Of::Trial => &self.of_trial,
+                Measured::Guess => &self.of_guess,
+                Measured::Trial => &self.of_trial,
             };
             self.replay(graph, &open)?;
             let norms = self.numbers.look(self.rt, |_, numbers| numbers.real(RESIDUAL))?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use libm::{frexp, ldexp};
 
-use super::Solve;
+use super::system::Solve;
 use crate::error::Error;
 use crate::log::Logger;
 use crate::operator::multiply;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use zellige_kernels::packed::PackedFormat;
-use zellige_krylov::method::{Correction, Kept, NumbersHandle, Setting, Steps, Sums, minus, plus, times};
+use zellige_krylov::method::{
+    InnerSolver, MemoryUse, NumbersHandle, Setting, Steps, Sums, minus, plus, times,
+};
 use zellige_krylov::{
     BiCgStab, Cg, Error, FromFn, History, Logger, Method, MultiVector, Operator, Packed, Plain,
     ReliableUpdates, Solution, Solve, Space, Stabilisation, Stop, StoppingCriterion, Storage, Trigger,
@@ -145,7 +147,7 @@ fn residuals_that_are_told_are_true() -> Result<(), Error> {
     let a = chain(&space);
     let updates = Updates::new(0.1, Packed::Each(PackedFormat::Rp16));
     let method = ReliableUpdates { method: Cg { flexible: true }, exact: &a as &dyn Operator, updates };
-    let ready: Box<dyn Correction> = method.prepare(Setting { rt: &rt, a: &a, m: None, columns: 1 })?;
+    let ready: Box<dyn InnerSolver> = method.prepare(Setting { rt: &rt, a: &a, m: None, columns: 1 })?;
     assert!(ready.residual().storage().is_plain() && ready.correction().storage().is_plain());
     let (mut x, mut history) = (vec![0.0; ROWS], History::default());
     let stop = [Stop::RelativeToRhs(1e-3), Stop::Steps(4000)];
@@ -262,7 +264,7 @@ fn buffered(
     let mut told: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as &mut dyn Logger).collect();
     let found = solve_columns(&problem, &method, &b, &mut of_columns, &stops, &mut told)?;
     // A buffer changes only the memory.
-    let found = found.into_iter().map(|found| Solution { kept: Kept::default(), ..found }).collect();
+    let found = found.into_iter().map(|found| Solution { memory: MemoryUse::default(), ..found }).collect();
     Ok((found, x))
 }
 

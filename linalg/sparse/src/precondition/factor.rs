@@ -402,7 +402,6 @@ mod tests {
     use super::*;
     use crate::csr::Triplet;
     use crate::generate::{Elasticity, Elements, Flow, Transport, elasticity, flow, transport};
-    use zellige_krylov::method::GRAIN;
 
     /// Returns `L`, `U` and `D^-1` as matrices.
     fn assembled<const B: usize>(factors: &[IncompleteFactors<B>], space: &Space) -> Result<[Csr; 3], Error> {
@@ -494,7 +493,8 @@ mod tests {
     #[test]
     fn factors_do_not_depend_on_the_threads() -> Result<(), Error> {
         let a = solid()?;
-        let space = Space::new(a.rows(), (a.rows() / GRAIN) as u64 * a.bytes());
+        let blocks = a.rows() / Space::new(a.rows(), 0).reduction_rows();
+        let space = Space::new(a.rows(), blocks as u64 * a.bytes());
         let sweep = Sweep::from_both_ends(&space, &a);
         let of =
             |threads| assembled(&factors::<3>(&a, &space, &sweep, SymmetryClass::Positive, threads)?, &space);

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use faer::MatMut;
 use zellige_faer::sparse::{self, CholeskyOrder, FactorError, LuOrder, Pattern, Real};
-use zellige_krylov::method::grains::unit_scale;
-use zellige_krylov::method::{Steps, joined};
+use zellige_krylov::method::{Steps, joined, unit_scale};
 use zellige_krylov::{Error, MultiVector, Operator, Space};
 use zellige_runtime::{reads, updates};
 

@@ -15,8 +15,7 @@ use zellige_kernels::cuda::{
 };
 use zellige_kernels::sell::{Outline, PackedPanel, Panel, PanelIndex};
 use zellige_krylov::Scalar;
-use zellige_krylov::method::grains::dots;
-use zellige_krylov::method::{are_done, joined};
+use zellige_krylov::method::{are_done, dots, joined};
 use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::data::{Chunk, Portability, Portable};
 use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskContext, TaskError, Update};

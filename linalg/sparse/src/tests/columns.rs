@@ -2,7 +2,7 @@ use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
 use crate::precondition::{Amg, Ilu};
 use zellige_kernels::packed::block::BlockFormat;
-use zellige_krylov::method::rounds::{Ended, Limit, Limits};
+use zellige_krylov::method::{InnerResult, Limit, Limits};
 
 const STEPS: [usize; 8] = [9, 7, 9, 0, 9, 9, 5, 1];
 
@@ -14,12 +14,12 @@ fn run(
     (a, m): (&Stored, Option<&dyn Operator>),
     b: &[Vec<f64>],
     limits: &[Option<Limit>],
-) -> Result<Vec<(Ended, History, Vec<u64>)>, Error> {
+) -> Result<Vec<(InnerResult, History, Vec<u64>)>, Error> {
     let mut ready = method.prepare(Setting { rt, a, m, columns: b.len() })?;
     b.iter().enumerate().try_for_each(|(k, b)| ready.residual().set_column(rt, k, b))?;
     let mut logs = vec![History::default(); b.len()];
     let mut told: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as &mut dyn Logger).collect();
-    let ended = ready.run(&Limits { columns: limits, is_late: &|| false }, &mut told)?;
+    let ended = ready.solve(&Limits { columns: limits, is_late: &|| false }, &mut told)?;
     let each = ended.into_iter().zip(logs).enumerate();
     each.map(|(k, (ended, log))| {
         let found = ready.correction().column(rt, k)?;

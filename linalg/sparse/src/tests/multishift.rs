@@ -118,7 +118,7 @@ fn shared_steps_end_where_a_narrow_operator_does() -> Result<(), Error> {
     let problem = Solve { rt: &rt, exact: &exact, inner: &inner, preconditioner: None, reduction };
     let mut logs = vec![History::default(); SHIFTS.len()];
     let found = solve_shifted(&problem, &SHIFTS, &b, &STOP[..], &mut logs)?;
-    let rhs = zellige_krylov::method::grains::norm(&b);
+    let rhs = zellige_krylov::method::norm(&b);
     let [before, last] = [2, 1].map(|back| logs[0].steps[found.shared - back]);
     assert!(last <= reduction * rhs && before > reduction * rhs, "{before:e} {last:e} of {rhs:e}");
     for (sigma, (solution, x)) in SHIFTS.into_iter().zip(&found.each) {

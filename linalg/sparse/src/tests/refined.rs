@@ -34,7 +34,7 @@ fn factors_in_single_precision_are_refined_by_gmres() -> Result<(), Error> {
             let answer = crate::system::solve(&rt, &a, &b, &mut x, &options, &mut ())?;
             assert!(answer.solution.reason.is_converged(), "{precond}: {:?}", answer.attempts);
             let errors = crate::exact::ExactProduct::of(&a, &x)?.errors(&b)?;
-            let size = |v: &[f64]| zellige_krylov::method::grains::norm(v);
+            let size = |v: &[f64]| zellige_krylov::method::norm(v);
             assert!(size(&errors) <= 1.01e-13 * size(&b), "{precond}: {:e}", size(&errors));
             Ok(answer.solution.steps)
         };

@@ -12,7 +12,7 @@ pub(super) use check::{check_finite, check_symmetry};
 pub(super) use scaling::{ScaledMethod, Scales};
 pub(super) use storage::StoredMatrices;
 
-use zellige_krylov::method::grains::norm;
+use zellige_krylov::method::norm;
 use zellige_krylov::{Error, Space};
 
 use self::check::{check_constant, check_matrix, check_options};

@@ -1,9 +1,9 @@
 //! Scaling of rows and columns by powers of two.
 
 use libm::{frexp, ldexp};
-use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 use zellige_krylov::method::{
-    Correction, Kept, NumbersHandle, Rescaled, Setting, Steps, Sums, Workspace, plus, times,
+    InnerResult, InnerSolver, Limit, Limits, MemoryUse, NumbersHandle, ScaledLogger, Setting, Steps, Sums,
+    Workspace, plus, times,
 };
 use zellige_krylov::{Error, Executor, Logger, Method, MultiVector, Operator, Replay, Space};
 
@@ -181,14 +181,14 @@ impl Method for ScaledMethod<'_> {
         self.method.takes_columns()
     }
 
-    fn prepare<'r>(&'r self, setting: Setting<'r, f64>) -> Result<Box<dyn Correction + 'r>, Error> {
+    fn prepare<'r>(&'r self, setting: Setting<'r, f64>) -> Result<Box<dyn InnerSolver + 'r>, Error> {
         Ok(Box::new(ScaledSolver::new(self.method.prepare(setting)?, setting, self.scales)?))
     }
 }
 
 /// Takes residuals to a scaled system, and corrections back.
 struct ScaledSolver<'r> {
-    inner: Box<dyn Correction + 'r>,
+    inner: Box<dyn InnerSolver + 'r>,
     rt: &'r dyn Executor,
     /// The residual and the correction as the caller knows them.
     r: MultiVector,
@@ -196,7 +196,7 @@ struct ScaledSolver<'r> {
     numbers: NumbersHandle<f64>,
     there: Replay<'r>,
     back: Replay<'r>,
-    kept: Kept,
+    memory: MemoryUse,
 }
 
 /// Indices of the norms of the residual and of the scaled one; a factor that keeps the second in
@@ -211,7 +211,7 @@ const IN_RANGE: i32 = 400;
 
 impl<'r> ScaledSolver<'r> {
     fn new(
-        inner: Box<dyn Correction + 'r>,
+        inner: Box<dyn InnerSolver + 'r>,
         setting: Setting<'r, f64>,
         scales: &Scales,
     ) -> Result<Self, Error> {
@@ -236,8 +236,8 @@ impl<'r> ScaledSolver<'r> {
             let task = steps.task("scale").assign(&d, [times(1.0, correction).scaled_by(&columns)]);
             task.assign(&d, [plus(INVERSE, &d)]).submit()
         })?;
-        let kept = inner.kept().and(Kept::vectors::<f64>(space, 4));
-        Ok(ScaledSolver { inner, rt, r, d, numbers, there, back, kept })
+        let memory = inner.memory().and(MemoryUse::vectors::<f64>(space, 4));
+        Ok(ScaledSolver { inner, rt, r, d, numbers, there, back, memory })
     }
 }
 
@@ -277,7 +277,7 @@ impl ScaledSolver<'_> {
     }
 }
 
-impl Correction for ScaledSolver<'_> {
+impl InnerSolver for ScaledSolver<'_> {
     fn residual(&self) -> &MultiVector {
         &self.r
     }
@@ -286,11 +286,15 @@ impl Correction for ScaledSolver<'_> {
         &self.d
     }
 
-    fn kept(&self) -> Kept {
-        self.kept
+    fn memory(&self) -> MemoryUse {
+        self.memory
     }
 
-    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
+    fn solve(
+        &mut self,
+        limits: &Limits<'_>,
+        logs: &mut [&mut dyn Logger],
+    ) -> Result<Vec<InnerResult>, Error> {
         let is_open: Vec<bool> = limits.columns.iter().map(Option::is_some).collect();
         let norms = self.scale(&is_open)?;
         let ratio = |[given, scaled, _]: &[f64; 3]| if *given > 0.0 { scaled / given } else { 1.0 };
@@ -299,13 +303,14 @@ impl Correction for ScaledSolver<'_> {
             limit.map(|limit| Limit { goal: limit.goal * ratio, ..limit })
         };
         let columns: Vec<Option<Limit>> = limits.columns.iter().zip(&ratios).map(scaled).collect();
-        let mut rescaled = Rescaled::each(logs, &ratios);
+        let mut rescaled = ScaledLogger::each(logs, &ratios);
         let mut logs: Vec<&mut dyn Logger> = rescaled.iter_mut().map(|log| log as &mut dyn Logger).collect();
-        let mut ended = self.inner.run(&Limits { columns: &columns, ..*limits }, &mut logs)?;
+        let mut ended = self.inner.solve(&Limits { columns: &columns, ..*limits }, &mut logs)?;
         self.back.run()?;
         for (c, ended) in ended.iter_mut().enumerate() {
             let [_, scaled, factor] = norms[c];
-            *ended = Ended { residual: ended.residual / ratios[c], begun: Some(scaled / factor), ..*ended };
+            *ended =
+                InnerResult { residual: ended.residual / ratios[c], begun: Some(scaled / factor), ..*ended };
         }
         Ok(ended)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zellige_files::memory::NotEnoughMemory;
-use zellige_krylov::method::Kept;
+use zellige_krylov::method::MemoryUse;
 use zellige_krylov::{Error, Reason, Solution, Stop};
 
 use crate::system::answer::Attempt;
@@ -19,7 +19,7 @@ pub(super) struct Attempts {
     /// Number of attempts that met the tolerance by rounding errors of their residual only.
     pub(super) unmet: i32,
     /// The most that one of them kept.
-    pub(super) kept: Kept,
+    pub(super) memory: MemoryUse,
     /// The norm of the residual before all attempts, if a criterion uses it.
     pub(super) first: f64,
     /// Setup time of the objects that they used.
@@ -48,8 +48,9 @@ impl Attempts {
         if let Ok(solution) = &result {
             self.steps += solution.steps;
             self.runs += solution.runs;
-            let Kept { basis, vectors } = solution.kept;
-            self.kept = Kept { basis: self.kept.basis.max(basis), vectors: self.kept.vectors.max(vectors) };
+            let MemoryUse { basis, vectors } = solution.memory;
+            self.memory =
+                MemoryUse { basis: self.memory.basis.max(basis), vectors: self.memory.vectors.max(vectors) };
             self.solution = Some(*solution);
         }
         let result = result.map_err(|error| {
@@ -97,7 +98,7 @@ impl Attempts {
         }
         match self.solution {
             Some(solution) => {
-                Ok(Solution { steps: self.steps, runs: self.runs, kept: self.kept, ..solution })
+                Ok(Solution { steps: self.steps, runs: self.runs, memory: self.memory, ..solution })
             }
             None => {
                 // A text that several attempts share, up to the numbers of handles in it, appears

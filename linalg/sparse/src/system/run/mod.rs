@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use zellige_krylov::method::{Kept, Onwards};
+use zellige_krylov::method::{MemoryUse, OffsetLogger};
 use zellige_krylov::{Error, Executor, Logger, Method, Operator, Solution, Solve, Stop, solve as solve_by};
 
 pub use self::shifted::ShiftedAnswer;
@@ -191,7 +191,7 @@ impl<'a> System<'a> {
         log: &mut dyn Logger,
     ) -> Result<(), Error> {
         let result = self.start(rhs, k).and_then(|(preconditioner, stop)| {
-            let mut log = Onwards { log: &mut *log, before: rhs.attempts.steps };
+            let mut log = OffsetLogger { log: &mut *log, before: rhs.attempts.steps };
             check_memory(rhs.b.len(), 1)?;
             let (problem, stop) = (self.problem(preconditioner.operator.as_deref()), &stop[..]);
             match self.prepared.scales() {
@@ -293,7 +293,7 @@ impl<'a> System<'a> {
         }
         let (backward_error, attainable) = self.quality(&mut rhs);
         self.prepared.restore(&rhs.x, x);
-        let bytes = self.bytes(rhs.attempts.kept, [rhs.preconditioner_bytes, rhs.failed_bytes]);
+        let bytes = self.bytes(rhs.attempts.memory, [rhs.preconditioner_bytes, rhs.failed_bytes]);
         Ok(Answer {
             solution,
             removed: rhs.removed,
@@ -310,7 +310,7 @@ impl<'a> System<'a> {
 
     /// Returns the bytes that are stored with these vectors; the array has the bytes of the last
     /// preconditioner and of those before it.
-    fn bytes(&self, kept: Kept, [preconditioner, failed_preconditioners]: [u64; 2]) -> Bytes {
+    fn bytes(&self, memory: MemoryUse, [preconditioner, failed_preconditioners]: [u64; 2]) -> Bytes {
         let [matrix, inner] = self.stored.bytes();
         Bytes {
             given: self.prepared.matrix().memory(),
@@ -319,8 +319,8 @@ impl<'a> System<'a> {
             inner,
             preconditioner,
             failed_preconditioners,
-            basis: kept.basis,
-            vectors: kept.vectors,
+            basis: memory.basis,
+            vectors: memory.vectors,
         }
     }
 

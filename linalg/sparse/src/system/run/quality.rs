@@ -6,7 +6,7 @@ use libm::{frexp, ldexp};
 
 use crate::concurrent::concurrent_map;
 use crate::csr::Csr;
-use zellige_krylov::method::grains::norm;
+use zellige_krylov::method::norm;
 
 /// Returns the normwise backward error of an answer to `(A + shift I) x = b`, and the attainable
 /// residual. The result does not depend on the number of threads.

@@ -74,7 +74,7 @@ impl System<'_> {
             setup: self.setup,
             solve,
             products,
-            bytes: self.bytes(solution.kept, [0, 0]),
+            bytes: self.bytes(solution.memory, [0, 0]),
         };
         let mut restored = vec![0.0; x.len()];
         self.prepared.restore(&x, &mut restored);

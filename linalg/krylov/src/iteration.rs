@@ -1,20 +1,20 @@
-//! Running a recorded step again and again, with the host looking now and then.
+//! Iteration driver: replays a recorded step until all columns are done, and checks them from time
+//! to time.
 
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::executor::{Executor, Replay};
+use crate::inner_solver::{InnerResult, InnerSolver, Limits, MemoryUse};
 use crate::log::Logger;
 use crate::numbers::{NumbersHandle, REMEMBERED, State};
-use crate::reliable::REPLACED;
 use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::vector::MultiVector;
-use crate::{Correction, Kept};
 
 /// Interval between two status checks by the host: long compared with the time of a check, short
 /// for a user.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns the number of steps in the recorded graph of a method, an even number.
 ///
@@ -30,45 +30,11 @@ pub fn steps_per_graph(rt: &dyn Executor, space: &Space, is_preconditioned: bool
     }
 }
 
-/// Limits of a run for a column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
-    /// The residual norm that is small enough.
-    pub goal: f64,
-    /// Maximum number of steps.
-    pub steps: usize,
-}
-
-/// Limits of a run until it returns.
-#[derive(Clone, Copy)]
-pub struct Limits<'l> {
-    /// Limit for each column; `None` if it has nothing to do.
-    pub columns: &'l [Option<Limit>],
-    /// True once the time is up.
-    pub is_late: &'l dyn Fn() -> bool,
-}
-
-/// Result of a run for a column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ended {
-    /// The reason; [`State::Running`] if the time was up.
-    pub state: State,
-    /// Number of steps made.
-    pub steps: usize,
-    /// The norm of the residual that it keeps.
-    pub residual: f64,
-    /// Number of residuals that were replaced by recomputed ones.
-    pub updates: usize,
-    /// The initial residual norm in the measure of the method, if it differs from that of the
-    /// caller.
-    pub begun: Option<f64>,
-}
-
-/// Begins a run: resets the method's numbers, then replays the initial graph.
+/// Begins an inner solve: resets the method's numbers, then replays the initial graph.
 ///
 /// # Errors
 /// Errors of tasks.
-pub fn begin<E: Scalar>(
+pub fn begin_solve<E: Scalar>(
     rt: &dyn Executor,
     graph: &Replay<'_>,
     numbers: &NumbersHandle<E>,
@@ -89,27 +55,28 @@ pub fn begin<E: Scalar>(
 pub struct Recorded<'r, E: Scalar> {
     /// Runs the graphs.
     pub rt: &'r dyn Executor,
-    /// `r`; see [`Correction::residual`].
+    /// `r`; see [`InnerSolver::residual`].
     pub residual: MultiVector<E>,
-    /// `d`; see [`Correction::correction`].
+    /// `d`; see [`InnerSolver::correction`].
     pub correction: MultiVector<E>,
     /// The method's scalars.
     pub numbers: NumbersHandle<E>,
-    /// Counts the residual replacements, if it has [reliable updates](crate::ReliableUpdates).
-    pub gate: Option<NumbersHandle<E>>,
-    /// Initial graph of a run.
+    /// The scalar that counts residual replacements, if it has [reliable
+    /// updates](crate::ReliableUpdates): numbers, and its index among them.
+    pub replacements: Option<(NumbersHandle<E>, usize)>,
+    /// Initial graph of a solve.
     pub begin: Replay<'r>,
     /// Some [steps](steps_per_graph).
     pub steps: Replay<'r>,
     /// Number of steps in the graph.
     pub per_graph: usize,
-    /// Final graph of a run, if there is one.
+    /// Final graph of a solve, if there is one.
     pub finish: Option<Replay<'r>>,
     /// Memory of the vectors.
-    pub kept: Kept,
+    pub memory: MemoryUse,
 }
 
-impl<E: Scalar> Correction<E> for Recorded<'_, E> {
+impl<E: Scalar> InnerSolver<E> for Recorded<'_, E> {
     fn residual(&self) -> &MultiVector<E> {
         &self.residual
     }
@@ -118,22 +85,26 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
         &self.correction
     }
 
-    fn kept(&self) -> Kept {
-        self.kept
+    fn memory(&self) -> MemoryUse {
+        self.memory
     }
 
-    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
+    fn solve(
+        &mut self,
+        limits: &Limits<'_>,
+        logs: &mut [&mut dyn Logger],
+    ) -> Result<Vec<InnerResult>, Error> {
         let Recorded { rt, ref numbers, ref begin, ref steps, per_graph, ref finish, .. } = *self;
-        self::begin(rt, begin, numbers, limits)?;
+        begin_solve(rt, begin, numbers, limits)?;
         let copies = match rt.goes_at_once(self.residual.space().bytes(1)) {
             true => Some(Copies::new(rt, numbers)?),
             false => None,
         };
         let most_steps = limits.columns.iter().flatten().map(|limit| limit.steps).max().unwrap_or(0);
         let ahead = Ahead { most: REMEMBERED / per_graph, in_all: most_steps.div_ceil(per_graph), copies };
-        let mut ended = run_looking(rt, numbers, ahead, limits, logs, &mut |_, _| steps.run())?;
-        if let Some(gate) = &self.gate {
-            let updates = gate.look(rt, |_, gate| gate.real(REPLACED) as usize)?;
+        let mut ended = drive(rt, numbers, ahead, limits, logs, &mut |_, _| steps.run())?;
+        if let Some((numbers, count)) = &self.replacements {
+            let updates = numbers.look(rt, |_, numbers| numbers.real(*count) as usize)?;
             ended.iter_mut().zip(updates).for_each(|(ended, updates)| ended.updates = updates);
         }
         if let Some(finish) = finish {
@@ -151,16 +122,16 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
 ///
 /// # Errors
 /// Those of `submit`; errors of tasks.
-pub fn run_each<E: Scalar>(
+pub fn iterate<E: Scalar>(
     rt: &dyn Executor,
     numbers: &NumbersHandle<E>,
     limits: &Limits<'_>,
     logs: &mut [&mut dyn Logger],
     most_ahead: usize,
     submit: &mut dyn FnMut(usize, f64) -> Result<(), Error>,
-) -> Result<Vec<Ended>, Error> {
+) -> Result<Vec<InnerResult>, Error> {
     let ahead = Ahead { most: most_ahead, in_all: usize::MAX, copies: None };
-    run_looking(rt, numbers, ahead, limits, logs, submit)
+    drive(rt, numbers, ahead, limits, logs, submit)
 }
 
 /// Limits of the submissions before the host checks the status.
@@ -174,22 +145,22 @@ struct Ahead<'r, E: Scalar> {
     copies: Option<Copies<'r, E>>,
 }
 
-/// Runs steps like [`run_each`], with the limits of `Ahead`.
-fn run_looking<E: Scalar>(
+/// Runs steps like [`iterate`], with the limits of `Ahead`.
+fn drive<E: Scalar>(
     rt: &dyn Executor,
     numbers: &NumbersHandle<E>,
     Ahead { most, in_all, mut copies }: Ahead<'_, E>,
     limits: &Limits<'_>,
     logs: &mut [&mut dyn Logger],
     submit: &mut dyn FnMut(usize, f64) -> Result<(), Error>,
-) -> Result<Vec<Ended>, Error> {
+) -> Result<Vec<InnerResult>, Error> {
     let mut seen = vec![0; numbers.columns()];
     let mut look = |numbers: &NumbersHandle<E>| {
         numbers.look(rt, |c, numbers| {
             numbers.residuals_from(seen[c]).for_each(|residual| logs[c].step(residual));
             seen[c] = numbers.steps();
             let (state, steps, residual) = (numbers.state(), numbers.steps(), numbers.residual());
-            Ended { state, steps, residual, updates: 0, begun: None }
+            InnerResult { state, steps, residual, updates: 0, begun: None }
         })
     };
     let (mut ahead, mut submitted, mut ended) = (1, 0, look(numbers)?);
@@ -207,7 +178,7 @@ fn run_looking<E: Scalar>(
                 }
             }
         }
-        let [is_late, is_soon] = agree(rt, [(limits.is_late)(), start.elapsed() < BETWEEN_LOOKS / 2])?;
+        let [is_late, is_soon] = agree(rt, [(limits.is_late)(), start.elapsed() < CHECK_INTERVAL / 2])?;
         if is_late {
             break;
         }

@@ -1,17 +1,17 @@
-//! Sums of products over a part, in reduction blocks of [`GRAIN`] rows.
+//! Sums of products, in reduction blocks of [`REDUCTION_ROWS`] rows.
 
 use zellige_kernels::vectors::{LANES, add_lanes};
 
 use crate::scalar::Scalar;
-use crate::space::GRAIN;
+use crate::space::REDUCTION_ROWS;
 
 /// Overwrites sum `at` of each reduction block and column with that of `conj(x) y`: `sums` are
-/// `[grain][column][width]`.
+/// `[block][column][width]`.
 pub fn dots<E: Scalar>(x: &[E], y: &[E], columns: usize, sums: &mut [f64], width: usize, at: usize) {
     let mut lanes = vec![E::default(); LANES * columns];
-    let grains = x.chunks(GRAIN * columns).zip(y.chunks(GRAIN * columns));
+    let blocks = x.chunks(REDUCTION_ROWS * columns).zip(y.chunks(REDUCTION_ROWS * columns));
     let sums = E::of_words_mut(sums).chunks_exact_mut(columns * width);
-    for ((x, y), sums) in grains.zip(sums) {
+    for ((x, y), sums) in blocks.zip(sums) {
         lanes.fill(E::default());
         let whole = x.len() / lanes.len() * lanes.len();
         E::accumulate(&x[..whole], &y[..whole], &mut lanes);
@@ -36,7 +36,7 @@ pub fn unit_scale<E: Scalar>(v: &[E]) -> f64 {
 pub fn norm<E: Scalar>(v: &[E]) -> f64 {
     let scale = E::from_real(unit_scale(v));
     let scaled: Vec<E> = v.iter().map(|v| scale * *v).collect();
-    let squares = scaled.chunks(GRAIN).map(|grain| dot(grain, grain).real()).sum::<f64>();
+    let squares = scaled.chunks(REDUCTION_ROWS).map(|block| dot(block, block).real()).sum::<f64>();
     squares.sqrt() / scale.real()
 }
 
@@ -60,6 +60,23 @@ pub(crate) fn finish<E: Scalar>(lanes: &mut [E], x: &[E], y: &[E]) {
     }
 }
 
+/// Sums the words of all reduction blocks for one column, in their order.
+pub(crate) fn total<'s>(
+    partial: impl Iterator<Item = &'s [f64]>,
+    column: usize,
+    columns: usize,
+    totals: &mut [f64],
+) {
+    let width = totals.len();
+    totals.fill(0.0);
+    for of_part in partial {
+        for of_block in of_part.chunks_exact(columns * width) {
+            let of_column = &of_block[column * width..(column + 1) * width];
+            totals.iter_mut().zip(of_column).for_each(|(total, sum)| *total += *sum);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,17 +93,20 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_whole_numbers() {
-        let x: Vec<f64> = (0..GRAIN + 77).map(|i| (i % 19) as f64 - 9.0).collect();
-        let y: Vec<f64> = (0..GRAIN + 77).map(|i| (i % 23) as f64).collect();
+        let x: Vec<f64> = (0..REDUCTION_ROWS + 77).map(|i| (i % 19) as f64 - 9.0).collect();
+        let y: Vec<f64> = (0..REDUCTION_ROWS + 77).map(|i| (i % 23) as f64).collect();
         let exact = |range: std::ops::Range<usize>| range.map(|i| x[i] * y[i]).sum::<f64>();
         let mut sums = vec![f64::NAN; 4];
         dots(&x, &y, 1, &mut sums, 2, 0);
-        assert_eq!((sums[0], sums[2]), (exact(0..GRAIN), exact(GRAIN..GRAIN + 77)));
+        assert_eq!(
+            (sums[0], sums[2]),
+            (exact(0..REDUCTION_ROWS), exact(REDUCTION_ROWS..REDUCTION_ROWS + 77))
+        );
         let woven: Vec<f64> = x.iter().zip(&y).flat_map(|(x, y)| [*x, *y]).collect();
         let mut of_both = vec![f64::NAN; 8];
         dots(&woven, &woven, 2, &mut of_both, 2, 1);
         let squares = |v: &[f64], range: std::ops::Range<usize>| v[range].iter().map(|v| v * v).sum::<f64>();
-        assert_eq!(of_both[1], squares(&x, 0..GRAIN));
-        assert_eq!(of_both[7], squares(&y, GRAIN..GRAIN + 77));
+        assert_eq!(of_both[1], squares(&x, 0..REDUCTION_ROWS));
+        assert_eq!(of_both[7], squares(&y, REDUCTION_ROWS..REDUCTION_ROWS + 77));
     }
 }
