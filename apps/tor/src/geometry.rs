@@ -4,7 +4,7 @@
 //! slopes. Sub-apertures are ordered row by row, y outer and ascending, x inner and ascending. The
 //! truth sensor is not included.
 
-use crate::params::{GuideStar, System, Valid};
+use crate::system::{GuideStar, System, Valid};
 use crate::{ARCSEC_PER_RADIAN, Error};
 
 /// The valid sub-apertures of one sensor.
@@ -279,7 +279,7 @@ impl Projection {
 /// [arcsec\].
 pub fn truth_star(nssp: usize, target: [f64; 2]) -> GuideStar {
     GuideStar {
-        kind: crate::params::StarKind::Ngs,
+        kind: crate::system::StarKind::Ngs,
         direction: target,
         inverse_altitude: 0.0,
         nssp,

@@ -9,9 +9,9 @@ mod results;
 mod run;
 
 use zellige_runtime::Runtime;
-use zellige_tor::dm::InfluenceFunctions;
-use zellige_tor::params::{self, Input, MirrorModel, Mode, Valid};
+use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{self, Observer, OnNotSpd, Options, Outcome, TileChoice};
+use zellige_tor::system::{MirrorModel, Valid};
 
 use crate::args::{ExecutionArgs, FactorArgs, NotSpd, RunOutputs, SystemArgs, Tile, Tor};
 use crate::devices::Devices;
@@ -47,11 +47,11 @@ fn read(args: &SystemArgs) -> anyhow::Result<Input> {
         input.system.targets.clone_from(&args.targets);
     }
     if let Some(map) = &args.valid_map {
-        let map = zellige_tor::files::read_map(map).map_err(|error| bad_file("--valid-map", error))?;
+        let map = params::read_map(map).map_err(|error| bad_file("--valid-map", error))?;
         input.system.valid = Valid::Map(map);
     }
     if let Some(file) = &args.influence {
-        let functions = InfluenceFunctions::read(file).map_err(|error| bad_file("--influence", error))?;
+        let functions = params::read_influence(file).map_err(|error| bad_file("--influence", error))?;
         input.system.mirror = MirrorModel::Sampled(functions.into());
     }
     input.system.check()?;

@@ -2,18 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Mobility, Trapping};
+use super::{Carrier, Mobility, Trapping};
 use crate::body::{Body, Vec3, between, crossing, distance};
 use crate::fields::Fields;
-
-/// A charge carrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
-    /// Electron, of negative charge.
-    Electron,
-    /// Hole, of positive charge.
-    Hole,
-}
 
 /// Drift of charges in a body, with their velocities at the nodes of its fields.
 #[derive(Clone, Debug)]

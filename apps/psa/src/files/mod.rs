@@ -10,8 +10,6 @@
 //! | [`record`] | a basis in records of one size |
 //! | [`gretina`] | bases of GRETINA |
 //! | [`geb`] | frames of GRETINA's event files, read from and written to streams |
-//! | [`channel_map`] | assignment of digitiser channels to contacts |
-//! | [`traces`] | events of a crystal in frames |
 //!
 //! A file appears under its name when it is complete, or not at all. Readers do not allocate memory
 //! by sizes in headers alone, and errors name the byte.
@@ -19,13 +17,11 @@
 pub mod archives;
 pub mod arrays;
 pub mod basis;
-pub mod channel_map;
 pub mod events;
 pub mod fields;
 pub mod geb;
 pub mod gretina;
 pub mod record;
-pub mod traces;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read};

@@ -1,14 +1,31 @@
-//! Text files that users write: crystals, arrays of crystals, and parameters of result folders.
+//! Text files that users write: crystals, arrays of crystals, maps of channels, and parameters of
+//! result folders.
 
-pub(crate) mod array;
-pub(crate) mod crystal;
-pub(crate) mod siggen;
+mod array;
+mod channel_map;
+mod crystal;
+mod siggen;
 
 use std::io;
 use std::path::Path;
 
 use crate::Error;
-pub use crystal::EXAMPLE;
+use crate::crystal::Crystal;
+
+pub use array::{parse_array, read_array};
+pub use channel_map::{parse_channel_map, read_channel_map};
+pub use crystal::{EXAMPLE, parse_crystal, print_crystal};
+
+/// Reads a crystal from a file. It is a TOML file ([`EXAMPLE`] shows
+/// its keys) or greta_siggen's configuration of a hexagonal crystal. A configuration has a name
+/// that ends in `.config`, and the files that it names are read with it.
+///
+/// # Errors
+/// [`Error::File`] if a file cannot be read, [`Error::Text`] with the line if its text is
+/// invalid, [`Error::Parameter`] if the crystal is impossible.
+pub fn read_crystal(path: &Path) -> Result<Crystal, Error> {
+    if siggen::is_config(path) { siggen::read(path) } else { crystal::read(path) }
+}
 
 /// Reads a text file of parameters. `missing` is the error message if the file does not exist.
 pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &str) -> Result<T, Error> {

@@ -14,7 +14,7 @@ use super::pupil::Pupil;
 use super::{check_cvv, sampled};
 use crate::dm::{Mirror, STROKE};
 use crate::matrix::gemm;
-use crate::params::System;
+use crate::system::System;
 use crate::{Error, Matrix};
 use faer::{MatMut, MatRef};
 use std::f64::consts::PI;

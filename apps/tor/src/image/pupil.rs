@@ -3,7 +3,7 @@
 use super::{check_cvv, sampled};
 use crate::dm::{Mirror, STROKE};
 use crate::matrix::gemm;
-use crate::params::System;
+use crate::system::System;
 use crate::{Error, Matrix};
 use std::f64::consts::PI;
 

@@ -15,7 +15,7 @@
 use super::fft::Fft2;
 use super::{check_cvv, sampled};
 use crate::dm::{Mirror, STROKE};
-use crate::params::{Atmosphere, System};
+use crate::system::{Atmosphere, System};
 use crate::turbulence::{Table, k1};
 use crate::{Error, Matrix};
 use std::f64::consts::PI;

@@ -1,12 +1,33 @@
 //! Checks of systems and atmospheres, for every file format.
 
-use super::{
-    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, NoiseModel, StarKind,
-    System, Valid, Warning,
-};
+use super::Warning;
 use crate::Error;
+use crate::system::{
+    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, NoiseModel, StarKind,
+    System, Valid,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+impl System {
+    /// Checks a system made in code like one from a file.
+    ///
+    /// # Errors
+    /// A value is out of range or contradicts another.
+    pub fn check(&self) -> Result<Vec<Warning>, Error> {
+        system(self, &Place::new(Path::new("<memory>"), ""))
+    }
+}
+
+impl Atmosphere {
+    /// Checks an atmosphere made in code like one from a file.
+    ///
+    /// # Errors
+    /// A value is out of range.
+    pub fn check(&self) -> Result<(), Error> {
+        atmosphere(self, &Place::new(Path::new("<memory>"), ""))
+    }
+}
 
 /// Positions of parameters in a file, for messages.
 pub(super) struct Place {

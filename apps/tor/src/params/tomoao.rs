@@ -19,11 +19,12 @@
 //! its power 3/5. Pixels, field stop, wind and the wavelength of the laser do not affect the
 //! covariances.
 
+use super::Warning;
 use super::check::{self, Place};
 use super::yaml::Node;
-use super::{
+use crate::system::{
     AngleUnit, Atmosphere, CellMap, GuideStar, Layer, MAX_STARS, MirrorModel, NoiseModel, StarKind, System,
-    Valid, Warning,
+    Valid,
 };
 use crate::turbulence::structure_function;
 use crate::{ARCSEC_PER_RADIAN, Error};
@@ -207,7 +208,7 @@ impl<'t> Reader<'t> {
 
     fn system(&mut self, zenith_angle: f64) -> Result<System, Error> {
         let diameter = self.number("lgs_wfs_parameters.D", "telescope.diameter")?;
-        let nssp = self.count("lgs_wfs_parameters.nLenslet", "sensors.nssp", super::MAX_NSSP)?;
+        let nssp = self.count("lgs_wfs_parameters.nLenslet", "sensors.nssp", crate::system::MAX_NSSP)?;
         let valid = self.map("lgs_wfs_parameters.validLLMap", "sensors.valid")?;
         check::fits_map("sensors.nssp", nssp, valid.across(), &self.place)?;
         let count = self.count("lgs_asterism.nLGS", "guide_star", MAX_STARS)?;
@@ -307,7 +308,8 @@ impl<'t> Reader<'t> {
         let outer = self.numbers("atmosphere_parameters.L0", "atmosphere.outer_scale")?;
         let wavelength = self.number("atmosphere_parameters.wavelength", "atmosphere.wavelength")?;
         let r0 = self.number("atmosphere_parameters.r0", "atmosphere.r0")?;
-        let count = self.count("atmosphere_parameters.nLayer", "atmosphere.layers", super::MAX_LAYERS)?;
+        let count =
+            self.count("atmosphere_parameters.nLayer", "atmosphere.layers", crate::system::MAX_LAYERS)?;
         let outer = if outer.len() == 1 { vec![outer[0]; count] } else { outer };
         for (key, list) in [("altitude", &altitudes), ("cn2", &fractions), ("outer_scale", &outer)] {
             if list.len() != count {

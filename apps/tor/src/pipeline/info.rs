@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::dm::Mirror;
 use crate::geometry::{Block, Geometry};
-use crate::params::{Atmosphere, StarKind, System};
+use crate::system::{Atmosphere, StarKind, System};
 use std::fmt;
 
 /// Sizes, memory and work of one system.

@@ -8,7 +8,7 @@ use crate::covariance::Covariance;
 use crate::dm::{self, Mirror};
 use crate::geometry::Geometry;
 use crate::image::{self, ExactStrehl, Psf};
-use crate::params::System;
+use crate::system::System;
 use crate::{Matrix, evaluate};
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, write};

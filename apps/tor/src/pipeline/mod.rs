@@ -38,12 +38,12 @@ pub use error::Error;
 pub use foreign::{Foreign, Judgement, evaluate};
 pub use info::info;
 pub use plan::{LARGEST_TILE, Plan, XRAY_UP_TO, grid, plan, precheck};
-pub use products::{Covariances, covariance, write_images, write_reconstructors};
+pub use products::{covariance, write_images, write_reconstructors};
 pub use ranks::RankUse;
 pub use recommend::{Recommendation, recommend};
 pub use results::{
-    Attempt, CovarianceResult, Extras, GemmShare, InfoResult, Measured, NotSpd, PlannedRun, PrecisionMap,
-    RuleResult, Seconds, TargetResult, Tiling,
+    Attempt, CovarianceResult, Covariances, Extras, GemmShare, InfoResult, Measured, NotSpd, PlannedRun,
+    PrecisionMap, RuleResult, Seconds, TargetResult, Tiling,
 };
 pub use timed::{Timing, timed};
 pub use xray::{NormsAt, XrayPicture};

@@ -3,9 +3,10 @@
 use super::{Error, Options, TileChoice, Xray, cee, memory, peak};
 use crate::geometry;
 use crate::image::size as image_size;
-use crate::params::{Input, MirrorModel, System};
+use crate::params::Input;
 use crate::pipeline::info::{Info, info};
 use crate::pipeline::ranks::share;
+use crate::system::{MirrorModel, System};
 use std::fmt;
 use zellige_dense::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid, refine_bytes, residual};
 use zellige_files::memory::{Bytes, MemoryPlan};

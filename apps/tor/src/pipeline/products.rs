@@ -2,7 +2,7 @@
 
 use super::plan::memory_of_workers;
 use super::watch::{Counter, watch};
-use super::{Error, Observer, Options, Outcome, RuleResult};
+use super::{Covariances, Error, Observer, Options, Outcome, RuleResult};
 use crate::covariance::{Covariance, Kind};
 use crate::files::fits::{self, Card, Hdu, Pixels, Table};
 use crate::files::{SlopeOrder, npy, reorder_columns, reorder_rows};
@@ -16,19 +16,6 @@ use zellige_runtime::{Runtime, Submit, update};
 
 /// Number of columns that one task generates.
 const PANEL: usize = 256;
-
-/// The covariance matrices of a system in float64, in arcsec^2.
-#[derive(Debug, Clone)]
-pub struct Covariances {
-    /// The system, with the targets that were used.
-    pub input: Input,
-    /// Measurements with measurements, `n x n`.
-    pub cmm: Matrix,
-    /// Truth sensor with measurements by target, `m x n`.
-    pub ctm: Vec<Matrix>,
-    /// Truth sensor with itself, `m x m`.
-    pub ctt: Matrix,
-}
 
 /// Generates `Cmm`, `Ctm` of every target and `Ctt`, panels of columns as tasks.
 ///

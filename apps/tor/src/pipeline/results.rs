@@ -4,11 +4,25 @@ use serde::Serialize;
 use std::sync::Arc;
 use zellige_dense::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
-use super::{Covariances, DeviceUse, Error, RankUse, TileChoice, grid};
+use super::{DeviceUse, Error, RankUse, TileChoice, grid};
 use crate::Matrix;
 use crate::image::Psf;
+use crate::params::Input;
 use crate::pipeline::info::Info;
 use crate::pipeline::norms::TileNorms;
+
+/// The covariance matrices of a system in float64, in arcsec^2.
+#[derive(Debug, Clone)]
+pub struct Covariances {
+    /// The system, with the targets that were used.
+    pub input: Input,
+    /// Measurements with measurements, `n x n`.
+    pub cmm: Matrix,
+    /// Truth sensor with measurements by target, `m x n`.
+    pub ctm: Vec<Matrix>,
+    /// Truth sensor with itself, `m x m`.
+    pub ctt: Matrix,
+}
 
 /// The result of `zellige tor cov`: sizes of the covariance matrices.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]

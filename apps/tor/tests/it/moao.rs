@@ -4,8 +4,9 @@
 use crate::common::close;
 use std::path::{Path, PathBuf};
 use zellige_test_data::data;
-use zellige_tor::params::{self, Mode, NoiseModel, read};
+use zellige_tor::params::{self, Mode, read};
 use zellige_tor::pipeline::info;
+use zellige_tor::system::NoiseModel;
 use zellige_tor::{Covariance, Error, Kind, dm, evaluate, image, reference};
 
 fn folders(path: &Path) -> Vec<PathBuf> {

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_runtime::Runtime;
 use zellige_test_data::data;
 use zellige_tor::files::{SlopeOrder, fits, npy};
-use zellige_tor::params::{Input, Mode, NoiseModel, parse, read, timed_system};
+use zellige_tor::params::{Input, Mode, parse, read, timed_system};
 use zellige_tor::pipeline::{
     self, Error, Foreign, Observer, OnNotSpd, Options, Outcome, Silent, TileChoice, Xray, covariance,
     evaluate, precheck, write_images, write_reconstructors,
 };
+use zellige_tor::system::NoiseModel;
 use zellige_tor::{Kind, reference};
 
 const DEMO: &str = include_str!("../../systems/demo.toml");

@@ -3,8 +3,9 @@
 use std::path::Path;
 use zellige_mpi::run_local;
 use zellige_runtime::Runtime;
-use zellige_tor::params::{Input, Mode, NoiseModel, parse};
+use zellige_tor::params::{Input, Mode, parse};
 use zellige_tor::pipeline::{self, Error, OnNotSpd, Options, Outcome, Silent, TileChoice};
+use zellige_tor::system::NoiseModel;
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
 

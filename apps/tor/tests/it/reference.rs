@@ -4,7 +4,7 @@ use crate::common;
 use crate::common::{close, photometry};
 use serde_json::Value;
 use zellige_test_data::data;
-use zellige_tor::params::{Atmosphere, Layer, NoiseModel, StarKind, System};
+use zellige_tor::system::{Atmosphere, Layer, NoiseModel, StarKind, System};
 use zellige_tor::{Covariance, Kind, Matrix, dm, evaluate, image, reference};
 
 fn number(v: &Value) -> f64 {

@@ -12,7 +12,7 @@ pub use write::{Card, CardValue, Column, Hdu, Pixels, Table, write};
 
 use crate::files::SlopeOrder;
 use crate::geometry::{Geometry, SubApertures};
-use crate::params::{Atmosphere, StarKind, System};
+use crate::system::{Atmosphere, StarKind, System};
 use std::time::SystemTime;
 
 /// Returns the cards for the program that made a file and its date: `CREATOR`, `DATE` (UTC).
@@ -29,7 +29,7 @@ pub fn provenance_cards() -> Vec<Card> {
 /// Returns the guide stars as table `STARS`, one row each in the order of the sensors.
 pub fn stars_table(system: &System) -> Table {
     let stars = &system.stars;
-    let real = |of: &dyn Fn(&crate::params::GuideStar) -> f64| Column::Real(stars.iter().map(of).collect());
+    let real = |of: &dyn Fn(&crate::system::GuideStar) -> f64| Column::Real(stars.iter().map(of).collect());
     let kind = |kind| if kind == StarKind::Lgs { "LGS" } else { "NGS" };
     Table {
         name: "STARS",

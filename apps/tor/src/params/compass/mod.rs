@@ -18,10 +18,11 @@
 
 mod python;
 
+use super::Warning;
 use super::check::{self, Place};
-use super::{
-    AngleUnit, Atmosphere, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System, Valid,
-    Warning, airmass,
+use crate::system::{
+    AngleUnit, Atmosphere, COUPLING, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System,
+    Valid, airmass,
 };
 use crate::{Error, noise};
 use python::{Program, Value};
@@ -414,7 +415,7 @@ impl Reader<'_> {
                 continue;
             }
             let actuators = self.count(&dm, "nact", "sensors.nssp")?;
-            let coupling = self.number_or(&dm, "coupling", "mirror.coupling", crate::dm::COUPLING)?;
+            let coupling = self.number_or(&dm, "coupling", "mirror.coupling", COUPLING)?;
             return Ok((actuators.saturating_sub(1), MirrorModel::Gaussian { coupling, actuators: None }));
         }
         Ok((finest, MirrorModel::default()))
