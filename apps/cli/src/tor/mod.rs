@@ -8,6 +8,7 @@ mod info;
 mod results;
 mod run;
 
+use zellige_files::FileError;
 use zellige_runtime::Runtime;
 use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{self, Observer, OnNotSpd, Options, Outcome, TileChoice};
@@ -61,7 +62,7 @@ fn read(args: &SystemArgs) -> anyhow::Result<Input> {
 /// Converts an error of a readable file that is no parameter file to that of a bad parameter.
 fn bad_file(option: &'static str, error: zellige_tor::Error) -> anyhow::Error {
     match error {
-        zellige_tor::Error::File { path, problem, source: None } => {
+        zellige_tor::Error::File(FileError::Content { path, problem, .. }) => {
             CommandError::option(option, format!("{}: {problem}", path.display())).into()
         }
         other => other.into(),

@@ -11,7 +11,6 @@
 //! description names the order.
 
 use num_complex::Complex;
-use zellige_files::ReadError;
 use zellige_files::array::Array;
 
 use super::links;
@@ -68,15 +67,6 @@ impl Order {
                 let site = z + nz * (y + ny * (x + nx * t));
                 DIRECTIONS * site + if direction == T { 0 } else { direction + 1 }
             }
-        }
-    }
-}
-
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Error {
-        match error {
-            ReadError::File { path, problem, source } => Error::File { path, problem, source },
-            ReadError::Content { path, offset, problem } => Error::Format { path, offset, problem },
         }
     }
 }
@@ -147,7 +137,7 @@ fn field(
             if let Some(problem) = links::problem(&link, (at, direction)) {
                 let offset = begin + (LINK * place) as u64 * u64::from(precision) / 4;
                 let problem = format!("{problem}: the file is damaged, or not a gauge field of SU(3)");
-                return Err(Error::format(&source.path, Some(offset), problem));
+                return Err(Error::content(&source.path, Some(offset), problem));
             }
             *gauge.link_mut(geometry.site(at), direction) = link;
         }

@@ -154,7 +154,7 @@ impl Sums {
 /// [`Error::File`] if the file cannot be written; it then keeps its old content.
 pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error> {
     let written = zellige_files::write_whole(path, |out| put(out, gauge, description));
-    written.map_err(|error| Error::file(path, "cannot be written", error.into()))
+    written.map_err(|error| Error::system(path, "cannot be written", error.into()))
 }
 
 /// Flags of the first and last record of a message.

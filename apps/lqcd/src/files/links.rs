@@ -105,7 +105,7 @@ pub(super) fn link(
             true => "in the other byte order it is unitary: the data are swapped, the header is not",
             false => "the file is damaged, or not a gauge field of SU(3)",
         };
-        return Err(Error::format(&source.path, Some(offset), format!("{problem}: {why}")));
+        return Err(Error::content(&source.path, Some(offset), format!("{problem}: {why}")));
     }
     Ok(link)
 }

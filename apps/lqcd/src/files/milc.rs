@@ -92,7 +92,7 @@ pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Erro
 /// [`Error::File`] if the file cannot be written; it then keeps its old content.
 pub fn write(path: &Path, gauge: &Gauge, stamp: &str, order: ByteOrder) -> Result<(), Error> {
     let written = zellige_files::write_whole(path, |out| put(out, gauge, stamp, order));
-    written.map_err(|error| Error::file(path, "cannot be written", error.into()))
+    written.map_err(|error| Error::system(path, "cannot be written", error.into()))
 }
 
 /// Writes the field into a stream.

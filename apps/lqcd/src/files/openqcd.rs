@@ -109,7 +109,7 @@ fn field(source: &mut Source, geometry: Geometry) -> Result<Gauge, Error> {
             let offset = begin + (k * LAYOUT.bytes_of_link()) as u64;
             if direction == T && stored.iter().all(|byte| *byte == 0) {
                 let problem = "a link in time is zero, as with open boundary conditions: only periodic fields are supported";
-                return Err(Error::format(&source.path, Some(offset), problem));
+                return Err(Error::content(&source.path, Some(offset), problem));
             }
             let place = (geometry.coordinates(from), direction);
             *gauge.link_mut(from, direction) = links::link(source, LAYOUT, stored, offset, place)?;

@@ -10,9 +10,9 @@ use zellige_krylov::{
 };
 use zellige_runtime::Runtime;
 
+use super::history::ObservedHistory;
 use super::results::{InvertResult, Plaquettes, Seconds};
 use super::solver::{Method, Solver, dslash_now, heavy_quark_residual, norm, residual};
-use super::watch::Watched;
 use crate::dslash::Boundary;
 use crate::error::Error;
 use crate::gauge::Gauge;
@@ -179,7 +179,7 @@ pub fn invert(
     let place = (site as usize % geometry.half()) * COLOURS;
     let b: Vec<Vec<C64>> = colours.iter().map(|colour| unit(a.domain().len(), place + colour)).collect();
     let mut z: Vec<Vec<C64>> = b.iter().map(|b| vec![C64::default(); b.len()]).collect();
-    let mut histories = Watched::each(b.len(), options.most_steps, observer);
+    let mut histories = ObservedHistory::each(b.len(), options.most_steps, observer);
     let inner: &dyn Operator<C64> = narrow.as_ref().map_or(&a, |narrow| narrow);
     let (solutions, of_heavy) = solved(rt, [&a, inner], options, &b, &mut z, &mut histories)?;
     let correlator = correlator(rt, &a, &z, geometry, options.source.at[T])?;
@@ -228,7 +228,7 @@ fn solved(
     options: &Options,
     b: &[Vec<C64>],
     z: &mut [Vec<C64>],
-    histories: &mut [Watched<'_>],
+    histories: &mut [ObservedHistory<'_>],
 ) -> Result<(Vec<Solution>, Vec<f64>), Error> {
     let problem = Solve { inner, ..Solve::new(rt, exact) };
     let most_steps = options.most_steps.div_ceil(options.solver.steps());

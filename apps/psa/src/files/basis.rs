@@ -112,7 +112,7 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
 /// Reads a basis and its origin from a folder.
 ///
 /// # Errors
-/// [`Error::Text`] for an incomplete folder or invalid parameters, [`Error::Format`] with the byte
+/// [`Error::Text`] for an incomplete folder or invalid parameters, [`Error::File`] with the byte
 /// for arrays that do not match them.
 pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
     let (file, origin) = parameters(folder)?;

@@ -28,7 +28,7 @@ const ROUNDED: f64 = 1e-3;
 /// [`Error::File`] if the file cannot be read. [`Error::Text`] with the line if the text has
 /// none of these formats, names a crystal twice, or has a matrix that is no rotation.
 pub fn read_array(path: &Path) -> Result<Array, Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
+    let cannot = |source| Error::system(path, "cannot read the array", source);
     // Comments may be in any encoding: the relevant text is ASCII.
     let bytes = zellige_files::read_bytes(path, MOST_BYTES).map_err(cannot)?;
     parse_array(path, &String::from_utf8_lossy(&bytes))

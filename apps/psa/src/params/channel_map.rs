@@ -60,8 +60,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// # Errors
 /// [`Error::File`] if the file cannot be read, and those of [`parse_channel_map`].
 pub fn read_channel_map(path: &Path) -> Result<ChannelMap, Error> {
-    let cannot =
-        |source| Error::File { path: path.to_owned(), problem: "cannot read the map of channels", source };
+    let cannot = |source| Error::system(path, "cannot read the map of channels", source);
     parse_channel_map(path, &zellige_files::read_text(path, MOST_BYTES).map_err(cannot)?)
 }
 

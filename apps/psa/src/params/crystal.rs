@@ -38,7 +38,7 @@ struct File {
 }
 
 pub(crate) fn read(path: &Path) -> Result<Crystal, Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the crystal", source };
+    let cannot = |source| Error::system(path, "cannot read the crystal", source);
     parse_crystal(path, &zellige_files::read_text(path, MOST_BYTES).map_err(cannot)?)
 }
 

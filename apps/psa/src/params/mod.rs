@@ -34,7 +34,7 @@ pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &s
     let wrong = |line, problem| Error::Text { path: path.to_owned(), line, problem };
     let text = zellige_files::read_text(path, MOST).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => wrong(None, missing.to_owned()),
-        _ => Error::File { path: path.to_owned(), problem: "cannot read", source },
+        _ => Error::system(path, "cannot read", source),
     })?;
     toml::from_str(&text).map_err(|e| {
         let line =

@@ -69,11 +69,7 @@ pub(crate) fn read(path: &Path) -> Result<Crystal, Error> {
 }
 
 fn text(path: &Path) -> Result<String, Error> {
-    zellige_files::read_text(path, MOST_BYTES).map_err(|source| Error::File {
-        path: path.to_owned(),
-        problem: "cannot read",
-        source,
-    })
+    zellige_files::read_text(path, MOST_BYTES).map_err(|source| Error::system(path, "cannot read", source))
 }
 
 /// Returns the lines of a file without comments, with their numbers; blank ones are skipped.

@@ -20,10 +20,10 @@ use crate::track::{MOST_POINTS, Point, Tracked};
 /// mode 2. Frames within `window` (ns) of the first frame of an event belong to that event.
 ///
 /// # Errors
-/// [`Error::File`], [`Error::Format`] and [`Error::Stream`] for files with other content, and
+/// [`Error::File`] and [`Error::Stream`] for files with other content, and
 /// those of [`of_results`].
 pub fn read(path: &Path, array: &Array, window: u64) -> Result<Hits, Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the hits", source };
+    let cannot = |source| Error::system(path, "cannot read the hits", source);
     let mut begin = [0];
     let count = fill(&mut File::open(path).map_err(cannot)?, &mut begin).map_err(cannot)?;
     if count == 0 || begin == *b"{" {

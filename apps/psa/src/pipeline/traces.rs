@@ -35,11 +35,10 @@ impl EventFile {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`Error::File`]; [`Error::Format`] for files of other programs, by name.
+    /// [`Error::File`], also for files of other programs, by name.
     pub fn open(path: &Path) -> Result<Self, Error> {
         refuse_foreign(path)?;
-        let cannot =
-            |source| Error::File { path: path.to_owned(), problem: "cannot read the events", source };
+        let cannot = |source| Error::system(path, "cannot read the events", source);
         let file = File::open(path).map_err(cannot)?;
         let size = file.metadata().map_err(cannot)?.len();
         Ok(EventFile { path: path.to_owned(), reader: FrameReader::new(file), frame: Frame::default(), size })
@@ -48,7 +47,7 @@ impl EventFile {
     /// Returns the additional input that the first frame with traces needs.
     ///
     /// # Errors
-    /// [`Error::Format`] for an invalid frame, and if no frame holds traces.
+    /// [`Error::File`] for an invalid frame, and if no frame holds traces.
     pub fn needs(path: &Path) -> Result<Needs, Error> {
         let mut file = EventFile::open(path)?;
         while file.frame()? {
@@ -60,7 +59,7 @@ impl EventFile {
         }
         let problem =
             "no frame holds traces: neither those of digitisers (mode 3) nor those of `zellige psa frames`";
-        Err(Error::Format { path: file.path, offset: None, problem: problem.into() })
+        Err(Error::content(&file.path, None, problem))
     }
 
     /// Returns the number of bytes that have been read, and the size of the file.
@@ -72,7 +71,7 @@ impl EventFile {
     /// samples of each contact.
     ///
     /// # Errors
-    /// [`Error::Format`] with the byte for an invalid frame or an event that is not of a whole
+    /// [`Error::File`] with the byte for an invalid frame or an event that is not of a whole
     /// crystal.
     pub fn next(&mut self, map: Option<&ChannelMap>, samples: usize) -> Result<Option<Event>, Error> {
         while self.frame()? {
@@ -94,9 +93,7 @@ impl EventFile {
     /// Converts an error of the stream to an error of the file; the byte offsets are equal.
     fn located(&self, error: Error) -> Error {
         match error {
-            Error::Stream { offset, problem } => {
-                Error::Format { path: self.path.clone(), offset: Some(offset), problem }
-            }
+            Error::Stream { offset, problem } => Error::content(&self.path, Some(offset), problem),
             other => other,
         }
     }

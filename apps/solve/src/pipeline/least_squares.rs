@@ -9,7 +9,7 @@ use zellige_sparse::krylov::{
 };
 use zellige_sparse::{Csr, Error, Stored, best_edge};
 
-use super::Told;
+use super::ForwardedHistory;
 
 /// Options of a least-squares solve.
 #[derive(Debug, Clone, Copy)]
@@ -62,21 +62,21 @@ pub fn least_squares(
     let &Options { damping, tolerance, steps, time } = options;
     let problem = LeastSquares { rt, a: &operator, damping, tolerance, steps, time };
     let step = Mutex::new(step);
-    let mut told: Vec<_> = b.iter().map(|_| Told::new(&step)).collect();
+    let mut loggers: Vec<_> = b.iter().map(|_| ForwardedHistory::new(&step)).collect();
     let (mut x, mut found) = (Vec::new(), Vec::new());
     // Right-hand sides are solved in blocks of the size that products support.
-    for (b, told) in b.chunks(MOST_COLUMNS).zip(told.chunks_mut(MOST_COLUMNS)) {
+    for (b, loggers) in b.chunks(MOST_COLUMNS).zip(loggers.chunks_mut(MOST_COLUMNS)) {
         let b: Vec<&[f64]> = b.iter().map(Vec::as_slice).collect();
         let mut logs: Vec<&mut dyn Logger> = Vec::new();
-        for told in told {
-            logs.push(told);
+        for logger in loggers {
+            logs.push(logger);
         }
         let (answers, solutions) = krylov::least_squares(&problem, &b, &mut logs)?;
         x.extend(answers);
         found.extend(solutions);
     }
     let (solve, bytes) = (begun.elapsed(), Operator::<f64>::memory(&operator));
-    let histories = told.into_iter().map(|told| told.history);
+    let histories = loggers.into_iter().map(|logger| logger.history);
     let fitted = found.into_iter().zip(histories).enumerate();
     let fitted =
         fitted.map(|(k, (solution, history))| Fitted { rhs: k + 1, solution, history, setup, solve, bytes });

@@ -27,9 +27,9 @@ pub fn solve(
 ) -> Result<Found, Error> {
     let mut x = x0.unwrap_or_else(|| b.iter().map(|b| vec![0.0; b.len()]).collect());
     let step = Mutex::new(step);
-    let mut told: Vec<_> = b.iter().map(|_| Told::new(&step)).collect();
-    let answers = system.solve_each(b, &mut x, &mut told)?;
-    let histories = told.into_iter().map(|told| told.history);
+    let mut loggers: Vec<_> = b.iter().map(|_| ForwardedHistory::new(&step)).collect();
+    let answers = system.solve_each(b, &mut x, &mut loggers)?;
+    let histories = loggers.into_iter().map(|logger| logger.history);
     let solved = answers.into_iter().zip(histories).enumerate();
     let solved = solved.map(|(k, (answer, history))| Solved { rhs: k + 1, shift: None, answer, history });
     Ok((x, solved.collect()))
@@ -49,11 +49,11 @@ pub fn solve_shifted(
     let step = Mutex::new(step);
     let (mut x, mut solved) = (Vec::new(), Vec::new());
     for (k, b) in b.iter().enumerate() {
-        let mut told: Vec<_> = shifts.iter().map(|_| Told::new(&step)).collect();
-        let found = system.solve_shifted(shifts, b, &mut told)?;
-        for (found, told) in found.into_iter().zip(told) {
+        let mut loggers: Vec<_> = shifts.iter().map(|_| ForwardedHistory::new(&step)).collect();
+        let found = system.solve_shifted(shifts, b, &mut loggers)?;
+        for (found, logger) in found.into_iter().zip(loggers) {
             x.push(found.x);
-            let (answer, history) = (found.answer, told.history);
+            let (answer, history) = (found.answer, logger.history);
             solved.push(Solved { rhs: k + 1, shift: Some(found.shift), answer, history });
         }
     }
@@ -61,18 +61,18 @@ pub fn solve_shifted(
 }
 
 /// Logger that keeps the residuals of one right-hand side, and forwards them to the common `step`.
-struct Told<'s, F> {
+struct ForwardedHistory<'s, F> {
     history: History,
     step: &'s Mutex<F>,
 }
 
-impl<'s, F> Told<'s, F> {
+impl<'s, F> ForwardedHistory<'s, F> {
     fn new(step: &'s Mutex<F>) -> Self {
-        Told { history: History::default(), step }
+        ForwardedHistory { history: History::default(), step }
     }
 }
 
-impl<F: FnMut(f64) + Send> Logger for Told<'_, F> {
+impl<F: FnMut(f64) + Send> Logger for ForwardedHistory<'_, F> {
     fn step(&mut self, residual: f64) {
         self.history.step(residual);
         self.step.lock().unwrap_or_else(PoisonError::into_inner)(residual);

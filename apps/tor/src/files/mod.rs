@@ -23,5 +23,5 @@ pub fn write_whole(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&File>) -> std::io::Result<()>,
 ) -> Result<(), Error> {
-    zellige_files::write_whole(path, body).map_err(|error| Error::io(path, error.problem, error.source))
+    zellige_files::write_whole(path, body).map_err(|error| Error::system(path, error.problem, error.source))
 }

@@ -20,7 +20,7 @@ pub fn read_map(path: &Path) -> Result<CellMap, Error> {
     } else if fits::is_fits(path) {
         rows_of(&fits::read_matrix(path, None)?)
     } else {
-        let cannot = |e| Error::io(path, "cannot read the map", e);
+        let cannot = |e| Error::system(path, "cannot read the map", e);
         let (mut text, file) = (String::new(), File::open(path).map_err(cannot)?);
         file.take(MAX_FILE).read_to_string(&mut text).map_err(cannot)?;
         map_of_text(&text)
@@ -60,7 +60,8 @@ pub(super) fn map_of_text(text: &str) -> Result<CellMap, String> {
 }
 
 /// Reads influence functions, an array of three dimensions (actuators, y, x): FITS, npy,
-/// `FILE.npz/NAME` or `FILE.h5/NAME`. Values are in m per volt, in FITS also in um or nm according to `BUNIT`.
+/// `FILE.npz/NAME` or `FILE.h5/NAME`. Values are in m per volt, in FITS also in um or nm according
+/// to `BUNIT`.
 ///
 /// # Errors
 /// The file cannot be read, has another shape or unit, or values that

@@ -207,11 +207,12 @@ impl Format {
 
 fn read_text(path: &Path) -> Result<String, Error> {
     use std::io::Read;
-    let file = std::fs::File::open(path).map_err(|e| Error::io(path, "cannot open the parameter file", e))?;
+    let file =
+        std::fs::File::open(path).map_err(|e| Error::system(path, "cannot open the parameter file", e))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)
-        .map_err(|e| Error::io(path, "cannot read the parameter file", e))?;
+        .map_err(|e| Error::system(path, "cannot read the parameter file", e))?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(Error::content(
             path,

@@ -1,6 +1,7 @@
 //! Errors that stop a run, with their exit codes.
 
 use zellige_dense::RuleError;
+use zellige_files::FileError;
 use zellige_files::memory::NotEnoughMemory;
 use zellige_runtime::Cause;
 
@@ -51,7 +52,7 @@ impl Error {
         match self {
             Error::Rule(_) | Error::Options(_) => 2,
             // The content of a file is wrong; a file that cannot be read gives 1.
-            Error::Tor(crate::Error::Parameter { .. } | crate::Error::File { source: None, .. }) => 2,
+            Error::Tor(crate::Error::Parameter { .. } | crate::Error::File(FileError::Content { .. })) => 2,
             Error::Linalg(zellige_dense::Error::Policy(_)) => 2,
             Error::Cancelled => 130,
             _ => 1,
