@@ -16,8 +16,8 @@ use zellige_psa::files::{archives, basis, gretina, record, write_array};
 use zellige_psa::params::{EXAMPLE, parse_crystal};
 use zellige_psa::pipeline::stream::record::{KIND as TRACES, Traces};
 use zellige_psa::search::Event;
-use zellige_sim::platform::Platform;
 use zellige_runtime::trace::{IdleEvent, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent};
+use zellige_sim::platform::Platform;
 use zellige_tor::Matrix;
 use zellige_tor::files::fits;
 
@@ -83,12 +83,18 @@ fn texts() -> Done {
         put("system_yaml", name, fixture(&format!("tor/tests/fixtures/{name}.yaml"))?)?;
     }
     put("compass", "ltao", fixture("tor/tests/fixtures/ltao.py")?)?;
-    put("compass", "small", "a = [1, -2.5e3] + [3] * 2\np_tel = conf.ParamTel()\np_tel.set_diam(a[-1] ** 2)\n")?;
+    put(
+        "compass",
+        "small",
+        "a = [1, -2.5e3] + [3] * 2\np_tel = conf.ParamTel()\np_tel.set_diam(a[-1] ** 2)\n",
+    )?;
     let mut map = "step = 10\nbaseline = 2\nbegin = 3\n".to_owned();
     for contact in 0..CHANNELS {
         let segment = if contact == 36 { "\"core\"".to_owned() } else { contact.to_string() };
         let (board, channel) = (contact / 10, contact % 10);
-        map += &format!("[[channel]]\nboard = {board}\nmodule = 1\nchannel = {channel}\nsegment = {segment}\ngain = 1\npolarity = -1\n");
+        map += &format!(
+            "[[channel]]\nboard = {board}\nmodule = 1\nchannel = {channel}\nsegment = {segment}\ngain = 1\npolarity = -1\n"
+        );
     }
     put("channel_map", "whole", map + "\0")?;
     let rules = [
@@ -164,7 +170,8 @@ fn panels() -> Done {
 
 fn frames() -> Done {
     let segment = Segment::from_index(14).expect("a segment");
-    let point = mode2::Point { position: [1.0, -2.0, 30.0], energy: 500.0, segment, segment_energy: 510.0 };
+    let point =
+        mode2::DecomposedPoint { position: [1.0, -2.0, 30.0], energy: 500.0, segment, segment_energy: 510.0 };
     let event = mode2::Decomposed {
         crystal: 3,
         total_energy: 1000.0,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use zellige_fuzz::text;
-use zellige_psa::params::parse_channel_map;
 use zellige_psa::files::geb::{Frame, mode3};
+use zellige_psa::params::parse_channel_map;
 
 fuzz_target!(|bytes: &[u8]| {
     // The first byte that is 0 ends the map and begins the payload of a frame.

@@ -81,7 +81,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             CommandError::Interrupted => INTERRUPTED,
         });
     }
-    if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::Error>() {
+    if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::PipelineError>() {
         return Some(pipeline.exit_code());
     }
     // The system could read the file, but its content is not what was expected.

@@ -310,26 +310,26 @@ enum Change {
     /// The sampling step differs by this factor.
     Step(f64),
     /// Segments are numbered differently.
-    Order(Order),
+    SegmentOrder(SegmentOrder),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
+enum SegmentOrder {
     ByRing,
     SectorsBackwards,
     RingsBackwards,
     Turned(usize),
 }
 
-impl Order {
+impl SegmentOrder {
     /// Returns the channel of an event that holds the signal of a segment of the basis.
     fn channel(self, segment: Segment) -> usize {
         let (sector, ring) = (segment.sector(), segment.ring());
         match self {
-            Order::ByRing => SECTORS * ring + sector,
-            Order::SectorsBackwards => RINGS * (SECTORS - 1 - sector) + ring,
-            Order::RingsBackwards => RINGS * sector + RINGS - 1 - ring,
-            Order::Turned(by) => RINGS * ((sector + by) % SECTORS) + ring,
+            SegmentOrder::ByRing => SECTORS * ring + sector,
+            SegmentOrder::SectorsBackwards => RINGS * (SECTORS - 1 - sector) + ring,
+            SegmentOrder::RingsBackwards => RINGS * sector + RINGS - 1 - ring,
+            SegmentOrder::Turned(by) => RINGS * ((sector + by) % SECTORS) + ring,
         }
     }
 }
@@ -340,8 +340,9 @@ impl Change {
         const MOST_LATE: isize = 16;
         let late = (1..=MOST_LATE).flat_map(|by| [by, -by]).map(Change::Late);
         let steps = [0.1, 0.25, 0.4, 0.5, 2.0, 2.5, 4.0, 10.0].map(Change::Step);
-        let orders = [Order::ByRing, Order::SectorsBackwards, Order::RingsBackwards];
-        let orders = orders.into_iter().chain((1..SECTORS).map(Order::Turned)).map(Change::Order);
+        let orders = [SegmentOrder::ByRing, SegmentOrder::SectorsBackwards, SegmentOrder::RingsBackwards];
+        let orders =
+            orders.into_iter().chain((1..SECTORS).map(SegmentOrder::Turned)).map(Change::SegmentOrder);
         late.chain(steps).chain(orders)
     }
 
@@ -350,7 +351,7 @@ impl Change {
         let samples = sampling.samples;
         match self {
             Change::Nothing => signals.to_vec(),
-            Change::Order(order) => {
+            Change::SegmentOrder(order) => {
                 let channel = |segment| order.channel(segment);
                 let channels = Segment::all().map(channel).chain([SEGMENTS]);
                 channels.flat_map(|channel| &signals[channel * samples..][..samples]).copied().collect()
@@ -396,14 +397,18 @@ impl Change {
                     factor * step
                 )
             }
-            Change::Order(Order::ByRing) => {
+            Change::SegmentOrder(SegmentOrder::ByRing) => {
                 "segments are counted as 6 ring + sector, 6 sector + ring is needed".into()
             }
-            Change::Order(Order::SectorsBackwards) => "sectors are counted the other way round".into(),
-            Change::Order(Order::RingsBackwards) => {
+            Change::SegmentOrder(SegmentOrder::SectorsBackwards) => {
+                "sectors are counted the other way round".into()
+            }
+            Change::SegmentOrder(SegmentOrder::RingsBackwards) => {
                 "rings are counted from the back, the front face is the first".into()
             }
-            Change::Order(Order::Turned(by)) => format!("sectors are counted from another one, {by} of 6 on"),
+            Change::SegmentOrder(SegmentOrder::Turned(by)) => {
+                format!("sectors are counted from another one, {by} of 6 on")
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ pub const STROKE: f64 = 1e-6;
 
 /// Actuators of a mirror on the truth sensor's grid, or of a mirror with sampled functions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mirror {
+pub struct DeformableMirror {
     /// Actuators across, `nssp + 1` unless a map differs; 0 for sampled functions.
     pub across: usize,
     /// Column and row of each actuator on the grid, row by row like sub-apertures.
@@ -31,14 +31,14 @@ pub struct Mirror {
     sampled: Option<Arc<InfluenceFunctions>>,
 }
 
-impl Mirror {
+impl DeformableMirror {
     /// Builds the mirror of a system.
     pub fn new(system: &System) -> Self {
         let nssp = system.nssp as f64;
         let (coupling, map) = match &system.mirror {
             MirrorModel::Gaussian { coupling, actuators } => (*coupling, actuators.as_ref()),
             MirrorModel::Sampled(functions) => {
-                return Mirror {
+                return DeformableMirror {
                     across: 0,
                     cells: Vec::new(),
                     width: 0.0,
@@ -49,7 +49,7 @@ impl Mirror {
         };
         let across = map.map_or(system.nssp + 1, |map| map.across());
         let width = (-2.0 / coupling.ln()).sqrt() / nssp;
-        let mut mirror = Mirror { across, cells: Vec::new(), width, nssp, sampled: None };
+        let mut mirror = DeformableMirror { across, cells: Vec::new(), width, nssp, sampled: None };
         let (inner, outer) = (system.obstruction - 1.0 / nssp, 1.0 + 1.4 / nssp);
         for iy in 0..across {
             for ix in 0..across {
@@ -185,7 +185,7 @@ pub fn pseudo_inverse(interaction: &Matrix, cutoff: f64) -> Result<CommandMatrix
 /// # Errors
 /// See [`pseudo_inverse`].
 pub fn command_matrix(system: &System, geometry: &Geometry) -> Result<CommandMatrix, Error> {
-    let interaction = Mirror::new(system).interaction(system, geometry.truth());
+    let interaction = DeformableMirror::new(system).interaction(system, geometry.truth());
     pseudo_inverse(&interaction, 1.0 / 30f64.sqrt())
 }
 

@@ -41,7 +41,8 @@ pub(super) fn is_archive(path: &Path) -> bool {
 /// Returns the names of the arrays of an archive.
 ///
 /// # Errors
-/// [`FileError::System`] if it cannot be read, [`FileError::Content`] if it is no archive of arrays.
+/// [`FileError::System`] if it cannot be read, [`FileError::Content`] if it is no archive of
+/// arrays.
 pub fn names(archive: &Path) -> Result<Vec<String>, FileError> {
     names_in(archive, &opened(archive, archive)?)
 }

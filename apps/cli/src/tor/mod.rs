@@ -159,7 +159,7 @@ fn reconstruct(
 }
 
 /// Converts an error of the pipeline. After Ctrl-C, every error becomes an interruption.
-fn pipeline_error(error: zellige_tor::pipeline::Error) -> anyhow::Error {
+fn pipeline_error(error: zellige_tor::pipeline::PipelineError) -> anyhow::Error {
     match interrupt::check() {
         Err(interrupted) => interrupted.into(),
         Ok(()) => error.into(),

@@ -14,7 +14,7 @@ use num_complex::Complex;
 use zellige_files::array::Array;
 
 use super::links;
-use super::{ByteOrder, Lattice, Source};
+use super::{ByteOrder, FieldFile, Lattice};
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
@@ -72,7 +72,7 @@ impl Order {
 }
 
 /// Reads an npy file.
-pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
+pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
     let array = Array::open(&source.path)?;
     let header = source.beginning(array.begin() as usize)?;
     let is_big = header.windows(2).any(|two| two == b">c");
@@ -119,7 +119,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
 
 /// Returns the links of a lattice in an order.
 fn field(
-    source: &Source,
+    source: &FieldFile,
     begin: u64,
     values: &[C64],
     geometry: Geometry,

@@ -95,7 +95,7 @@ pub struct Lattice {
 /// [`Error::File`] for a file that cannot be read, or for one that violates its
 /// format.
 pub fn read(path: &Path) -> Result<Lattice, Error> {
-    let mut source = Source::open(path)?;
+    let mut source = FieldFile::open(path)?;
     let first = source.array::<4>("a gauge field")?;
     let milc = [ByteOrder::Little, ByteOrder::Big].into_iter().find(|order| order.u32(first) == milc::MAGIC);
     match (&first, milc) {
@@ -125,15 +125,15 @@ pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error>
 }
 
 /// A file that is being read, and the current offset.
-struct Source {
+struct FieldFile {
     path: PathBuf,
     stream: BufReader<File>,
     length: u64,
     offset: u64,
 }
 
-impl Source {
-    fn open(path: &Path) -> Result<Source, Error> {
+impl FieldFile {
+    fn open(path: &Path) -> Result<FieldFile, Error> {
         let open = || {
             let file = File::open(path)?;
             let about = file.metadata()?;
@@ -148,7 +148,7 @@ impl Source {
             ));
         }
         let stream = BufReader::with_capacity(1 << 18, file);
-        Ok(Source { path: path.to_owned(), stream, length: about.len(), offset: 0 })
+        Ok(FieldFile { path: path.to_owned(), stream, length: about.len(), offset: 0 })
     }
 
     /// Returns an error at the current offset.

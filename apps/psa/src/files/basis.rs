@@ -41,7 +41,7 @@ const WHOLE: f32 = crate::basis::FIXED;
 
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct BasisFile {
     format: String,
     points: usize,
     samples: usize,
@@ -93,7 +93,7 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
         let values = sensitivities.iter().flatten().copied();
         write_array(&folder.join("sensitivities.npy"), &[points, 2], values)?;
     }
-    let file = File {
+    let file = BasisFile {
         format: FORMAT.into(),
         points,
         samples: sampling.samples,
@@ -147,10 +147,10 @@ pub fn origin(folder: &Path) -> Result<(Sampling, Origin), Error> {
     Ok((Sampling { samples: file.samples, step: file.step, before: file.before }, origin))
 }
 
-fn parameters(folder: &Path) -> Result<(File, Origin), Error> {
+fn parameters(folder: &Path) -> Result<(BasisFile, Origin), Error> {
     let path = folder.join("basis.toml");
     let missing = "no such file: the folder has no basis, or an incomplete one";
-    let file: File = read_toml(&path, missing)?;
+    let file: BasisFile = read_toml(&path, missing)?;
     let wrong = |problem: String| Error::Text { path: path.clone(), line: None, problem };
     if file.format != FORMAT {
         return Err(wrong(format!("format {:?} is not supported; {FORMAT:?} is", file.format)));

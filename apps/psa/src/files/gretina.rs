@@ -43,7 +43,7 @@ const WORDS: [&str; 7] = [
 ];
 
 /// Position of a point on the lattice of its segment: indices along r, phi and z.
-pub type Place = [u8; 3];
+pub type LatticeIndex = [u8; 3];
 
 /// Writes a basis of points at `places` on the lattices of their segments.
 ///
@@ -55,7 +55,7 @@ pub type Place = [u8; 3];
 /// [`Error::Parameter`] for another sampling than [`SAMPLING`], more points than the table can
 /// count, and two points at one position; [`Error::Shape`] if there is not one position for each
 /// point; [`Error::File`] if the file cannot be written.
-pub fn write(path: &Path, basis: &Basis, places: &[Place]) -> Result<(), Error> {
+pub fn write(path: &Path, basis: &Basis, places: &[LatticeIndex]) -> Result<(), Error> {
     let sampling = basis.sampling();
     if (sampling.samples, sampling.step) != (SAMPLING.samples, SAMPLING.step) {
         let problem = format!("{sampling:?}: these files have {SAMPLING:?}");
@@ -65,7 +65,7 @@ pub fn write(path: &Path, basis: &Basis, places: &[Place]) -> Result<(), Error> 
         let problem = format!("{} for {} points", places.len(), basis.positions().len());
         return Err(Error::shape("positions of the points", problem));
     }
-    let table = Table::new(basis.segments(), places)?;
+    let table = RecordTable::new(basis.segments(), places)?;
     let [along_r, along_phi, along_z] = table.sides;
     let points = places.len();
     let numbers = [points, SEGMENTS, SAMPLING.samples, along_r, along_phi, along_z];
@@ -100,13 +100,13 @@ fn write_signals(out: &mut impl Write, basis: &Basis, point: usize) -> std::io::
 }
 
 /// Table of records by segment and lattice position.
-struct Table {
+struct RecordTable {
     sides: [usize; 3],
     records: Vec<i32>,
 }
 
-impl Table {
-    fn new(segments: &[Segment], places: &[Place]) -> Result<Table, Error> {
+impl RecordTable {
+    fn new(segments: &[Segment], places: &[LatticeIndex]) -> Result<RecordTable, Error> {
         let wrong = |problem| Error::Parameter { name: "positions of the points", problem };
         let side = |axis: usize| 1 + places.iter().map(|place| usize::from(place[axis])).max().unwrap_or(0);
         let sides = [side(0), side(1), side(2)];
@@ -120,7 +120,7 @@ impl Table {
             }
             records[at] = i32::try_from(point).map_err(|_| wrong(format!("{} points", places.len())))?;
         }
-        Ok(Table { sides, records })
+        Ok(RecordTable { sides, records })
     }
 }
 
@@ -130,7 +130,7 @@ impl Table {
 /// [`Error::File`] if the file cannot be read, or with the byte if the header is
 /// invalid, the length of the file does not match it, a value is non-finite, or a segment, a
 /// lattice position or a record of the table does not exist.
-pub fn read(path: &Path) -> Result<(Basis, Vec<Place>), Error> {
+pub fn read(path: &Path) -> Result<(Basis, Vec<LatticeIndex>), Error> {
     let cannot = |source| Error::system(path, "cannot read the basis", source);
     let wrong = |offset: u64, problem| Error::content(path, Some(offset), problem);
     let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);

@@ -20,12 +20,12 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::Error;
-use crate::channels::map::{ChannelMap, MOST_SAMPLES, Source, contact_name};
+use crate::channels::map::{ChannelMap, ChannelSource, MOST_SAMPLES, contact_name};
 use crate::channels::{CHANNELS, Channel, Segment};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ChannelMapFile {
     step: f64,
     baseline: usize,
     begin: usize,
@@ -71,7 +71,7 @@ pub fn read_channel_map(path: &Path) -> Result<ChannelMap, Error> {
 /// is named twice, and contacts that are missing.
 pub fn parse_channel_map(name: &Path, text: &str) -> Result<ChannelMap, Error> {
     let wrong = |line, problem| Error::Text { path: name.to_owned(), line, problem };
-    let file: File = toml::from_str(text).map_err(|e| {
+    let file: ChannelMapFile = toml::from_str(text).map_err(|e| {
         let line =
             e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
         wrong(line, e.message().to_owned())
@@ -113,7 +113,7 @@ pub fn parse_channel_map(name: &Path, text: &str) -> Result<ChannelMap, Error> {
         }
         let unit = entry.gain * f64::from(entry.polarity);
         let place = [entry.board, entry.module, entry.channel];
-        if sources.insert(place, Source { contact, unit, late }).is_some() {
+        if sources.insert(place, ChannelSource { contact, unit, late }).is_some() {
             return refuse(format!(
                 "board {}, module {}, channel {} is named before",
                 place[0], place[1], place[2]

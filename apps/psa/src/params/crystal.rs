@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct CrystalFile {
     name: String,
     length: f64,
     radius: f64,
@@ -47,7 +47,7 @@ pub(crate) fn read(path: &Path) -> Result<Crystal, Error> {
 /// # Errors
 /// Those of [`read_crystal`](super::read_crystal).
 pub fn parse_crystal(name: &Path, text: &str) -> Result<Crystal, Error> {
-    let file: File = toml::from_str(text).map_err(|e| {
+    let file: CrystalFile = toml::from_str(text).map_err(|e| {
         let line =
             e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
         Error::Text { path: name.to_owned(), line, problem: e.message().to_owned() }
@@ -79,7 +79,7 @@ pub fn parse_crystal(name: &Path, text: &str) -> Result<Crystal, Error> {
 
 /// Returns the TOML text that describes a crystal.
 pub fn print_crystal(crystal: &Crystal) -> String {
-    let file = File {
+    let file = CrystalFile {
         name: crystal.name.clone(),
         length: crystal.length,
         radius: crystal.radius,

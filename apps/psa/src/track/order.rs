@@ -42,7 +42,7 @@ pub(super) fn from(origin: Known, points: &[Point], settings: &Settings) -> Opti
     if points.is_empty() || points.len() > MOST_POINTS {
         return None;
     }
-    let mut search = Search {
+    let mut search = OrderSearch {
         points,
         places: points.iter().map(|point| Known::of(point, settings)).collect(),
         settings,
@@ -54,7 +54,7 @@ pub(super) fn from(origin: Known, points: &[Point], settings: &Settings) -> Opti
     (search.best.product > 0.0).then_some(search.best)
 }
 
-struct Search<'a> {
+struct OrderSearch<'a> {
     points: &'a [Point],
     places: Vec<Known>,
     settings: &'a Settings,
@@ -64,7 +64,7 @@ struct Search<'a> {
     best: Order,
 }
 
-impl Search<'_> {
+impl OrderSearch<'_> {
     /// Tries every point as the first; `energy` arrives there from `origin`.
     fn begin(&mut self, origin: Known, energy: f64) {
         let all = (1 << self.points.len()) - 1;

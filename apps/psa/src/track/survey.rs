@@ -6,7 +6,7 @@ use serde::Serialize;
 use zellige_runtime::Runtime;
 
 use super::blocks::in_blocks;
-use super::montecarlo::{Simulated, Spec};
+use super::montecarlo::{EmissionSpec, Simulated};
 use super::{Settings, Spectrum, Tracked, check_steps, range, track};
 use crate::Error;
 use crate::observe::Observer;
@@ -140,7 +140,7 @@ const LEAST: usize = 16;
 /// [`Error::Parameter`] for invalid parameters; errors of tasks.
 pub fn survey(
     rt: &Runtime,
-    spec: &Spec,
+    spec: &EmissionSpec,
     settings: &Settings,
     multiplicities: &[usize],
     counting: &Counting,
@@ -150,7 +150,7 @@ pub fn survey(
     counting.check()?;
     let each = |&multiplicity: &usize| {
         let (spec, settings, counting) =
-            (Spec { multiplicity, ..spec.clone() }, settings.clone(), counting.clone());
+            (EmissionSpec { multiplicity, ..spec.clone() }, settings.clone(), counting.clone());
         spec.check()?;
         let mut all = Tally::new(multiplicity, &counting);
         let sizes = [counting.events, counting.events.div_ceil(BLOCKS).max(LEAST)];

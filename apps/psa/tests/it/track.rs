@@ -8,7 +8,7 @@ use crate::common::{example, runtime};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use zellige_psa::array::Array;
+use zellige_psa::array::CrystalArray;
 use zellige_psa::body::Vec3;
 use zellige_psa::events::Energies;
 use zellige_psa::observe::Silent;
@@ -17,7 +17,7 @@ use zellige_psa::pipeline::hits;
 use zellige_psa::pipeline::results::Results;
 use zellige_psa::track::germanium::{Attenuation, scattered};
 use zellige_psa::track::hits::Spectra;
-use zellige_psa::track::montecarlo::{Spec, Target, scatter};
+use zellige_psa::track::montecarlo::{EmissionSpec, Target, scatter};
 use zellige_psa::track::order::best_order;
 use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Kind, Motion, Point, Settings, track, track_all};
@@ -68,8 +68,8 @@ fn scattering_follows_klein_and_nishina() {
     }
 }
 
-fn shell(energies: Energies, multiplicity: usize) -> Spec {
-    Spec {
+fn shell(energies: Energies, multiplicity: usize) -> EmissionSpec {
+    EmissionSpec {
         seed: 1,
         multiplicity,
         energies,
@@ -97,8 +97,10 @@ fn sharp() -> Settings {
 /// kinds of interactions occur in proportion to the cross sections.
 #[test]
 fn free_paths_follow_the_cross_sections() {
-    let spec =
-        Spec { target: Target::shell(100.0, 5000.0).expect("a shell"), ..shell(Energies::Line(3000.0), 1) };
+    let spec = EmissionSpec {
+        target: Target::shell(100.0, 5000.0).expect("a shell"),
+        ..shell(Energies::Line(3000.0), 1)
+    };
     let attenuation = Attenuation::at(3000.0);
     let (mut depth, mut pairs) = (0.0, 0.0);
     const COUNT: u64 = 20_000;
@@ -286,7 +288,7 @@ proptest! {
 #[test]
 fn the_energy_of_a_moving_source_comes_back() {
     let motion = Motion { beta: 0.33, axis: [0.0, 2.0, 1.0] };
-    let spec = Spec { motion, ..shell(Energies::Line(1000.0), 1) };
+    let spec = EmissionSpec { motion, ..shell(Energies::Line(1000.0), 1) };
     let settings = Settings { motion, ..sharp() };
     let (mut least, mut most, mut count) = (f64::INFINITY, 0.0f64, 0);
     for number in 0..400 {
@@ -306,7 +308,7 @@ fn the_energy_of_a_moving_source_comes_back() {
 
 #[test]
 fn peak_to_total_falls_with_multiplicity() {
-    let spec = Spec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1000.0), 1) };
+    let spec = EmissionSpec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1000.0), 1) };
     let counting = Counting { events: 300, window: 5.0, step: 1.0, most: 2000.0 };
     let settings = Settings::default();
     let tallies = |workers| survey(&runtime(workers), &spec, &settings, &[1, 5, 20], &counting, &Silent);
@@ -325,7 +327,7 @@ fn peak_to_total_falls_with_multiplicity() {
 
 #[test]
 fn events_are_the_same_for_any_number_of_workers() {
-    let spec = Spec { smearing: 5.0, ..shell(Energies::LogUniform { from: 100.0, to: 3000.0 }, 4) };
+    let spec = EmissionSpec { smearing: 5.0, ..shell(Energies::LogUniform { from: 100.0, to: 3000.0 }, 4) };
     let events: Arc<Vec<_>> = Arc::new((0..150).map(|number| spec.event(number).points).collect());
     let tracked = |workers| track_all(&runtime(workers), &events, &Settings::default(), &Silent);
     let one = tracked(1).expect("tracked");
@@ -338,9 +340,9 @@ fn events_are_the_same_for_any_number_of_workers() {
 
 #[test]
 fn crystals_of_an_array_hold_the_points() {
-    let array = Array::sphere(60, 235.0).expect("an array");
+    let array = CrystalArray::sphere(60, 235.0).expect("an array");
     let crystal = example();
-    let spec = Spec { target: Target::crystals(&array, &crystal), ..shell(Energies::Line(500.0), 1) };
+    let spec = EmissionSpec { target: Target::crystals(&array, &crystal), ..shell(Energies::Line(500.0), 1) };
     let (mut inside, mut touched) = (0, 0);
     for number in 0..300 {
         let event = spec.event(number);
@@ -416,7 +418,7 @@ fn hits_become_events_and_files() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("hits.json"), text).expect("written");
     let results = Results::read(&folder.path().join("hits.json")).expect("results");
-    let array = Array::sphere(2, 100.0).expect("an array");
+    let array = CrystalArray::sphere(2, 100.0).expect("an array");
     let hits = hits::of_results(&results, &array).expect("hits");
     assert_eq!((&hits.numbers[..], &hits.timestamps[..]), (&[2, 4][..], &[0, 80][..]));
     assert_eq!(hits.points[1].len(), 2);
@@ -424,7 +426,7 @@ fn hits_become_events_and_files() {
     let far = hits.points[1][0].place.iter().map(|x| x * x).sum::<f64>().sqrt();
     assert!((far - 110.0).abs() < 1e-9, "{far}");
     assert!(
-        hits::of_results(&results, &Array::sphere(1, 100.0).expect("an array")).is_err(),
+        hits::of_results(&results, &CrystalArray::sphere(1, 100.0).expect("an array")).is_err(),
         "there is no crystal 1"
     );
     let tracked = track_all(&runtime(1), &hits.points, &Settings::default(), &Silent).expect("tracked");
@@ -436,7 +438,7 @@ fn hits_become_events_and_files() {
     assert_eq!(csv.lines().count(), 1001);
     assert!(csv.lines().nth(501).is_some_and(|line| line.starts_with("500.5,") && line.ends_with(",1")));
     let json = std::fs::read(folder.path().join("out/gammas.json")).expect("a file");
-    let back: Vec<hits::Event> = serde_json::from_slice(&json).expect("events");
+    let back: Vec<hits::TrackedEvent> = serde_json::from_slice(&json).expect("events");
     assert_eq!(back.iter().map(|event| event.event).collect::<Vec<_>>(), [2, 4]);
     assert!(back.iter().zip(&tracked).all(|(back, tracked)| back.tracked == *tracked));
 }
@@ -444,10 +446,13 @@ fn hits_become_events_and_files() {
 /// The random numbers of an event are independent of other events.
 #[test]
 fn events_do_not_depend_on_each_other() {
-    let spec = Spec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1332.0), 3) };
+    let spec = EmissionSpec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1332.0), 3) };
     assert_eq!(spec.event(17), spec.event(17));
     assert_ne!(spec.event(17), spec.event(18));
     assert!(Target::shell(3.0, 2.0).is_err());
-    assert!(Spec { energies: Energies::Line(3e4), ..spec.clone() }.check().is_err(), "no cross sections");
-    assert!(Spec { multiplicity: 0, ..spec }.check().is_err());
+    assert!(
+        EmissionSpec { energies: Energies::Line(3e4), ..spec.clone() }.check().is_err(),
+        "no cross sections"
+    );
+    assert!(EmissionSpec { multiplicity: 0, ..spec }.check().is_err());
 }

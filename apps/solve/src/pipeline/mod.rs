@@ -12,7 +12,7 @@ use zellige_sparse::system::System;
 use results::Solved;
 
 /// Solutions, with their statistics.
-pub type Found = (Vec<Vec<f64>>, Vec<Solved>);
+pub type Solutions = (Vec<Vec<f64>>, Vec<Solved>);
 
 /// Solves for each right-hand side, from these initial guesses or from zero. `step` is called with
 /// the residual after each step.
@@ -24,7 +24,7 @@ pub fn solve(
     b: &[Vec<f64>],
     x0: Option<Vec<Vec<f64>>>,
     step: impl FnMut(f64) + Send,
-) -> Result<Found, Error> {
+) -> Result<Solutions, Error> {
     let mut x = x0.unwrap_or_else(|| b.iter().map(|b| vec![0.0; b.len()]).collect());
     let step = Mutex::new(step);
     let mut loggers: Vec<_> = b.iter().map(|_| ForwardedHistory::new(&step)).collect();
@@ -45,7 +45,7 @@ pub fn solve_shifted(
     b: &[Vec<f64>],
     shifts: &[f64],
     step: impl FnMut(f64) + Send,
-) -> Result<Found, Error> {
+) -> Result<Solutions, Error> {
     let step = Mutex::new(step);
     let (mut x, mut solved) = (Vec::new(), Vec::new());
     for (k, b) in b.iter().enumerate() {

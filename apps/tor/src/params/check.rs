@@ -351,7 +351,7 @@ pub(super) fn atmosphere(a: &Atmosphere, place: &Place) -> Result<(), Error> {
 
 /// Returns warnings about permitted values that may be in a wrong unit, and about layers at or
 /// above a laser star.
-pub(super) fn together(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
+pub(super) fn warnings_of_both(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if a.r0() > BEST_R0 {
         warnings.push(place.warning(

@@ -146,7 +146,7 @@ pub fn parse(
         }
     };
     let place = check::Place::new(system_path, "");
-    warnings.extend(check::together(&system, &atmosphere, &place));
+    warnings.extend(check::warnings_of_both(&system, &atmosphere, &place));
     Ok(Input { system, atmosphere, warnings })
 }
 

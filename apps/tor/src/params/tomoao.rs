@@ -42,14 +42,14 @@ const PADDING: usize = 4;
 /// Reference wavelength of layer strengths, in m.
 const REFERENCE: f64 = 500e-9;
 
-struct Reader<'t> {
+struct TomoaoReader<'t> {
     root: &'t Node,
     place: Place,
 }
 
 /// Reads the system of a parsed file.
 pub(super) fn read(file: &Path, root: &Node) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
-    let mut reader = Reader { root, place: Place::new(file, "") };
+    let mut reader = TomoaoReader { root, place: Place::new(file, "") };
     let zenith_angle = reader.number("atmosphere_parameters.zenithAngleInDeg", "telescope.zenith_angle")?;
     let mut system = reader.system(zenith_angle)?;
     check::system(&system, &reader.place)?;
@@ -91,7 +91,7 @@ fn slope_variance(system: &System, atmosphere: &Atmosphere) -> f64 {
     to_slope * to_slope * atmosphere.layers.iter().map(of_layer).sum::<f64>()
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TomoaoReader<'t> {
     /// Returns the node at `section.name`, and records its position as that of `key`.
     fn find(&mut self, path: &str, key: &str) -> Option<&'t Node> {
         let (section, name) = path.split_once('.')?;

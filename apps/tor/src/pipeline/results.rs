@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use zellige_dense::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
-use super::{DeviceUse, Error, RankUse, TileChoice, grid};
+use super::{DeviceUse, PipelineError, RankUse, TileChoice, grid};
 use crate::Matrix;
 use crate::image::Psf;
 use crate::params::Input;
@@ -107,7 +107,7 @@ impl Tiling {
     ///
     /// # Errors
     /// A tile size of 0.
-    pub fn new(info: &Info, tile: TileChoice) -> Result<Tiling, Error> {
+    pub fn new(info: &Info, tile: TileChoice) -> Result<Tiling, PipelineError> {
         let grid = grid(info, tile)?;
         let parts = match tile {
             TileChoice::Uniform(_) => parts(info, grid.edges()),

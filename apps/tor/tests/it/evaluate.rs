@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::close;
 use std::path::Path;
-use zellige_tor::dm::{self, Mirror, command_matrix};
+use zellige_tor::dm::{self, DeformableMirror, command_matrix};
 use zellige_tor::evaluate::{self, panels};
 use zellige_tor::image::{self, ExactStrehl, Pupil};
 use zellige_tor::params::{Mode, parse};
@@ -92,7 +92,7 @@ fn noise_that_is_missing_is_reported() {
 #[test]
 fn exact_strehl_is_the_mean_over_all_pairs() {
     let (system, cov, r) = prepared();
-    let mirror = Mirror::new(&system);
+    let mirror = DeformableMirror::new(&system);
     // The covariance has no symmetry of the pupil, so that transposed axes would be detected.
     let dx = command_matrix(&system, cov.geometry()).unwrap().dx;
     let tilted = Matrix::from_fn(mirror.len(), mirror.len(), |i, j| {
@@ -173,7 +173,7 @@ fn a_hopeless_slope_leaves_finite_strehl_ratios() {
 #[test]
 fn a_residual_that_no_stationary_one_explains_is_told() {
     let (system, cov, r) = prepared();
-    let mirror = Mirror::new(&system);
+    let mirror = DeformableMirror::new(&system);
     let row = mirror.cells.iter().map(|c| c[1]).max().unwrap() / 2;
     let line = |k: &usize| mirror.cells[*k][1] == row;
     let ends = [(0..mirror.len()).find(line).unwrap(), (0..mirror.len()).rfind(line).unwrap()];

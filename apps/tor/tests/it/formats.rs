@@ -433,7 +433,7 @@ fn sampled_influence_functions_of_the_model() {
     let cov = Covariance::new(&system, &atmosphere).unwrap();
     let cee = evaluate::cee(&cov, 0, &reference::reconstruct(&cov, 0).unwrap()).unwrap();
     let judged = |system: &zellige_tor::System| {
-        let mirror = dm::Mirror::new(system);
+        let mirror = dm::DeformableMirror::new(system);
         let dx = dm::command_matrix(system, cov.geometry()).unwrap().dx;
         let cvv = evaluate::cvv(&dx, &cee).unwrap();
         let exact = zellige_tor::image::ExactStrehl::new(system, &mirror, &cvv).unwrap().run().unwrap();
@@ -441,7 +441,7 @@ fn sampled_influence_functions_of_the_model() {
         (exact, residual, zellige_tor::image::psf(system, &mirror, &cvv).unwrap())
     };
     let (exact, residual, _) = judged(&system);
-    let (model, across) = (dm::Mirror::new(&system), 400);
+    let (model, across) = (dm::DeformableMirror::new(&system), 400);
     let at = |k: usize| (2.0 * k as f64 + 1.0) / across as f64 - 1.0;
     let mut values = Vec::new();
     for cell in &model.cells {

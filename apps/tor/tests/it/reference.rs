@@ -112,7 +112,7 @@ fn all_cases() {
         assert!((smallest - number(&e["Dx"]["sv_min"])).abs() < 1e-7, "{smallest:e}");
         let cvv = evaluate::cvv(&dx.dx, &cee).unwrap();
         close("norm of Cvv", cvv.norm(), number(&e["Cvv"]["fro"]), 1e-6);
-        let mirror = dm::Mirror::new(&system);
+        let mirror = dm::DeformableMirror::new(&system);
         close(
             "Strehl",
             image::psf(&system, &mirror, &cvv).unwrap().strehl,

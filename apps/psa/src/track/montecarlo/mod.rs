@@ -26,7 +26,7 @@ use transport::transport;
 
 /// Specification of simulated events.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct EmissionSpec {
     /// Seed of the random numbers.
     pub seed: u64,
     /// Number of gamma rays of an event.
@@ -85,7 +85,7 @@ pub struct Simulated {
     pub points: Vec<Point>,
 }
 
-impl Spec {
+impl EmissionSpec {
     /// Refuses invalid specifications.
     ///
     /// # Errors

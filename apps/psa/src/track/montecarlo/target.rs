@@ -1,7 +1,7 @@
 //! Geometry of the germanium.
 
 use crate::Error;
-use crate::array::{Array, Placement};
+use crate::array::{CrystalArray, Placement};
 use crate::body::{Body, Vec3};
 use crate::crystal::Crystal;
 use crate::track::germanium::{dot, minus, norm};
@@ -13,12 +13,12 @@ pub struct Target(Shape);
 #[derive(Clone, Debug)]
 enum Shape {
     Shell { inner: f64, outer: f64 },
-    Crystals { places: Vec<Place>, crystal: Box<Crystal>, radius: f64, inner: f64, outer: f64 },
+    Crystals { places: Vec<PlacedCrystal>, crystal: Box<Crystal>, radius: f64, inner: f64, outer: f64 },
 }
 
 /// A crystal of an array.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PlacedCrystal {
     placement: Placement,
     /// Centre of its bounding sphere.
     middle: Vec3,
@@ -40,15 +40,15 @@ impl Target {
     }
 
     /// Creates crystals of one shape at the placements of an array. Overlapping regions count once.
-    pub fn crystals(array: &Array, crystal: &Crystal) -> Target {
+    pub fn crystals(array: &CrystalArray, crystal: &Crystal) -> Target {
         let bounds = crystal.bounds();
         let middle = bounds.map(|[from, to]| 0.5 * (from + to));
         let radius = norm(bounds.map(|[from, to]| 0.5 * (to - from)));
-        let place = |(_, placement): (usize, &Placement)| Place {
+        let place = |(_, placement): (usize, &Placement)| PlacedCrystal {
             placement: *placement,
             middle: placement.apply(middle),
         };
-        let places: Vec<Place> = array.crystals().map(place).collect();
+        let places: Vec<PlacedCrystal> = array.crystals().map(place).collect();
         let far = places.iter().map(|place| norm(place.middle));
         let outer = far.clone().fold(0.0, f64::max) + radius;
         let inner = (far.fold(f64::INFINITY, f64::min) - radius).max(0.0);

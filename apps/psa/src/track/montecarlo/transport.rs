@@ -4,7 +4,7 @@ use rand::{Rng, RngExt};
 
 use super::compton::{scatter, turned};
 use super::target::Target;
-use super::{Emitted, Interaction, Spec, isotropic};
+use super::{EmissionSpec, Emitted, Interaction, isotropic};
 use crate::body::Vec3;
 use crate::track::germanium::{Attenuation, ELECTRON, LEAST, dot};
 
@@ -18,7 +18,7 @@ struct Photon {
 /// Follows a gamma ray to its end and records its interactions; returns whether all its energy was
 /// absorbed.
 pub(super) fn transport(
-    spec: &Spec,
+    spec: &EmissionSpec,
     gamma: usize,
     emitted: &Emitted,
     interactions: &mut Vec<Interaction>,
