@@ -19,6 +19,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::parse_toml;
 use crate::Error;
 use crate::channels::map::{ChannelMap, ChannelSource, MOST_SAMPLES, contact_name};
 use crate::channels::{CHANNELS, Channel, Segment};
@@ -70,13 +71,9 @@ pub fn read_channel_map(path: &Path) -> Result<ChannelMap, Error> {
 /// [`Error::Text`] for invalid TOML, unknown keys, invalid numbers, a channel or a contact that
 /// is named twice, and contacts that are missing.
 pub fn parse_channel_map(name: &Path, text: &str) -> Result<ChannelMap, Error> {
-    let wrong = |line, problem| Error::Text { path: name.to_owned(), line, problem };
-    let file: ChannelMapFile = toml::from_str(text).map_err(|e| {
-        let line =
-            e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
-        wrong(line, e.message().to_owned())
-    })?;
-    let refuse = |problem: String| Err(wrong(None, problem));
+    let file: ChannelMapFile = parse_toml(name, text)?;
+    let wrong = |problem| Error::Text { path: name.to_owned(), line: None, problem };
+    let refuse = |problem: String| Err(wrong(problem));
     if !(file.step > 0.0 && file.step <= 1e6) {
         return refuse(format!("step = {}: ns between samples, above 0", file.step));
     }
@@ -89,7 +86,7 @@ pub fn parse_channel_map(name: &Path, text: &str) -> Result<ChannelMap, Error> {
     }
     let (mut sources, mut named) = (HashMap::new(), [false; CHANNELS]);
     for (number, entry) in file.channel.into_iter().enumerate() {
-        let refuse = |problem: String| Err(wrong(None, format!("channel {number} of the file: {problem}")));
+        let refuse = |problem: String| Err(wrong(format!("channel {number} of the file: {problem}")));
         let contact = match &entry.segment {
             Contact::Segment(segment) => Segment::from_index(*segment).map(Channel::from),
             Contact::Word(word) if word == "core" => Some(Channel::CORE),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::parse_toml;
 use crate::Error;
 use crate::channels::RINGS;
 use crate::crystal::{Crystal, Front, Outline};
@@ -47,11 +48,7 @@ pub(crate) fn read(path: &Path) -> Result<Crystal, Error> {
 /// # Errors
 /// Those of [`read_crystal`](super::read_crystal).
 pub fn parse_crystal(name: &Path, text: &str) -> Result<Crystal, Error> {
-    let file: CrystalFile = toml::from_str(text).map_err(|e| {
-        let line =
-            e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
-        Error::Text { path: name.to_owned(), line, problem: e.message().to_owned() }
-    })?;
+    let file: CrystalFile = parse_toml(name, text)?;
     let corners = match (file.corners_front, file.corners_back) {
         (Some(front), Some(back)) => Some([front, back]),
         (None, None) => None,

@@ -31,14 +31,20 @@ pub fn read_crystal(path: &Path) -> Result<Crystal, Error> {
 pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &str) -> Result<T, Error> {
     /// Size limit (bytes), more than any of our files of parameters.
     const MOST: u64 = 1 << 20;
-    let wrong = |line, problem| Error::Text { path: path.to_owned(), line, problem };
     let text = zellige_files::read_text(path, MOST).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => wrong(None, missing.to_owned()),
+        io::ErrorKind::NotFound => {
+            Error::Text { path: path.to_owned(), line: None, problem: missing.to_owned() }
+        }
         _ => Error::system(path, "cannot read", source),
     })?;
-    toml::from_str(&text).map_err(|e| {
+    parse_toml(path, &text)
+}
+
+/// Parses TOML; errors call the file `name`, and give the line.
+fn parse_toml<T: serde::de::DeserializeOwned>(name: &Path, text: &str) -> Result<T, Error> {
+    toml::from_str(text).map_err(|e| {
         let line =
             e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
-        wrong(line, e.message().to_owned())
+        Error::Text { path: name.to_owned(), line, problem: e.message().to_owned() }
     })
 }
