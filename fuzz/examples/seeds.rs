@@ -170,8 +170,12 @@ fn panels() -> Done {
 
 fn frames() -> Done {
     let segment = Segment::from_index(14).expect("a segment");
-    let point =
-        mode2::DecomposedPoint { position: [1.0, -2.0, 30.0], energy: 500.0, segment, segment_energy: 510.0 };
+    let point = mode2::InteractionPoint {
+        position: [1.0, -2.0, 30.0],
+        energy: 500.0,
+        segment,
+        segment_energy: 510.0,
+    };
     let event = mode2::Decomposed {
         crystal: 3,
         total_energy: 1000.0,

@@ -18,7 +18,7 @@ use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::detector::Detector;
 use zellige_psa::electronics::Electronics;
-use zellige_psa::events::{EventSet, Spec};
+use zellige_psa::events::{Events, Spec};
 use zellige_psa::fields::Fields;
 use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::files::basis::{self as folder, Origin, Values};
@@ -58,9 +58,9 @@ fn origin() -> Origin {
     Origin { crystal: small(), electronics: Electronics::default(), grid: GRID }
 }
 
-fn some_events() -> EventSet {
+fn some_events() -> Events {
     let segment = Segment::from_index(3).expect("a segment");
-    EventSet {
+    Events {
         sampling: SAMPLING,
         hits: 2,
         signals: vec![0.5; 2 * CHANNELS * SAMPLING.samples],

@@ -13,7 +13,7 @@ use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::CHANNELS;
 use zellige_psa::channels::ChannelMap;
 use zellige_psa::consistency::{Comparison, check_sampling};
-use zellige_psa::events::EventSet;
+use zellige_psa::events::Events;
 use zellige_psa::files;
 use zellige_psa::params::{read_array, read_channel_map};
 use zellige_psa::pipeline::results::{EventResult, Results};
@@ -248,7 +248,7 @@ fn folders(
 /// Source of the events of a whole crystal.
 enum Source {
     /// A folder or an array, the number of events taken so far, and the clipping levels.
-    Folder(Box<EventSet>, usize, Levels),
+    Folder(Box<Events>, usize, Levels),
     /// A file of frames, with the channel map if the frames come from digitisers.
     File(Box<EventFile>, Option<ChannelMap>),
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zellige_app::text::digits;
 use zellige_files::observe::Observer;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
-use zellige_psa::events::EventSet;
+use zellige_psa::events::Events;
 use zellige_psa::files;
 use zellige_psa::files::geb::write_frame;
 use zellige_psa::pipeline::stream::journal::Journal;
@@ -113,7 +113,7 @@ impl Clipped {
 }
 
 /// Returns the traces of an event, and its number of channels.
-fn traces(events: &EventSet, event: usize, set: ChannelSet, window: usize) -> (Traces, usize) {
+fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Traces, usize) {
     let samples = events.sampling.samples;
     let signals = &events.signals[event * CHANNELS * samples..][..CHANNELS * samples];
     let (hit, channels): (Option<(Segment, f64)>, Vec<Channel>) = match set {

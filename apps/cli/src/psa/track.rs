@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
-use zellige_psa::array::CrystalArray;
+use zellige_psa::array::Array;
 use zellige_psa::files;
 use zellige_psa::params::{EXAMPLE, parse_crystal, read_array};
 use zellige_psa::pipeline::hits;
@@ -40,7 +40,7 @@ pub fn run(args: &PsaTrackArgs) -> anyhow::Result<()> {
     }
 }
 
-fn array(geometry: &TrackGeometry) -> Result<Option<CrystalArray>, zellige_psa::Error> {
+fn array(geometry: &TrackGeometry) -> Result<Option<Array>, zellige_psa::Error> {
     let Some(path) = &geometry.array else { return Ok(None) };
     let array = read_array(path)?;
     Ok(Some(match &geometry.cluster {
@@ -85,7 +85,7 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     files::make_folder(folder)?;
     let array = match array(&args.geometry)? {
         Some(array) => array,
-        None => CrystalArray::sphere(CRYSTALS, args.geometry.sphere)?,
+        None => Array::sphere(CRYSTALS, args.geometry.sphere)?,
     };
     let hits = hits::read(path, &array, args.coincidence_window)?;
     let settings = settings(args, array.inner_radius());

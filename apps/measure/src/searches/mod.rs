@@ -11,7 +11,7 @@ use zellige_files::observe::Observer;
 use zellige_psa::Error;
 use zellige_psa::basis::Basis;
 use zellige_psa::channels::{CHANNELS, ChannelSet};
-use zellige_psa::events::EventSet;
+use zellige_psa::events::Events;
 use zellige_psa::pipeline::compare::{Distance, FAR, NEAR, Outcome, distance};
 use zellige_psa::search::{Answer, Batching, Event, Flow, Method, Plan, Precision, Rules, Screen, Table};
 use zellige_runtime::Runtime;
@@ -99,7 +99,7 @@ pub struct Sample {
     /// Seed of the random numbers.
     pub seed: u64,
     /// The events.
-    pub events: EventSet,
+    pub events: Events,
 }
 
 /// A sample in a search.
@@ -172,7 +172,7 @@ fn search_all(
 }
 
 /// Searches each event with its true energy and segment.
-fn search(flow: &mut Flow<'_, '_>, events: &EventSet, channels: ChannelSet) -> Result<Found, Error> {
+fn search(flow: &mut Flow<'_, '_>, events: &Events, channels: ChannelSet) -> Result<Found, Error> {
     let (begin, mut answers) = (Instant::now(), Vec::with_capacity(events.count()));
     let samples = events.sampling.samples;
     for (number, signals) in events.signals.chunks_exact(CHANNELS * samples).enumerate() {
@@ -193,7 +193,7 @@ fn search(flow: &mut Flow<'_, '_>, events: &EventSet, channels: ChannelSet) -> R
     Ok((answers.iter().map(point).collect(), microseconds))
 }
 
-fn outcomes(basis: &Basis, events: &EventSet, points: &[usize], reference: &[usize]) -> Vec<Outcome> {
+fn outcomes(basis: &Basis, events: &Events, points: &[usize], reference: &[usize]) -> Vec<Outcome> {
     let at = basis.positions();
     let outcome = |(event, (&point, &other)): (usize, (&usize, &usize))| Outcome {
         energy: events.energies[event],
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn rows_are_over_seeds() {
-        let events = EventSet {
+        let events = Events {
             sampling: zellige_psa::basis::Sampling { samples: 1, step: 1.0, before: 0 },
             hits: 1,
             signals: Vec::new(),

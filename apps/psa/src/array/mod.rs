@@ -57,11 +57,11 @@ pub(crate) fn dot(a: Vec3, b: Vec3) -> f64 {
 
 /// Placements of numbered crystals, or of clusters of crystals.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CrystalArray {
+pub struct Array {
     pub(crate) places: BTreeMap<usize, Placement>,
 }
 
-impl CrystalArray {
+impl Array {
     /// Creates an ideal array that needs no file. The front faces have their centres on a sphere
     /// around the target, and the crystals point at it. They are spread as a Fibonacci lattice: the
     /// `i`-th of `n` is at `cos(theta) = 1 - (2 i + 1) / n`, `phi = i` golden angles.
@@ -69,7 +69,7 @@ impl CrystalArray {
     /// # Errors
     /// [`Error::Parameter`] for no crystals, more than a million, or a radius (mm) that is not
     /// above 0.
-    pub fn sphere(crystals: usize, radius: f64) -> Result<CrystalArray, Error> {
+    pub fn sphere(crystals: usize, radius: f64) -> Result<Array, Error> {
         if crystals == 0 || crystals > MOST {
             let problem = format!("{crystals}: give a number from 1 to {MOST}");
             return Err(Error::Parameter { name: "crystals", problem });
@@ -85,18 +85,18 @@ impl CrystalArray {
             let turned = Placement::euler(angles, [0.0; 3]);
             (i, Placement { shift: turned.apply([0.0, 0.0, radius]), ..turned })
         };
-        Ok(CrystalArray { places: (0..crystals).map(place).collect() })
+        Ok(Array { places: (0..crystals).map(place).collect() })
     }
 
     /// Returns the crystals of the clusters that this array places. `cluster` holds the placements
     /// of crystals within a cluster. Crystal `k` of `m` in cluster `c` gets the number `m c + k`.
-    pub fn of_clusters(&self, cluster: &CrystalArray) -> CrystalArray {
+    pub fn of_clusters(&self, cluster: &Array) -> Array {
         let size = cluster.places.len();
         let crystals = self.places.iter().flat_map(|(number, outer)| {
             let inner = cluster.places.values().enumerate();
             inner.map(move |(k, inner)| (size * number + k, outer.after(inner)))
         });
-        CrystalArray { places: crystals.collect() }
+        Array { places: crystals.collect() }
     }
 
     /// Transforms a point of a crystal (mm) to the laboratory (mm); `None` if the array has no such
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn ideal_crystals_point_away_from_the_target() {
-        let array = CrystalArray::sphere(180, 235.0).expect("an array");
+        let array = Array::sphere(180, 235.0).expect("an array");
         let mut sum = [0.0; 3];
         for (_, place) in array.crystals() {
             let (front, deep) = (place.apply([0.0; 3]), place.apply([0.0, 0.0, 47.0]));
@@ -148,6 +148,6 @@ mod tests {
         }
         assert!(sum.iter().all(|mean| mean.abs() < 0.01), "as many on each side: {sum:?}");
         assert!((array.inner_radius() - 235.0).abs() < 1e-9);
-        assert!(CrystalArray::sphere(0, 1.0).is_err() && CrystalArray::sphere(5, f64::NAN).is_err());
+        assert!(Array::sphere(0, 1.0).is_err() && Array::sphere(5, f64::NAN).is_err());
     }
 }

@@ -9,7 +9,7 @@ pub const MOST_SAMPLES: usize = 4080;
 
 /// Source of a contact's samples: conversion of its trace.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ChannelSource {
+pub(crate) struct ContactSource {
     pub(crate) contact: Channel,
     /// Energy of one step (keV), with the sign of the polarity.
     pub(crate) unit: f64,
@@ -24,7 +24,7 @@ pub struct ChannelMap {
     pub(crate) baseline: usize,
     pub(crate) begin: usize,
     /// Sources by board, module and channel.
-    pub(crate) sources: HashMap<[u16; 3], ChannelSource>,
+    pub(crate) sources: HashMap<[u16; 3], ContactSource>,
 }
 
 impl ChannelMap {

@@ -13,7 +13,7 @@ use crate::drift::Pulse;
 
 /// A charge deposit of an event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deposit {
+pub(super) struct DrawnHit {
     pub place: Vec3,
     pub energy: f64,
     pub segment: Segment,
@@ -51,7 +51,7 @@ pub(super) fn draw(
     spec: &Spec,
     event: usize,
     signals: &mut [f32],
-) -> Result<Vec<Deposit>, Error> {
+) -> Result<Vec<DrawnHit>, Error> {
     let mut random = random(spec, event as u64);
     let energy = spec.energies.draw(&mut random);
     let shares: Vec<f64> = (0..spec.hits).map(|_| random.random_range(LEAST_SHARE..1.0)).collect();
@@ -62,7 +62,7 @@ pub(super) fn draw(
         let (place, pulse, segment) = place(detector, spec.within, &hits, &mut random)?;
         let energy = energy * share / all;
         detector.add(&pulse, energy as f32, late, spec.sampling, signals);
-        hits.push(Deposit { place, energy, segment });
+        hits.push(DrawnHit { place, energy, segment });
     }
     for trace in signals.chunks_mut(spec.sampling.samples) {
         record(trace, spec, &mut random);
@@ -74,7 +74,7 @@ pub(super) fn draw(
 fn place(
     detector: &Detector,
     within: Within,
-    hits: &[Deposit],
+    hits: &[DrawnHit],
     random: &mut impl Rng,
 ) -> Result<(Vec3, Pulse, Segment), Error> {
     let crystal = detector.crystal();
@@ -87,7 +87,7 @@ fn place(
         // A charge drifts to a segment that touches the one in which it starts, or stays in it.
         // Other charges need not be followed.
         let starts = crystal.segment(place);
-        let may_reach = |hit: &Deposit| starts == hit.segment || starts.touches(hit.segment);
+        let may_reach = |hit: &DrawnHit| starts == hit.segment || starts.touches(hit.segment);
         if within == Within::Segment && !hits.iter().all(may_reach) {
             continue;
         }

@@ -19,7 +19,7 @@ use crate::detector::Detector;
 use crate::error::memory_plan;
 use crate::observe::Observer;
 pub use choice::{Energies, Within};
-use draw::{Deposit, draw, times};
+use draw::{DrawnHit, draw, times};
 
 /// Specification of simulated events.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,7 @@ impl Spec {
 
 /// Simulated events with their true hits.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EventSet {
+pub struct Events {
     /// Sampling of the signals.
     pub sampling: Sampling,
     /// Number of hits of each event.
@@ -119,7 +119,7 @@ pub struct EventSet {
     pub timestamps: Vec<u64>,
 }
 
-impl EventSet {
+impl Events {
     /// Returns the number of events.
     pub fn count(&self) -> usize {
         self.timestamps.len()
@@ -139,7 +139,7 @@ pub fn simulate(
     detector: &Arc<Detector>,
     spec: &Spec,
     observer: &dyn Observer,
-) -> Result<EventSet, Error> {
+) -> Result<Events, Error> {
     spec.check()?;
     let mut plan = memory_plan();
     let values = (CHANNELS * spec.sampling.samples) as u64;
@@ -152,7 +152,7 @@ pub fn simulate(
     let mut blocks = Vec::new();
     for begin in (0..spec.count).step_by(BLOCK) {
         let range = begin..(begin + BLOCK).min(spec.count);
-        let (hits, signals) = (rt.register_empty::<Vec<Deposit>>(), rt.register_empty::<Vec<f32>>());
+        let (hits, signals) = (rt.register_empty::<Vec<DrawnHit>>(), rt.register_empty::<Vec<f32>>());
         let (detector, spec) = (Arc::clone(detector), spec.clone());
         rt.task("events")
             .operands((write(&hits), write(&signals)))
@@ -169,7 +169,7 @@ pub fn simulate(
             .submit()?;
         blocks.push((hits, signals));
     }
-    let mut all = EventSet {
+    let mut all = Events {
         sampling: spec.sampling,
         hits: spec.hits,
         signals: Vec::with_capacity(spec.count * CHANNELS * spec.sampling.samples),

@@ -15,7 +15,7 @@ use super::{not_written, segments};
 use crate::Error;
 use crate::basis::{Basis, Sampling};
 use crate::channels::{CHANNELS, Segment};
-use crate::events::EventSet;
+use crate::events::Events;
 
 fn numbers(segments: &[Segment]) -> Vec<u8> {
     segments.iter().map(|segment| segment.index() as u8).collect()
@@ -122,7 +122,7 @@ fn sampling(path: &Path) -> Result<(f64, f64), Error> {
 
 /// Writes the arrays of events into an archive: `signals` (keV, events x 37 x samples), `energies`
 /// (keV), `positions` (mm) and `segments` by event and hit, `timestamps` (ns).
-pub fn write_events(path: &Path, events: &EventSet) -> Result<(), Error> {
+pub fn write_events(path: &Path, events: &Events) -> Result<(), Error> {
     npz::Writer::write(path, |to| put_events!(to, events)).map_err(|error| not_written(path, error))
 }
 
@@ -135,7 +135,7 @@ pub fn write_basis_hdf5(path: &Path, basis: &Basis) -> Result<(), Error> {
 
 /// Writes events like [`write_events`], into an HDF5 file.
 #[cfg(feature = "hdf5")]
-pub fn write_events_hdf5(path: &Path, events: &EventSet) -> Result<(), Error> {
+pub fn write_events_hdf5(path: &Path, events: &Events) -> Result<(), Error> {
     let written = zellige_files::array::hdf5::Writer::write(path, |to| put_events!(to, events));
     written.map_err(|error| not_written(path, error))
 }

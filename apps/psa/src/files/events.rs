@@ -16,7 +16,7 @@ use crate::consistency::{check_events, check_sampling};
 use crate::detector::Detector;
 use crate::drift::Trapping;
 use crate::electronics::Electronics;
-use crate::events::{EventSet, Spec};
+use crate::events::{Events, Spec};
 use crate::params::read_toml;
 
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
@@ -59,7 +59,7 @@ const FORMAT: &str = "zellige psa events 1";
 ///
 /// # Errors
 /// [`Error::File`].
-pub fn write(folder: &Path, events: &EventSet, spec: &Spec, detector: &Detector) -> Result<(), Error> {
+pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -> Result<(), Error> {
     make_folder(folder)?;
     let (seal, sampling, count) = (folder.join("events.toml"), events.sampling, events.count());
     unseal(&seal)?;
@@ -100,7 +100,7 @@ pub fn write(folder: &Path, events: &EventSet, spec: &Spec, detector: &Detector)
 /// # Errors
 /// [`Error::File`] for a file that cannot be read, or for other content, or if
 /// [`check_events`] fails.
-pub fn read_signals(path: &Path, sampling: Sampling) -> Result<EventSet, Error> {
+pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
     let array = arrays::open(path, 3)?;
     let count = array.sides()[0];
     let wrong = |problem| Error::content(path, None, problem);
@@ -120,7 +120,7 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<EventSet, Error> 
     }
     let signals = arrays::finite(array, Quantity::Energy)?;
     check_events(&signals, samples).map_err(wrong)?;
-    Ok(EventSet {
+    Ok(Events {
         sampling,
         hits: 0,
         signals,
@@ -136,7 +136,7 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<EventSet, Error> 
 /// # Errors
 /// [`Error::Text`] for an incomplete folder; [`Error::File`] with the byte for arrays that do not
 /// match, or if [`check_events`] fails.
-pub fn read(folder: &Path) -> Result<EventSet, Error> {
+pub fn read(folder: &Path) -> Result<Events, Error> {
     let path = folder.join("events.toml");
     let missing = "no such file: the folder has no events, or incomplete ones";
     let file: EventsFile = read_toml(&path, missing)?;
@@ -156,7 +156,7 @@ pub fn read(folder: &Path) -> Result<EventSet, Error> {
     let energies = arrays::reals(array("energies.npy", &[events, hits])?, Quantity::Energy)?;
     let segments = segments(array("segments.npy", &[events, hits])?)?;
     let timestamps = times(array("timestamps.npy", &[events])?)?;
-    Ok(EventSet {
+    Ok(Events {
         sampling: Sampling { samples: file.samples, step: file.step, before: file.before },
         hits,
         signals,

@@ -43,7 +43,7 @@ const WORDS: [&str; 7] = [
 ];
 
 /// Position of a point on the lattice of its segment: indices along r, phi and z.
-pub type LatticeIndex = [u8; 3];
+pub type LatticePosition = [u8; 3];
 
 /// Writes a basis of points at `places` on the lattices of their segments.
 ///
@@ -55,7 +55,7 @@ pub type LatticeIndex = [u8; 3];
 /// [`Error::Parameter`] for another sampling than [`SAMPLING`], more points than the table can
 /// count, and two points at one position; [`Error::Shape`] if there is not one position for each
 /// point; [`Error::File`] if the file cannot be written.
-pub fn write(path: &Path, basis: &Basis, places: &[LatticeIndex]) -> Result<(), Error> {
+pub fn write(path: &Path, basis: &Basis, places: &[LatticePosition]) -> Result<(), Error> {
     let sampling = basis.sampling();
     if (sampling.samples, sampling.step) != (SAMPLING.samples, SAMPLING.step) {
         let problem = format!("{sampling:?}: these files have {SAMPLING:?}");
@@ -106,7 +106,7 @@ struct RecordTable {
 }
 
 impl RecordTable {
-    fn new(segments: &[Segment], places: &[LatticeIndex]) -> Result<RecordTable, Error> {
+    fn new(segments: &[Segment], places: &[LatticePosition]) -> Result<RecordTable, Error> {
         let wrong = |problem| Error::Parameter { name: "positions of the points", problem };
         let side = |axis: usize| 1 + places.iter().map(|place| usize::from(place[axis])).max().unwrap_or(0);
         let sides = [side(0), side(1), side(2)];
@@ -130,7 +130,7 @@ impl RecordTable {
 /// [`Error::File`] if the file cannot be read, or with the byte if the header is
 /// invalid, the length of the file does not match it, a value is non-finite, or a segment, a
 /// lattice position or a record of the table does not exist.
-pub fn read(path: &Path) -> Result<(Basis, Vec<LatticeIndex>), Error> {
+pub fn read(path: &Path) -> Result<(Basis, Vec<LatticePosition>), Error> {
     let cannot = |source| Error::system(path, "cannot read the basis", source);
     let wrong = |offset: u64, problem| Error::content(path, Some(offset), problem);
     let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::Error;
-use crate::array::{CrystalArray, MOST, Placement, dot};
+use crate::array::{Array, MOST, Placement, dot};
 use crate::body::Vec3;
 
 /// Size limit of files of arrays (bytes).
@@ -27,7 +27,7 @@ const ROUNDED: f64 = 1e-3;
 /// # Errors
 /// [`Error::File`] if the file cannot be read. [`Error::Text`] with the line if the text has
 /// none of these formats, names a crystal twice, or has a matrix that is no rotation.
-pub fn read_array(path: &Path) -> Result<CrystalArray, Error> {
+pub fn read_array(path: &Path) -> Result<Array, Error> {
     let cannot = |source| Error::system(path, "cannot read the array", source);
     // Comments may be in any encoding: the relevant text is ASCII.
     let bytes = zellige_files::read_bytes(path, MOST_BYTES).map_err(cannot)?;
@@ -38,7 +38,7 @@ pub fn read_array(path: &Path) -> Result<CrystalArray, Error> {
 ///
 /// # Errors
 /// Those of [`read_array`].
-pub fn parse_array(name: &Path, text: &str) -> Result<CrystalArray, Error> {
+pub fn parse_array(name: &Path, text: &str) -> Result<Array, Error> {
     let wrong = |(line, problem): Wrong| Error::Text { path: name.to_owned(), line, problem };
     let lines = lines(text).map_err(wrong)?;
     let table = lines.first().is_some_and(|line| line.numbers.len() == 5);
@@ -46,7 +46,7 @@ pub fn parse_array(name: &Path, text: &str) -> Result<CrystalArray, Error> {
     if places.is_empty() {
         return Err(wrong((None, "no line gives the position of a crystal".into())));
     }
-    Ok(CrystalArray { places })
+    Ok(Array { places })
 }
 
 /// Line of an error, if known, and its description.
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parsed(text: &str) -> Result<CrystalArray, String> {
+    fn parsed(text: &str) -> Result<Array, String> {
         parse_array(Path::new("a"), text).map_err(|e| e.to_string())
     }
 

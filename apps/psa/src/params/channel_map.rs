@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use super::parse_toml;
 use crate::Error;
-use crate::channels::map::{ChannelMap, ChannelSource, MOST_SAMPLES, contact_name};
+use crate::channels::map::{ChannelMap, ContactSource, MOST_SAMPLES, contact_name};
 use crate::channels::{CHANNELS, Channel, Segment};
 
 #[derive(Deserialize)]
@@ -110,7 +110,7 @@ pub fn parse_channel_map(name: &Path, text: &str) -> Result<ChannelMap, Error> {
         }
         let unit = entry.gain * f64::from(entry.polarity);
         let place = [entry.board, entry.module, entry.channel];
-        if sources.insert(place, ChannelSource { contact, unit, late }).is_some() {
+        if sources.insert(place, ContactSource { contact, unit, late }).is_some() {
             return refuse(format!(
                 "board {}, module {}, channel {} is named before",
                 place[0], place[1], place[2]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::channels::Segment;
-use crate::events::EventSet;
+use crate::events::Events;
 use crate::pipeline::results::{EventResult, Results};
 use crate::search::EnergyClass;
 
@@ -51,7 +51,7 @@ impl Truth {
     }
 
     /// Creates the truth of simulated events.
-    pub fn of_events(events: &EventSet) -> Truth {
+    pub fn of_events(events: &Events) -> Truth {
         let of_event = |event: usize| {
             let hits = event * events.hits..(event + 1) * events.hits;
             hits.map(|hit| (Some(events.segments[hit]), events.positions[hit])).collect()
@@ -104,9 +104,9 @@ impl Outcome {
 }
 
 /// Key of a hit: the event, the segment, and the ordinal of the hit in that segment.
-type HitKey = (usize, usize, usize);
+type Key = (usize, usize, usize);
 
-fn keyed(results: &Results) -> impl Iterator<Item = (HitKey, &EventResult)> {
+fn keyed(results: &Results) -> impl Iterator<Item = (Key, &EventResult)> {
     let mut counts: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     results.events.iter().map(move |hit| {
         let count = counts.entry((hit.event, hit.segment)).or_default();
@@ -117,7 +117,7 @@ fn keyed(results: &Results) -> impl Iterator<Item = (HitKey, &EventResult)> {
 
 /// Comparison of two runs of the same events, hit by hit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RunComparison {
+pub struct Comparison {
     /// Outcomes of the hits that both runs have; the second run is the reference.
     pub outcomes: Vec<Outcome>,
     /// Energies of the hits that only the first run has (keV).
@@ -132,8 +132,8 @@ pub struct RunComparison {
 /// # Errors
 /// [`Error::Shape`] if the runs have no hit in common, if most common hits have different energies,
 /// or if the truth has fewer events.
-pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<RunComparison, Error> {
-    let of_b: BTreeMap<HitKey, &EventResult> = keyed(b).collect();
+pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Comparison, Error> {
+    let of_b: BTreeMap<Key, &EventResult> = keyed(b).collect();
     let pairs = keyed(a).map(|(key, hit)| (hit, of_b.get(&key).copied()));
     let pairs: Vec<(&EventResult, Option<&EventResult>)> = pairs.collect();
     if !pairs.is_empty() && pairs.iter().all(|(_, of_b)| of_b.is_none()) {
@@ -171,10 +171,10 @@ pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<RunCom
             from_truth: place.map(|place| [a, b].map(|hit| distance(&hit.position, &place))),
         });
     }
-    Ok(RunComparison { outcomes, only_first, knows_truth: truth.is_some() })
+    Ok(Comparison { outcomes, only_first, knows_truth: truth.is_some() })
 }
 
-impl RunComparison {
+impl Comparison {
     /// Returns the row of all hits, then the rows of the energy classes.
     pub fn rows(&self) -> Vec<Agreement> {
         let classes = EnergyClass::ALL.map(Some);

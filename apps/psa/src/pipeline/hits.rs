@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::results::{EventResult, Results};
 use crate::Error;
-use crate::array::CrystalArray;
+use crate::array::Array;
 use crate::files::geb::{Frame, FrameReader, mode2};
 use crate::files::{fill, make_folder, write_whole};
 use crate::track::hits::{Hits, Spectra};
@@ -22,7 +22,7 @@ use crate::track::{MOST_POINTS, Point, Tracked};
 /// # Errors
 /// [`Error::File`] and [`Error::Stream`] for files with other content, and
 /// those of [`of_results`].
-pub fn read(path: &Path, array: &CrystalArray, window: u64) -> Result<Hits, Error> {
+pub fn read(path: &Path, array: &Array, window: u64) -> Result<Hits, Error> {
     let cannot = |source| Error::system(path, "cannot read the hits", source);
     let mut begin = [0];
     let count = fill(&mut File::open(path).map_err(cannot)?, &mut begin).map_err(cannot)?;
@@ -39,7 +39,7 @@ pub fn read(path: &Path, array: &CrystalArray, window: u64) -> Result<Hits, Erro
             (first, events) = (Some(time), events + 1);
         }
         let crystal = usize::try_from(of_crystal.crystal).unwrap_or(usize::MAX);
-        let hit = |point: &mode2::DecomposedPoint| EventResult {
+        let hit = |point: &mode2::InteractionPoint| EventResult {
             crystal,
             ..EventResult::of_point(events - 1, time, point)
         };
@@ -54,7 +54,7 @@ pub fn read(path: &Path, array: &CrystalArray, window: u64) -> Result<Hits, Erro
 /// # Errors
 /// [`Error::Shape`] for a crystal that is not in the array, for invalid positions or energies,
 /// and for events of more than [`MOST_POINTS`] hits.
-pub fn of_results(results: &Results, array: &CrystalArray) -> Result<Hits, Error> {
+pub fn of_results(results: &Results, array: &Array) -> Result<Hits, Error> {
     let mut events: BTreeMap<usize, (u64, Vec<Point>)> = BTreeMap::new();
     for hit in &results.events {
         let wrong = |problem: String| Error::shape("hits", format!("event {}: {problem}", hit.event));
@@ -85,7 +85,7 @@ pub fn of_results(results: &Results, array: &CrystalArray) -> Result<Hits, Error
 
 /// An event in the file of gamma rays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct TrackedEvent {
+pub struct EventGammas {
     /// Number of the event.
     pub event: usize,
     /// Time of the event (ns).
@@ -95,19 +95,19 @@ pub struct TrackedEvent {
     pub tracked: Tracked,
 }
 
-/// Writes `gammas.json` (a list of [`TrackedEvent`]) and `spectra.csv` (keV at the middle of each
+/// Writes `gammas.json` (a list of [`EventGammas`]) and `spectra.csv` (keV at the middle of each
 /// step, counts) into a folder, which is created if necessary.
 ///
 /// # Errors
 /// [`Error::File`].
 pub fn write(folder: &Path, hits: &Hits, tracked: &[Tracked], spectra: &Spectra) -> Result<(), Error> {
     make_folder(folder)?;
-    let events: Vec<TrackedEvent> = hits
+    let events: Vec<EventGammas> = hits
         .numbers
         .iter()
         .zip(&hits.timestamps)
         .zip(tracked)
-        .map(|((&event, &timestamp), tracked)| TrackedEvent { event, timestamp, tracked: tracked.clone() })
+        .map(|((&event, &timestamp), tracked)| EventGammas { event, timestamp, tracked: tracked.clone() })
         .collect();
     write_whole(&folder.join("spectra.csv"), |out| {
         writeln!(out, "energy_kev,tracked,corrected,calorimetric")?;

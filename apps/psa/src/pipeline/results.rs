@@ -112,7 +112,7 @@ impl EventResult {
 
 impl EventResult {
     /// Creates the result of a point of interaction from another program.
-    pub fn of_point(event: usize, timestamp: u64, point: &mode2::DecomposedPoint) -> EventResult {
+    pub fn of_point(event: usize, timestamp: u64, point: &mode2::InteractionPoint) -> EventResult {
         EventResult {
             event,
             timestamp,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::stream::record::{KIND, Traces};
 use crate::Error;
-use crate::channels::map::{ChannelMap, ChannelSource, contact_name};
+use crate::channels::map::{ChannelMap, ContactSource, contact_name};
 use crate::channels::{CHANNELS, Channel};
 use crate::files::geb::mode3::{self, Trace};
 use crate::files::geb::{Frame, FrameReader};
@@ -140,7 +140,7 @@ impl ChannelMap {
     }
 
     /// Writes the samples of a trace, interpolated if `t0` is no multiple of the step.
-    fn put(&self, trace: &Trace, source: &ChannelSource, out: &mut [f32]) -> Result<(), String> {
+    fn put(&self, trace: &Trace, source: &ContactSource, out: &mut [f32]) -> Result<(), String> {
         let samples = trace.samples();
         let first = self.begin as f64 + source.late;
         let last = first + out.len().saturating_sub(1) as f64;

@@ -4,11 +4,11 @@ use zellige_app::page::{Page, figure};
 use zellige_app::svg::escape;
 
 use super::pictures::{self, Search};
-use crate::pipeline::compare::{Outcome, RunComparison};
+use crate::pipeline::compare::{Comparison, Outcome};
 
 /// Returns the page that compares two runs of these names, with the pictures of a survey for one
 /// search.
-pub fn of_comparison(names: [&str; 2], comparison: &RunComparison) -> Page {
+pub fn of_comparison(names: [&str; 2], comparison: &Comparison) -> Page {
     let [a, b] = names;
     let search = [Search { name: a, outcomes: comparison.outcomes.iter().collect() }];
     let mut page = Page::new(&format!("{a} beside {b}"));

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::body::{Body, Vec3};
 use crate::channels::Segment;
 use crate::crystal::Crystal;
-use crate::files::gretina::LatticeIndex;
+use crate::files::gretina::LatticePosition;
 
 /// Points of a crystal at odd multiples of half a step along r and z, and at equal angles. The
 /// number of angles in 60 degrees is such that neighbours at half the crystal's radius are about a
@@ -66,7 +66,7 @@ impl Cylindrical {
     /// # Errors
     /// [`Error::Shape`] if there is not one segment for each point; [`Error::Parameter`] for a
     /// lattice of more steps than a byte counts.
-    pub fn places(&self, segments: &[Segment]) -> Result<Vec<LatticeIndex>, Error> {
+    pub fn places(&self, segments: &[Segment]) -> Result<Vec<LatticePosition>, Error> {
         if segments.len() != self.points.len() {
             let problem = format!("{} for {} points", segments.len(), self.points.len());
             return Err(Error::shape("segments of the points", problem));

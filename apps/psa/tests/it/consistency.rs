@@ -8,7 +8,7 @@ use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, SEGMENTS, Segment};
 use zellige_psa::consistency::{Comparison, check_basis, check_events, check_sampling};
 use zellige_psa::detector::Detector;
-use zellige_psa::events::{self, Energies, EventSet, Spec};
+use zellige_psa::events::{self, Energies, Events, Spec};
 use zellige_psa::observe::Silent;
 use zellige_psa::search::saturation::{Levels, find};
 use zellige_psa::search::{Batching, Event, Flow, Method, Plan, Rules};
@@ -17,8 +17,8 @@ use zellige_psa::simulate::{basis, lattice};
 const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };
 
 /// Returns a crystal, a basis and events of it.
-fn made() -> &'static (Arc<Detector>, Basis, EventSet) {
-    static MADE: OnceLock<(Arc<Detector>, Basis, EventSet)> = OnceLock::new();
+fn made() -> &'static (Arc<Detector>, Basis, Events) {
+    static MADE: OnceLock<(Arc<Detector>, Basis, Events)> = OnceLock::new();
     MADE.get_or_init(|| {
         let (rt, detector) = (runtime(2), detector(&small(), 1.5));
         let points = lattice(&small(), 2.0).expect("points");

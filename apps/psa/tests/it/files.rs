@@ -10,7 +10,7 @@ use zellige_files::array::Array;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::electronics::Electronics;
-use zellige_psa::events::{self, EventSet, Spec};
+use zellige_psa::events::{self, Events, Spec};
 use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::files::basis::{Origin, Values};
 use zellige_psa::files::{
@@ -276,7 +276,7 @@ fn events_of_another_length_are_refused() {
     let crystal = small();
     let detector = detector(&crystal, 2.0);
     let spec = Spec { count: 4, ..Spec::default() };
-    let made: EventSet = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
+    let made: Events = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
     event_files::write(place.path(), &made, &spec, &detector).expect("written");
     let times = place.path().join("timestamps.npy");
     let bytes = std::fs::read(&times).expect("read");

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use proptest::prelude::*;
 use zellige_psa::Error;
 use zellige_psa::channels::{MOST_SAMPLES, Segment};
-use zellige_psa::files::geb::mode2::{self, Decomposed, DecomposedPoint};
+use zellige_psa::files::geb::mode2::{self, Decomposed, InteractionPoint};
 use zellige_psa::files::geb::mode3::{self, Trace};
 use zellige_psa::files::geb::{self, Frame, FrameReader, write_frame};
 
@@ -26,7 +26,7 @@ fn frames(stream: impl Read) -> Result<Vec<Frame>, Error> {
 }
 
 fn event(points: usize) -> Decomposed {
-    let point = |i: usize| DecomposedPoint {
+    let point = |i: usize| InteractionPoint {
         position: [i as f32, -2.5, 80.0],
         energy: 100.0 + i as f32,
         segment: Segment::from_index(2 * i).expect("a segment"),

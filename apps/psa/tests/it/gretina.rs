@@ -6,7 +6,7 @@ use std::f64::consts::PI;
 use crate::common::{detector, runtime, small};
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
-use zellige_psa::files::gretina::{self, LatticeIndex};
+use zellige_psa::files::gretina::{self, LatticePosition};
 use zellige_psa::observe::Silent;
 use zellige_psa::simulate::{Cylindrical, basis};
 
@@ -16,7 +16,7 @@ fn segment(sector: usize, ring: usize) -> Segment {
 
 /// Returns two points of one segment and one of another; the first signals of the second point
 /// are 0.
-fn three_points() -> (Basis, Vec<LatticeIndex>) {
+fn three_points() -> (Basis, Vec<LatticePosition>) {
     let mut values: Vec<f32> = (0..3 * CHANNELS * 50).map(|i| (i % 997) as f32 / 997.0 - 0.5).collect();
     let second = &mut values[CHANNELS * 50..];
     second[..50].fill(0.0);
@@ -74,7 +74,7 @@ fn what_cannot_be_written_leaves_nothing() {
     let place = tempfile::tempdir().expect("a folder");
     let path = place.path().join("basis.dat");
     let (basis, places) = three_points();
-    let refused = |basis: &Basis, places: &[LatticeIndex]| {
+    let refused = |basis: &Basis, places: &[LatticePosition]| {
         let error = gretina::write(&path, basis, places).expect_err("refused").to_string();
         assert!(!path.exists());
         error

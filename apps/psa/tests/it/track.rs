@@ -8,7 +8,7 @@ use crate::common::{example, runtime};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use zellige_psa::array::CrystalArray;
+use zellige_psa::array::Array;
 use zellige_psa::body::Vec3;
 use zellige_psa::events::Energies;
 use zellige_psa::observe::Silent;
@@ -340,7 +340,7 @@ fn events_are_the_same_for_any_number_of_workers() {
 
 #[test]
 fn crystals_of_an_array_hold_the_points() {
-    let array = CrystalArray::sphere(60, 235.0).expect("an array");
+    let array = Array::sphere(60, 235.0).expect("an array");
     let crystal = example();
     let spec = EmissionSpec { target: Target::crystals(&array, &crystal), ..shell(Energies::Line(500.0), 1) };
     let (mut inside, mut touched) = (0, 0);
@@ -418,7 +418,7 @@ fn hits_become_events_and_files() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("hits.json"), text).expect("written");
     let results = Results::read(&folder.path().join("hits.json")).expect("results");
-    let array = CrystalArray::sphere(2, 100.0).expect("an array");
+    let array = Array::sphere(2, 100.0).expect("an array");
     let hits = hits::of_results(&results, &array).expect("hits");
     assert_eq!((&hits.numbers[..], &hits.timestamps[..]), (&[2, 4][..], &[0, 80][..]));
     assert_eq!(hits.points[1].len(), 2);
@@ -426,7 +426,7 @@ fn hits_become_events_and_files() {
     let far = hits.points[1][0].place.iter().map(|x| x * x).sum::<f64>().sqrt();
     assert!((far - 110.0).abs() < 1e-9, "{far}");
     assert!(
-        hits::of_results(&results, &CrystalArray::sphere(1, 100.0).expect("an array")).is_err(),
+        hits::of_results(&results, &Array::sphere(1, 100.0).expect("an array")).is_err(),
         "there is no crystal 1"
     );
     let tracked = track_all(&runtime(1), &hits.points, &Settings::default(), &Silent).expect("tracked");
@@ -438,7 +438,7 @@ fn hits_become_events_and_files() {
     assert_eq!(csv.lines().count(), 1001);
     assert!(csv.lines().nth(501).is_some_and(|line| line.starts_with("500.5,") && line.ends_with(",1")));
     let json = std::fs::read(folder.path().join("out/gammas.json")).expect("a file");
-    let back: Vec<hits::TrackedEvent> = serde_json::from_slice(&json).expect("events");
+    let back: Vec<hits::EventGammas> = serde_json::from_slice(&json).expect("events");
     assert_eq!(back.iter().map(|event| event.event).collect::<Vec<_>>(), [2, 4]);
     assert!(back.iter().zip(&tracked).all(|(back, tracked)| back.tracked == *tracked));
 }

@@ -74,12 +74,12 @@ pub struct Decomposed {
     /// Error word: not 0 if the decomposition failed or set a flag.
     pub error: i32,
     /// Points of interaction, 16 at most.
-    pub points: Vec<DecomposedPoint>,
+    pub points: Vec<InteractionPoint>,
 }
 
 /// A point of interaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DecomposedPoint {
+pub struct InteractionPoint {
     /// Position in the crystal's frame (mm).
     pub position: [f32; 3],
     /// Energy of the point (keV).
@@ -184,10 +184,10 @@ fn count(promised: i32, bytes: usize) -> Option<usize> {
     (HEADER + count * POINT <= bytes).then_some(count)
 }
 
-fn point(frame: &Frame, at: usize) -> Result<DecomposedPoint, Error> {
+fn point(frame: &Frame, at: usize) -> Result<InteractionPoint, Error> {
     let number = i32::from_le_bytes(word(&frame.payload, at + 16));
     let segment = usize::try_from(number).ok().and_then(gretina::segment);
-    Ok(DecomposedPoint {
+    Ok(InteractionPoint {
         position: [finite(frame, at)?, finite(frame, at + 4)?, finite(frame, at + 8)?],
         energy: finite(frame, at + 12)?,
         segment: segment

@@ -177,7 +177,7 @@ const SATURATED: i32 = 2;
 
 /// Converts an answer to a record; of more hits than it has space for, those with most energy.
 fn decomposed(answer: &Answer, crystal: i32, is_broken: bool, step: f64) -> mode2::Decomposed {
-    let point = |place: &Place| mode2::DecomposedPoint {
+    let point = |place: &Place| mode2::InteractionPoint {
         position: place.position,
         energy: place.energy as f32,
         segment: place.segment,

@@ -1,7 +1,7 @@
 //! Geometry of the germanium.
 
 use crate::Error;
-use crate::array::{CrystalArray, Placement};
+use crate::array::{Array, Placement};
 use crate::body::{Body, Vec3};
 use crate::crystal::Crystal;
 use crate::track::germanium::{dot, minus, norm};
@@ -40,7 +40,7 @@ impl Target {
     }
 
     /// Creates crystals of one shape at the placements of an array. Overlapping regions count once.
-    pub fn crystals(array: &CrystalArray, crystal: &Crystal) -> Target {
+    pub fn crystals(array: &Array, crystal: &Crystal) -> Target {
         let bounds = crystal.bounds();
         let middle = bounds.map(|[from, to]| 0.5 * (from + to));
         let radius = norm(bounds.map(|[from, to]| 0.5 * (to - from)));
