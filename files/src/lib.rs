@@ -28,11 +28,11 @@ use std::path::{Path, PathBuf};
 
 use temporary::Temporary;
 
-/// A file that could not be read, or does not hold what its format promises.
+/// A file that could not be read or written, or does not hold what its format promises.
 #[derive(Debug)]
-pub enum ReadError {
+pub enum FileError {
     /// An error of the system.
-    File {
+    System {
         /// The file.
         path: PathBuf,
         /// Description of the action that failed.
@@ -51,11 +51,25 @@ pub enum ReadError {
     },
 }
 
-impl fmt::Display for ReadError {
+impl FileError {
+    /// Creates an error of the system; `problem` is the action that failed.
+    pub fn system(path: &Path, problem: &'static str, source: io::Error) -> Self {
+        FileError::System { path: path.to_owned(), problem, source }
+    }
+
+    /// Creates an error about the content of a file, at an offset (bytes) or of the whole file.
+    pub fn content(path: &Path, offset: Option<u64>, problem: impl Into<String>) -> Self {
+        FileError::Content { path: path.to_owned(), offset, problem: problem.into() }
+    }
+}
+
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::File { path, problem, source } => write!(f, "{}: {problem}: {source}", path.display()),
-            ReadError::Content { path, offset, problem } => {
+            FileError::System { path, problem, source } => {
+                write!(f, "{}: {problem}: {source}", path.display())
+            }
+            FileError::Content { path, offset, problem } => {
                 let offset = offset.map(|offset| format!(", byte {offset}")).unwrap_or_default();
                 write!(f, "{}{offset}: {problem}", path.display())
             }
@@ -63,11 +77,11 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {
+impl std::error::Error for FileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            ReadError::File { source, .. } => Some(source),
-            ReadError::Content { .. } => None,
+            FileError::System { source, .. } => Some(source),
+            FileError::Content { .. } => None,
         }
     }
 }

@@ -9,16 +9,15 @@ use zellige_kernels::packed::{PackedFormat, Rounding};
 use zellige_kernels::sell::{Bucket, Elements, PanelWriter};
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
-use zellige_psa::crystal::Crystal;
 use zellige_psa::electronics::Electronics;
 use zellige_psa::files::basis::{Origin, Values};
 use zellige_psa::files::geb::{mode2, mode3, write_frame};
 use zellige_psa::files::{archives, basis, gretina, record, write_array};
-use zellige_psa::params::EXAMPLE;
+use zellige_psa::params::{EXAMPLE, parse_crystal};
 use zellige_psa::pipeline::stream::record::{KIND as TRACES, Traces};
 use zellige_psa::search::Event;
-use zellige_sim::platform::Platform;
 use zellige_runtime::trace::{IdleEvent, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent};
+use zellige_sim::platform::Platform;
 use zellige_tor::Matrix;
 use zellige_tor::files::fits;
 
@@ -84,12 +83,18 @@ fn texts() -> Done {
         put("system_yaml", name, fixture(&format!("tor/tests/fixtures/{name}.yaml"))?)?;
     }
     put("compass", "ltao", fixture("tor/tests/fixtures/ltao.py")?)?;
-    put("compass", "small", "a = [1, -2.5e3] + [3] * 2\np_tel = conf.ParamTel()\np_tel.set_diam(a[-1] ** 2)\n")?;
+    put(
+        "compass",
+        "small",
+        "a = [1, -2.5e3] + [3] * 2\np_tel = conf.ParamTel()\np_tel.set_diam(a[-1] ** 2)\n",
+    )?;
     let mut map = "step = 10\nbaseline = 2\nbegin = 3\n".to_owned();
     for contact in 0..CHANNELS {
         let segment = if contact == 36 { "\"core\"".to_owned() } else { contact.to_string() };
         let (board, channel) = (contact / 10, contact % 10);
-        map += &format!("[[channel]]\nboard = {board}\nmodule = 1\nchannel = {channel}\nsegment = {segment}\ngain = 1\npolarity = -1\n");
+        map += &format!(
+            "[[channel]]\nboard = {board}\nmodule = 1\nchannel = {channel}\nsegment = {segment}\ngain = 1\npolarity = -1\n"
+        );
     }
     put("channel_map", "whole", map + "\0")?;
     let rules = [
@@ -165,7 +170,12 @@ fn panels() -> Done {
 
 fn frames() -> Done {
     let segment = Segment::from_index(14).expect("a segment");
-    let point = mode2::InteractionPoint { position: [1.0, -2.0, 30.0], energy: 500.0, segment, segment_energy: 510.0 };
+    let point = mode2::InteractionPoint {
+        position: [1.0, -2.0, 30.0],
+        energy: 500.0,
+        segment,
+        segment_energy: 510.0,
+    };
     let event = mode2::Decomposed {
         crystal: 3,
         total_energy: 1000.0,
@@ -234,7 +244,7 @@ fn arrays() -> Done {
     put_basis(0, "record", &fs::read(folder.join("a.bin"))?)?;
     gretina::write(&folder.join("a.dat"), &made(gretina::SAMPLING)?, &[[0, 0, 0], [1, 0, 0]])?;
     put_basis(1, "gretina", &fs::read(folder.join("a.dat"))?)?;
-    let crystal = Crystal::parse(Path::new("example"), EXAMPLE)?;
+    let crystal = parse_crystal(Path::new("example"), EXAMPLE)?;
     let origin = Origin { crystal, electronics: Electronics::default(), grid: 2.0 };
     basis::write(&folder.join("basis"), &made(sampling)?, &origin, Values::Float32)?;
     put_basis(2, "folder", &fs::read(folder.join("basis/basis.toml"))?)?;

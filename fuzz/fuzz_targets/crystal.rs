@@ -6,25 +6,24 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use zellige_fuzz::{file, text};
-use zellige_psa::array::Array;
-use zellige_psa::crystal::Crystal;
+use zellige_psa::params::{parse_array, parse_crystal, print_crystal, read_crystal};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(text) = text(bytes) else { return };
-    if let Ok(crystal) = Crystal::parse(Path::new("crystal.toml"), text) {
-        let back = Crystal::parse(Path::new("back.toml"), &crystal.to_toml()).expect("what was written");
+    if let Ok(crystal) = parse_crystal(Path::new("crystal.toml"), text) {
+        let back = parse_crystal(Path::new("back.toml"), &print_crystal(&crystal)).expect("what was written");
         assert_eq!(back, crystal);
         let _ = crystal.segment([1.0, -2.0, 3.0]);
     }
-    if let Ok(array) = Array::parse(Path::new("array"), text) {
+    if let Ok(array) = parse_array(Path::new("array"), text) {
         assert!(array.crystals().count() > 0);
     }
     // A configuration that names itself for all it needs, and three parts of a text as three files.
-    let _ = Crystal::read(&file("crystal.config", bytes));
+    let _ = read_crystal(&file("crystal.config", bytes));
     let mut parts = text.splitn(3, '\u{1}');
     for name in ["geometry_setup.dat", "drift_vel_tcorr.tab", "three.config"] {
         let path = file(name, parts.next().unwrap_or_default().as_bytes());
-        if let Ok(crystal) = Crystal::read(&path) {
+        if let Ok(crystal) = read_crystal(&path) {
             let _ = crystal.segment([1.0, -2.0, 3.0]);
         }
     }

@@ -1,6 +1,7 @@
 //! Exit codes of the command, one for each kind of failure.
 
 use zellige_dense as dense;
+use zellige_files::FileError;
 use zellige_lqcd as lqcd;
 use zellige_psa as psa;
 use zellige_sparse as sparse;
@@ -80,11 +81,13 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             CommandError::Interrupted => INTERRUPTED,
         });
     }
-    if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::Error>() {
+    if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::PipelineError>() {
         return Some(pipeline.exit_code());
     }
     // The system could read the file, but its content is not what was expected.
-    if let Some(tor::Error::Parameter { .. } | tor::Error::File { source: None, .. }) = cause.downcast_ref() {
+    if let Some(tor::Error::Parameter { .. } | tor::Error::File(FileError::Content { .. })) =
+        cause.downcast_ref()
+    {
         return Some(BAD_PARAMETER);
     }
     if let Some(
@@ -100,12 +103,14 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         psa::Error::Parameter { .. }
         | psa::Error::Shape { .. }
         | psa::Error::Text { .. }
-        | psa::Error::Format { .. },
+        | psa::Error::File(FileError::Content { .. }),
     ) = cause.downcast_ref()
     {
         return Some(BAD_PARAMETER);
     }
-    if let Some(lqcd::Error::Parameter { .. } | lqcd::Error::Format { .. }) = cause.downcast_ref() {
+    if let Some(lqcd::Error::Parameter { .. } | lqcd::Error::File(FileError::Content { .. })) =
+        cause.downcast_ref()
+    {
         return Some(BAD_PARAMETER);
     }
     if cause.downcast_ref::<dense::RuleError>().is_some() {
@@ -175,7 +180,7 @@ mod tests {
     #[test]
     fn a_cause_is_not_said_twice() {
         let inner = std::io::Error::other("disk on fire");
-        let error = anyhow::Error::new(tor::Error::io(std::path::Path::new("x"), "cannot write", inner));
+        let error = anyhow::Error::new(tor::Error::system(std::path::Path::new("x"), "cannot write", inner));
         assert_eq!(message(&error, |_| true), "x: cannot write: disk on fire");
         assert_eq!(message(&anyhow::anyhow!("deep").context("shallow"), |_| true), "shallow: deep");
         let step =

@@ -8,7 +8,7 @@ use zellige_app::text::{bytes, digits};
 use zellige_dense::Rule;
 use zellige_sim::platform::Platform;
 use zellige_tor::pipeline::norms::TileNorms;
-use zellige_tor::pipeline::simulate::{Error, RankReport, Report, Request, compare, simulate};
+use zellige_tor::pipeline::simulate::{RankReport, Report, Request, SimulateError, compare, simulate};
 
 use crate::args::{Simulate, SimulateCommon};
 use crate::devices;
@@ -163,17 +163,21 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
 }
 
 /// Explains why a rule was not simulated, and names the option to change.
-fn refused(rule: &Rule, error: Error) -> anyhow::Error {
+fn refused(rule: &Rule, error: SimulateError) -> anyhow::Error {
     match error {
-        Error::NeedsNorms(_) => CommandError::option("--precision", format!("{error} (--norms FILE)")).into(),
-        Error::OwnersOnNodes => CommandError::option("--sched", error).into(),
-        Error::Linalg(zellige_dense::Error::Elements { .. } | zellige_dense::Error::Precision { .. }) => {
+        SimulateError::NeedsNorms(_) => {
+            CommandError::option("--precision", format!("{error} (--norms FILE)")).into()
+        }
+        SimulateError::OwnersOnNodes => CommandError::option("--sched", error).into(),
+        SimulateError::Linalg(
+            zellige_dense::Error::Elements { .. } | zellige_dense::Error::Precision { .. },
+        ) => {
             let problem = format!(
                 "{rule}: simulations support float32 tiles only: use fp32, or a rule of lower precision"
             );
             CommandError::option("--precision", problem).into()
         }
-        Error::Linalg(error) => anyhow::Error::from(error),
+        SimulateError::Linalg(error) => anyhow::Error::from(error),
     }
 }
 

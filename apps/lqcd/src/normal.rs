@@ -51,13 +51,8 @@ impl Normal {
     }
 
     /// Returns the operator to the other parity.
-    pub fn there(&self) -> &Dslash {
+    pub fn to_other_parity(&self) -> &Dslash {
         &self.there
-    }
-
-    /// Returns the operator from the other parity.
-    pub fn back(&self) -> &Dslash {
-        &self.back
     }
 }
 

@@ -4,8 +4,8 @@ use crate::gauge::Gauge;
 use crate::geometry::{DIRECTIONS, Neighbours, T};
 use crate::su3::{C64, mul, real_trace_adjoint, trace};
 
-/// Mean of `Re tr / 3` of plaquettes; 1 for a field without any force.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Mean plaquettes, 1 for a field without any force.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Plaquettes {
     /// Mean over plaquettes between two space directions.
     pub ss: f64,

@@ -32,7 +32,7 @@ pub enum Error {
     Tor(#[from] zellige_tor::Error),
     /// Reconstructors.
     #[error("{0}")]
-    Pipeline(#[from] zellige_tor::pipeline::Error),
+    Pipeline(#[from] zellige_tor::pipeline::PipelineError),
     /// A task, or the runtime.
     #[error("{0}")]
     Runtime(#[from] zellige_runtime::Error),

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use zellige_psa::basis::Sampling;
 use zellige_psa::channels::{CHANNELS, Channel};
-use zellige_psa::crystal::Crystal;
 use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::observe::Silent;
+use zellige_psa::params::parse_crystal;
 use zellige_psa::simulate::{basis, lattice, unsettled};
 use zellige_runtime::Runtime;
 
@@ -32,7 +32,7 @@ axis_angle = 45.0
 "#;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let crystal = Crystal::parse(Path::new("example"), CRYSTAL)?;
+    let crystal = parse_crystal(Path::new("example"), CRYSTAL)?;
     let rt = Runtime::new()?;
 
     // One potential for the bias and the space charge, one for each contact, on nodes 1 mm apart.

@@ -310,7 +310,7 @@ enum Change {
     /// The sampling step differs by this factor.
     Step(f64),
     /// Segments are numbered differently.
-    Order(SegmentOrder),
+    SegmentOrder(SegmentOrder),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -341,7 +341,8 @@ impl Change {
         let late = (1..=MOST_LATE).flat_map(|by| [by, -by]).map(Change::Late);
         let steps = [0.1, 0.25, 0.4, 0.5, 2.0, 2.5, 4.0, 10.0].map(Change::Step);
         let orders = [SegmentOrder::ByRing, SegmentOrder::SectorsBackwards, SegmentOrder::RingsBackwards];
-        let orders = orders.into_iter().chain((1..SECTORS).map(SegmentOrder::Turned)).map(Change::Order);
+        let orders =
+            orders.into_iter().chain((1..SECTORS).map(SegmentOrder::Turned)).map(Change::SegmentOrder);
         late.chain(steps).chain(orders)
     }
 
@@ -350,7 +351,7 @@ impl Change {
         let samples = sampling.samples;
         match self {
             Change::Nothing => signals.to_vec(),
-            Change::Order(order) => {
+            Change::SegmentOrder(order) => {
                 let channel = |segment| order.channel(segment);
                 let channels = Segment::all().map(channel).chain([SEGMENTS]);
                 channels.flat_map(|channel| &signals[channel * samples..][..samples]).copied().collect()
@@ -396,14 +397,16 @@ impl Change {
                     factor * step
                 )
             }
-            Change::Order(SegmentOrder::ByRing) => {
+            Change::SegmentOrder(SegmentOrder::ByRing) => {
                 "segments are counted as 6 ring + sector, 6 sector + ring is needed".into()
             }
-            Change::Order(SegmentOrder::SectorsBackwards) => "sectors are counted the other way round".into(),
-            Change::Order(SegmentOrder::RingsBackwards) => {
+            Change::SegmentOrder(SegmentOrder::SectorsBackwards) => {
+                "sectors are counted the other way round".into()
+            }
+            Change::SegmentOrder(SegmentOrder::RingsBackwards) => {
                 "rings are counted from the back, the front face is the first".into()
             }
-            Change::Order(SegmentOrder::Turned(by)) => {
+            Change::SegmentOrder(SegmentOrder::Turned(by)) => {
                 format!("sectors are counted from another one, {by} of 6 on")
             }
         }

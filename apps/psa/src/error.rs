@@ -1,34 +1,18 @@
 //! The one error type of the crate.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use zellige_files::ReadError;
+use zellige_files::FileError;
 use zellige_files::memory::{MemoryPlan, NotEnoughMemory};
 
 /// The error type of the crate: names the cause, the place, and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file could not be read or written.
-    #[error("{}: {problem}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Operation that failed.
-        problem: &'static str,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
-    /// A file does not hold what its format promises.
-    #[error("{}{}: {problem}", path.display(), offset.map(|o| format!(", byte {o}")).unwrap_or_default())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Byte offset of the error; `None` if it concerns the whole file.
-        offset: Option<u64>,
-        /// Description of the error and of the expected content.
-        problem: String,
-    },
+    /// A file could not be read or written, or does not hold what its format promises.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A stream cannot be read, or does not hold what its format promises.
     #[error("byte {offset} of the stream: {problem}")]
     Stream {
@@ -87,16 +71,15 @@ pub(crate) fn memory_plan() -> MemoryPlan {
     plan
 }
 
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::File { path, problem, source } => Error::File { path, problem, source },
-            ReadError::Content { path, offset, problem } => Error::Format { path, offset, problem },
-        }
-    }
-}
-
 impl Error {
+    pub(crate) fn system(path: &Path, problem: &'static str, source: io::Error) -> Self {
+        FileError::system(path, problem, source).into()
+    }
+
+    pub(crate) fn content(path: &Path, offset: Option<u64>, problem: impl Into<String>) -> Self {
+        FileError::content(path, offset, problem).into()
+    }
+
     pub(crate) fn shape(what: &'static str, problem: impl Into<String>) -> Self {
         Error::Shape { what, problem: problem.into() }
     }

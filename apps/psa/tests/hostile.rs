@@ -12,6 +12,7 @@ use std::sync::{Once, OnceLock};
 use common::small;
 use proptest::prelude::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use zellige_files::FileError;
 use zellige_psa::Error;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
@@ -152,7 +153,7 @@ const KINDS: [Kind; 9] = [
 ];
 
 fn unwritten(source: std::io::Error) -> Error {
-    Error::File { path: "gretina.dat".into(), problem: "cannot write", source }
+    FileError::system(Path::new("gretina.dat"), "cannot write", source).into()
 }
 
 type Files = Vec<(String, Vec<u8>)>;
@@ -197,7 +198,7 @@ fn check(kind: usize, file: usize, length: usize, error: &Error) -> Result<(), T
     // The values in basis.toml and events.toml also determine the expected sizes of the other
     // files.
     prop_assert!(text.contains(name) || written()[kind].iter().any(|(n, _)| text.contains(n)), "{}", text);
-    if let Error::Format { offset: Some(offset), .. } = error
+    if let Error::File(FileError::Content { offset: Some(offset), .. }) = error
         && text.contains(name)
     {
         prop_assert!(*offset <= length as u64, "{}: the file has {} bytes", text, length);
@@ -232,7 +233,7 @@ proptest! {
         if KINDS[kind].record.is_none_or(|record| at % record != 0) && !name.ends_with(".toml") {
             let error = read.expect_err("a file that is cut off");
             check(kind, file, at, &error)?;
-            prop_assert!(matches!(error, Error::Format { offset: Some(_), .. }), "{}", error);
+            prop_assert!(matches!(error, Error::File(FileError::Content { offset: Some(_), .. })), "{}", error);
         } else if let Err(error) = read {
             check(kind, file, at, &error)?;
         }

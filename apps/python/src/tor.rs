@@ -10,7 +10,7 @@ use zellige_runtime::Runtime;
 use zellige_tor::Matrix;
 use zellige_tor::image::Psf;
 use zellige_tor::params::{Input, Mode, read};
-use zellige_tor::pipeline::{Error, Observer, Options, TileChoice, build, covariance};
+use zellige_tor::pipeline::{Observer, Options, PipelineError, TileChoice, build, covariance};
 
 use crate::{error, on_runtime};
 
@@ -37,7 +37,7 @@ impl Observer for Quiet<'_> {
 fn on_parameters<R: Send>(
     py: Python<'_>,
     (system, atmosphere): (PathBuf, Option<PathBuf>),
-    work: impl FnOnce(&'static Runtime, &Input, &dyn Observer) -> Result<R, Error> + Send,
+    work: impl FnOnce(&'static Runtime, &Input, &dyn Observer) -> Result<R, PipelineError> + Send,
 ) -> PyResult<R> {
     let input = read(&system, atmosphere.as_deref(), Mode::Lenient).map_err(error)?;
     let cancelled = AtomicBool::new(false);

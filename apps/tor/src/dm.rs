@@ -11,133 +11,16 @@
 
 use crate::geometry::{Geometry, SubApertures};
 use crate::matrix::gemm;
-use crate::params::{MirrorModel, System};
+use crate::system::{InfluenceFunctions, MirrorModel, System};
 use crate::{ARCSEC_PER_RADIAN, Error, Matrix};
-use std::path::Path;
 use std::sync::Arc;
-use zellige_files::array::{Array, is_array};
 
 /// Stroke of one volt in m.
 pub const STROKE: f64 = 1e-6;
-/// Default fraction of the peak at a neighbouring actuator.
-pub const COUPLING: f64 = 0.2;
-
-/// Influence functions on a square grid of pixels that covers the pupil: the wavefront for one volt
-/// on each actuator.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InfluenceFunctions {
-    actuators: usize,
-    across: usize,
-    values: Vec<f64>,
-}
-
-impl InfluenceFunctions {
-    /// Makes influence functions from `values` in m per volt, by actuator, row (y ascending) and
-    /// column (x ascending). The outer edges of the `across` x `across` pixels are those of the
-    /// pupil's square.
-    ///
-    /// # Errors
-    /// A message: no actuator, fewer than 4 pixels across, a wrong number of values, a value that
-    /// is not finite or above 1 m.
-    pub fn new(actuators: usize, across: usize, values: Vec<f64>) -> Result<Self, String> {
-        if actuators == 0 || !(4..=1 << 14).contains(&across) {
-            return Err(format!(
-                "{actuators} functions of {across} x {across} pixels: use 1 or more, of 4 to 16384 pixels across"
-            ));
-        }
-        if values.len() != actuators * across * across {
-            return Err(format!(
-                "{} values for {actuators} functions of {across} x {across} pixels",
-                values.len()
-            ));
-        }
-        if let Some(at) = values.iter().position(|v| !(v.is_finite() && v.abs() <= 1.0)) {
-            return Err(format!(
-                "{} of actuator {}: it has to be finite and at most 1 m per volt",
-                values[at],
-                at / (across * across)
-            ));
-        }
-        Ok(InfluenceFunctions { actuators, across, values })
-    }
-
-    /// Reads an array of three dimensions, (actuators, y, x): FITS, npy, `FILE.npz/NAME` or
-    /// `FILE.h5/NAME`. Values are in m per volt, in FITS also in um or nm according to `BUNIT`.
-    ///
-    /// # Errors
-    /// The file cannot be read, has another shape or unit, or values that
-    /// [`InfluenceFunctions::new`] refuses.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let (shape, mut values, unit) = if is_array(path) {
-            let array = Array::open(path)?.of(&["f4", "f8"], 3)?;
-            (array.sides().to_vec(), array.reals()?, 1.0)
-        } else {
-            let image = crate::files::fits::read(path, None)?;
-            let named = image.text("BUNIT").unwrap_or("m").trim_end_matches("/V").trim().to_owned();
-            let unit = match named.as_str() {
-                "m" | "" => 1.0,
-                "um" | "micron" => 1e-6,
-                "nm" => 1e-9,
-                other => {
-                    return Err(Error::content(
-                        path,
-                        format!("BUNIT = '{other}': influence functions are in m, um or nm per volt"),
-                    ));
-                }
-            };
-            (image.shape, image.values, unit)
-        };
-        let [actuators, rows, columns] = shape[..] else {
-            return Err(Error::content(
-                path,
-                format!("an array of shape {shape:?}: influence functions are (actuators, y, x)"),
-            ));
-        };
-        if rows != columns {
-            return Err(Error::content(
-                path,
-                format!(
-                    "functions of {rows} x {columns} pixels: they must be square, as the pupil's square is"
-                ),
-            ));
-        }
-        values.iter_mut().for_each(|v| *v *= unit);
-        InfluenceFunctions::new(actuators, rows, values).map_err(|problem| Error::content(path, problem))
-    }
-
-    /// Returns the number of actuators.
-    pub fn actuators(&self) -> usize {
-        self.actuators
-    }
-
-    /// Returns the size of the values in bytes.
-    pub fn bytes(&self) -> u64 {
-        8 * self.values.len() as u64
-    }
-
-    /// Returns the wavefront in m per volt at a point in pupil radii. Between pixels it is
-    /// interpolated bilinearly; beyond the outer pixels it has their values.
-    ///
-    /// # Panics
-    /// There is no such actuator.
-    pub fn at(&self, actuator: usize, [x, y]: [f64; 2]) -> f64 {
-        let n = self.across;
-        let pixels = &self.values[actuator * n * n..(actuator + 1) * n * n];
-        let place = |c: f64| {
-            let at = ((c + 1.0) / 2.0 * n as f64 - 0.5).clamp(0.0, (n - 1) as f64);
-            let first = (at as usize).min(n - 2);
-            (first, at - first as f64)
-        };
-        let ((column, right), (row, above)) = (place(x), place(y));
-        let at = |dx: usize, dy: usize| pixels[column + dx + n * (row + dy)];
-        (1.0 - above) * ((1.0 - right) * at(0, 0) + right * at(1, 0))
-            + above * ((1.0 - right) * at(0, 1) + right * at(1, 1))
-    }
-}
 
 /// Actuators of a mirror on the truth sensor's grid, or of a mirror with sampled functions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mirror {
+pub struct DeformableMirror {
     /// Actuators across, `nssp + 1` unless a map differs; 0 for sampled functions.
     pub across: usize,
     /// Column and row of each actuator on the grid, row by row like sub-apertures.
@@ -148,14 +31,14 @@ pub struct Mirror {
     sampled: Option<Arc<InfluenceFunctions>>,
 }
 
-impl Mirror {
+impl DeformableMirror {
     /// Builds the mirror of a system.
     pub fn new(system: &System) -> Self {
         let nssp = system.nssp as f64;
         let (coupling, map) = match &system.mirror {
             MirrorModel::Gaussian { coupling, actuators } => (*coupling, actuators.as_ref()),
             MirrorModel::Sampled(functions) => {
-                return Mirror {
+                return DeformableMirror {
                     across: 0,
                     cells: Vec::new(),
                     width: 0.0,
@@ -166,7 +49,7 @@ impl Mirror {
         };
         let across = map.map_or(system.nssp + 1, |map| map.across());
         let width = (-2.0 / coupling.ln()).sqrt() / nssp;
-        let mut mirror = Mirror { across, cells: Vec::new(), width, nssp, sampled: None };
+        let mut mirror = DeformableMirror { across, cells: Vec::new(), width, nssp, sampled: None };
         let (inner, outer) = (system.obstruction - 1.0 / nssp, 1.0 + 1.4 / nssp);
         for iy in 0..across {
             for ix in 0..across {
@@ -302,27 +185,8 @@ pub fn pseudo_inverse(interaction: &Matrix, cutoff: f64) -> Result<CommandMatrix
 /// # Errors
 /// See [`pseudo_inverse`].
 pub fn command_matrix(system: &System, geometry: &Geometry) -> Result<CommandMatrix, Error> {
-    let interaction = Mirror::new(system).interaction(system, geometry.truth());
+    let interaction = DeformableMirror::new(system).interaction(system, geometry.truth());
     pseudo_inverse(&interaction, 1.0 / 30f64.sqrt())
-}
-
-/// Reads a user's `Dx` (actuators x m) from the first image of a FITS file.
-///
-/// # Errors
-/// The file cannot be read, or the matrix does not have `m` columns.
-pub fn read_command_matrix(path: &std::path::Path, m: usize) -> Result<Matrix, Error> {
-    let dx = crate::files::fits::read_matrix(path, None)?;
-    if dx.cols() != m {
-        return Err(Error::content(
-            path,
-            format!(
-                "Dx is {} x {}; it must have one column per truth-sensor slope ({m})",
-                dx.rows(),
-                dx.cols()
-            ),
-        ));
-    }
-    Ok(dx)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Error type of the crate.
 
 use std::path::{Path, PathBuf};
-use zellige_files::ReadError;
+use zellige_files::FileError;
 
 /// An error with its place, its cause and a remedy.
 #[derive(Debug, thiserror::Error)]
@@ -22,16 +22,8 @@ pub enum Error {
         remedy: String,
     },
     /// A file could not be read or written, or does not hold what its format promises.
-    #[error("{}: {problem}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Cause and remedy.
-        problem: String,
-        /// Error of the operating system, if there was one.
-        #[source]
-        source: Option<std::io::Error>,
-    },
+    #[error(transparent)]
+    File(FileError),
     /// Two sizes that must match differ.
     #[error("{what}: {problem}")]
     Shape {
@@ -61,24 +53,25 @@ pub enum Error {
     },
 }
 
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
+impl From<FileError> for Error {
+    /// Leaves out the offset of wrong content.
+    fn from(error: FileError) -> Self {
         match error {
-            ReadError::File { path, problem, source } => Error::io(&path, problem, source),
-            ReadError::Content { path, problem, .. } => Error::content(&path, problem),
+            FileError::Content { path, problem, .. } => Error::content(&path, problem),
+            system => Error::File(system),
         }
     }
 }
 
 impl Error {
     /// Returns an error about a file, with the operating system's cause.
-    pub fn io(path: &Path, doing: &str, source: std::io::Error) -> Self {
-        Error::File { path: path.to_owned(), problem: format!("{doing}: {source}"), source: Some(source) }
+    pub fn system(path: &Path, problem: &'static str, source: std::io::Error) -> Self {
+        Error::File(FileError::system(path, problem, source))
     }
 
     /// Returns an error about the content of a file.
     pub fn content(path: &Path, problem: impl Into<String>) -> Self {
-        Error::File { path: path.to_owned(), problem: problem.into(), source: None }
+        Error::File(FileError::content(path, None, problem))
     }
 
     /// Returns a size error.

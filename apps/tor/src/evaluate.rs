@@ -183,7 +183,7 @@ pub fn judge(
     cee: &Matrix,
     exact: bool,
 ) -> Result<(crate::image::Psf, Verdict), Error> {
-    let mirror = crate::dm::Mirror::new(system);
+    let mirror = crate::dm::DeformableMirror::new(system);
     let cvv = cvv(dx, cee)?;
     let psf = crate::image::psf(system, &mirror, &cvv)?;
     let strehl_exact =

@@ -4,7 +4,7 @@
 //! slopes. Sub-apertures are ordered row by row, y outer and ascending, x inner and ascending. The
 //! truth sensor is not included.
 
-use crate::params::{GuideStar, System, Valid};
+use crate::system::{GuideStar, System, Valid};
 use crate::{ARCSEC_PER_RADIAN, Error};
 
 /// The valid sub-apertures of one sensor.
@@ -34,7 +34,9 @@ impl SubApertures {
             for ix in 0..nssp {
                 let valid = match &system.valid {
                     Valid::Map(map) => map.across() == nssp && map.holds(ix, iy),
-                    Valid::Illuminated(least) => out.lit(ix, iy, system.obstruction) >= *least,
+                    Valid::Illuminated(least) => {
+                        out.illuminated_fraction(ix, iy, system.obstruction) >= *least
+                    }
                     Valid::Centre => false,
                 };
                 if valid {
@@ -52,7 +54,7 @@ impl SubApertures {
     }
 
     /// Returns the fraction of the area of a cell that lies in the annular pupil.
-    fn lit(&self, ix: usize, iy: usize, obstruction: f64) -> f64 {
+    fn illuminated_fraction(&self, ix: usize, iy: usize, obstruction: f64) -> f64 {
         let corners = [ix, ix + 1, iy, iy + 1].map(|k| self.coordinate(k as f64));
         let inside = |radius: f64| if radius > 0.0 { disc_in_rectangle(corners, radius) } else { 0.0 };
         // A cell inside the pupil counts as fully illuminated, despite rounding errors in its area.
@@ -279,7 +281,7 @@ impl Projection {
 /// [arcsec\].
 pub fn truth_star(nssp: usize, target: [f64; 2]) -> GuideStar {
     GuideStar {
-        kind: crate::params::StarKind::Ngs,
+        kind: crate::system::StarKind::Ngs,
         direction: target,
         inverse_altitude: 0.0,
         nssp,

@@ -7,7 +7,8 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`params`] | reading and checking a [`params::System`] and an [`params::Atmosphere`] |
+//! | [`system`] | telescope, guide stars, sensors and mirror of a [`System`]; layers of an [`Atmosphere`] |
+//! | [`params`] | readers and checks of both |
 //! | [`geometry`] | sub-apertures, measurement order, blocks, projections on turbulent layers |
 //! | [`turbulence`] | the von Karman phase structure function |
 //! | [`noise`] | variance of the measurements |
@@ -37,12 +38,14 @@ pub mod params;
 pub mod pipeline;
 pub mod reference;
 pub mod report;
+pub mod system;
 pub mod turbulence;
 
 pub use covariance::{Covariance, Kind};
 pub use error::Error;
 pub use matrix::Matrix;
-pub use params::{Atmosphere, System, Warning};
+pub use params::Warning;
+pub use system::{Atmosphere, System};
 
 /// Arcseconds per radian, as rounded in adaptive-optics codes (the exact value is 206264.806...).
 /// It is part of the model: published matrices were made with it.

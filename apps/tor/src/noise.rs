@@ -12,7 +12,7 @@
 //!   the launcher.
 
 use crate::geometry::SubApertures;
-use crate::params::{Atmosphere, GuideStar, NoiseModel, Photometry, StarKind, System};
+use crate::system::{Atmosphere, GuideStar, NoiseModel, Photometry, StarKind, System};
 use crate::{ARCSEC_PER_RADIAN, Error};
 
 /// `log10` of the photon rate constant of a magnitude-0 star, in the units of the formula above.

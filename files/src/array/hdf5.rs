@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{ends, wrong};
-use crate::{ReadError, foreign};
+use crate::{FileError, foreign};
 
 /// Endings of the names of such files.
 pub(super) const ENDINGS: [&str; 4] = ["h5", "hdf5", "hdf", "lh5"];
@@ -25,7 +25,7 @@ fn name(path: &Path, file: &Path) -> Option<PathBuf> {
 }
 
 /// The bytes that an npy file of the array would have, if the path names one in an HDF5 file.
-pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, ReadError>> {
+pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, FileError>> {
     let file = file_of(path)?;
     Some(read(path, file, name(path, file)))
 }
@@ -43,7 +43,7 @@ pub(super) fn is_file(path: &Path) -> bool {
 }
 
 #[cfg(not(feature = "hdf5"))]
-fn read(path: &Path, _: &Path, _: Option<PathBuf>) -> Result<Vec<u8>, ReadError> {
+fn read(path: &Path, _: &Path, _: Option<PathBuf>) -> Result<Vec<u8>, FileError> {
     let problem = "an HDF5 file, and this build cannot read them: build it with the feature `hdf5`, or make an npy file of the array";
     Err(wrong(path, None, problem))
 }
@@ -74,7 +74,7 @@ mod with_library {
     /// Largest expansion of a byte by filters of the library: deflating.
     const MOST_RATIO: u64 = 1032;
 
-    pub(super) fn read(path: &Path, file: &Path, name: Option<PathBuf>) -> Result<Vec<u8>, ReadError> {
+    pub(super) fn read(path: &Path, file: &Path, name: Option<PathBuf>) -> Result<Vec<u8>, FileError> {
         let (set, name) = open(path, file, name)?;
         let size = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
         bytes(&set, size).map_err(|problem| wrong(path, None, format!("data set {name:?}: {problem}")))
@@ -89,7 +89,7 @@ mod with_library {
     }
 
     /// A data set, and its name.
-    fn open(path: &Path, file: &Path, name: Option<PathBuf>) -> Result<(Dataset, String), ReadError> {
+    fn open(path: &Path, file: &Path, name: Option<PathBuf>) -> Result<(Dataset, String), FileError> {
         let wrong = |problem: String| wrong(path, None, problem);
         let opened = File::open(file).map_err(|e| wrong(format!("no HDF5 file, or a damaged one: {e}")))?;
         let mut name = match name.as_deref().map(Path::to_str) {

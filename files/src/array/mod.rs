@@ -30,7 +30,7 @@ use half::f16;
 use npyz::{AutoSerialize, DType, Deserialize, NpyFile, Order, Serialize, WriterBuilder};
 use num_complex::Complex;
 
-use crate::{ReadError, WriteError, foreign, write_whole};
+use crate::{FileError, WriteError, foreign, write_whole};
 
 /// A number that arrays hold.
 pub trait Number: AutoSerialize + Serialize + Deserialize + Copy {}
@@ -120,12 +120,12 @@ pub struct Array {
 const MOST_HEAD: u64 = 4096;
 
 /// Returns the error for a path with this problem.
-fn wrong(path: &Path, offset: Option<u64>, problem: impl Into<String>) -> ReadError {
-    ReadError::Content { path: path.to_owned(), offset, problem: problem.into() }
+fn wrong(path: &Path, offset: Option<u64>, problem: impl Into<String>) -> FileError {
+    FileError::Content { path: path.to_owned(), offset, problem: problem.into() }
 }
 
 /// Returns the error for a file that is no array of numbers.
-fn no_array(path: &Path, head: &[u8]) -> ReadError {
+fn no_array(path: &Path, head: &[u8]) -> FileError {
     if let Some(problem) = npy::refused(head) {
         return wrong(path, None, problem);
     }
@@ -137,17 +137,17 @@ fn no_array(path: &Path, head: &[u8]) -> ReadError {
     }
 }
 
-fn cannot(path: &Path) -> impl Fn(io::Error) -> ReadError + '_ {
-    |source| ReadError::File { path: path.to_owned(), problem: "cannot read the array", source }
+fn cannot(path: &Path) -> impl Fn(io::Error) -> FileError + '_ {
+    |source| FileError::System { path: path.to_owned(), problem: "cannot read the array", source }
 }
 
 impl Array {
     /// Opens an array.
     ///
     /// # Errors
-    /// [`ReadError::File`] if it cannot be read, [`ReadError::Content`] if it is no array of
+    /// [`FileError::System`] if it cannot be read, [`FileError::Content`] if it is no array of
     /// numbers, or if its file is shorter or longer than it should be.
-    pub fn open(path: &Path) -> Result<Array, ReadError> {
+    pub fn open(path: &Path) -> Result<Array, FileError> {
         // Compressed data are unpacked when the shape is the right one.
         if let Some(head) = npz::member(path, MOST_HEAD) {
             let npz::Member { bytes, length } = head?;
@@ -171,7 +171,7 @@ impl Array {
         Array::of_bytes(path, Box::new(file), size)
     }
 
-    fn of_bytes(path: &Path, bytes: Box<dyn ByteSource>, size: u64) -> Result<Array, ReadError> {
+    fn of_bytes(path: &Path, bytes: Box<dyn ByteSource>, size: u64) -> Result<Array, FileError> {
         let mut file = BufReader::with_capacity(1 << 20, bytes);
         let begin = npy::begin(&mut file, size).map_err(cannot(path))?;
         let head = foreign::head(&mut file).map_err(cannot(path))?;
@@ -210,8 +210,8 @@ impl Array {
     /// number of dimensions.
     ///
     /// # Errors
-    /// [`ReadError::Content`].
-    pub fn of(self, known: &[&str], dimensions: usize) -> Result<Array, ReadError> {
+    /// [`FileError::Content`].
+    pub fn of(self, known: &[&str], dimensions: usize) -> Result<Array, FileError> {
         if !known.contains(&&*self.kind) {
             let is_complex = |kind: &str| kind.starts_with('c');
             if is_complex(&self.kind) && !known.iter().any(|kind| is_complex(kind)) {
@@ -236,8 +236,8 @@ impl Array {
     /// Refuses elements of other types than `known`, and other sides.
     ///
     /// # Errors
-    /// [`ReadError::Content`].
-    pub fn sized(self, known: &[&str], sides: &[usize]) -> Result<Array, ReadError> {
+    /// [`FileError::Content`].
+    pub fn sized(self, known: &[&str], sides: &[usize]) -> Result<Array, FileError> {
         let array = self.of(known, sides.len())?;
         if array.sides == sides {
             return Ok(array);
@@ -270,8 +270,8 @@ impl Array {
     /// Reads the values in C order.
     ///
     /// # Errors
-    /// [`ReadError::File`]; [`ReadError::Content`] for data that cannot be unpacked.
-    pub fn values<T: Number>(self) -> Result<Vec<T>, ReadError> {
+    /// [`FileError::System`]; [`FileError::Content`] for data that cannot be unpacked.
+    pub fn values<T: Number>(self) -> Result<Vec<T>, FileError> {
         let sides = self.sides.clone();
         let (order, values) = self.stored()?;
         let is_by_columns = order == Order::Fortran && sides.len() > 1;
@@ -279,7 +279,7 @@ impl Array {
     }
 
     /// Reads the values in the order of the file.
-    fn stored<T: Deserialize>(self) -> Result<(Order, Vec<T>), ReadError> {
+    fn stored<T: Deserialize>(self) -> Result<(Order, Vec<T>), FileError> {
         let npy = match self.is_packed {
             true => {
                 let member = npz::member(&self.path, u64::MAX)
@@ -296,9 +296,9 @@ impl Array {
     /// integers, and truth values as 0 and 1.
     ///
     /// # Errors
-    /// The errors of [`values`](Array::values); [`ReadError::Content`] for another type.
-    pub fn reals(self) -> Result<Vec<f64>, ReadError> {
-        fn widened<T: Number>(array: Array, widen: impl Fn(T) -> f64) -> Result<Vec<f64>, ReadError> {
+    /// The errors of [`values`](Array::values); [`FileError::Content`] for another type.
+    pub fn reals(self) -> Result<Vec<f64>, FileError> {
+        fn widened<T: Number>(array: Array, widen: impl Fn(T) -> f64) -> Result<Vec<f64>, FileError> {
             Ok(array.values()?.into_iter().map(widen).collect())
         }
         match &*self.kind {
@@ -324,7 +324,7 @@ impl Array {
     ///
     /// # Errors
     /// The errors of [`reals`](Array::reals).
-    pub fn numbers(self) -> Result<Numbers, ReadError> {
+    pub fn numbers(self) -> Result<Numbers, FileError> {
         let split = |values: Vec<Complex<f64>>| Numbers {
             re: values.iter().map(|z| z.re).collect(),
             im: Some(values.iter().map(|z| z.im).collect()),
@@ -347,10 +347,10 @@ impl Array {
     /// Reads integers in C order.
     ///
     /// # Errors
-    /// The errors of [`values`](Array::values); [`ReadError::Content`] for another type, and for
+    /// The errors of [`values`](Array::values); [`FileError::Content`] for another type, and for
     /// values outside `int64`.
-    pub fn integers(self) -> Result<Vec<i64>, ReadError> {
-        fn widened<T: Number + Into<i64>>(array: Array) -> Result<Vec<i64>, ReadError> {
+    pub fn integers(self) -> Result<Vec<i64>, FileError> {
+        fn widened<T: Number + Into<i64>>(array: Array) -> Result<Vec<i64>, FileError> {
             Ok(array.values::<T>()?.into_iter().map(Into::into).collect())
         }
         let path = self.path.clone();
@@ -375,8 +375,8 @@ impl Array {
     /// Reads a text of ASCII characters.
     ///
     /// # Errors
-    /// The errors of [`values`](Array::values); [`ReadError::Content`] for anything else.
-    pub fn text(self) -> Result<String, ReadError> {
+    /// The errors of [`values`](Array::values); [`FileError::Content`] for anything else.
+    pub fn text(self) -> Result<String, FileError> {
         let path = self.path.clone();
         let letters = match (self.sides.is_empty(), self.kind.split_at_checked(1)) {
             (true, Some(("S", _))) => self.stored::<Vec<u8>>()?.1.concat(),
@@ -390,9 +390,9 @@ impl Array {
     /// Reads values of `float32` or `float64` as `float32` in C order. They have to be finite.
     ///
     /// # Errors
-    /// The errors of [`values`](Array::values); [`ReadError::Content`] for another type, and with
+    /// The errors of [`values`](Array::values); [`FileError::Content`] for another type, and with
     /// the byte of a non-finite value.
-    pub fn finite(self) -> Result<Vec<f32>, ReadError> {
+    pub fn finite(self) -> Result<Vec<f32>, FileError> {
         let dimensions = self.sides.len();
         let array = self.of(&["f4", "f8"], dimensions)?;
         let (path, begin, is_double) = (array.path.clone(), array.begin, array.kind == "f8");

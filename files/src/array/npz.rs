@@ -11,7 +11,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::{Number, cannot, ends, wrong};
-use crate::{ReadError, WriteError, foreign, write_whole};
+use crate::{FileError, WriteError, foreign, write_whole};
 
 /// Largest expansion of a byte by deflating.
 const MOST_RATIO: u64 = 1032;
@@ -25,7 +25,7 @@ pub(super) struct Member {
 }
 
 /// The first `most` bytes of the array that a path names, if it names one in an archive.
-pub(super) fn member(path: &Path, most: u64) -> Option<Result<Member, ReadError>> {
+pub(super) fn member(path: &Path, most: u64) -> Option<Result<Member, FileError>> {
     match path.parent() {
         _ if is_archive(path) => Some(read(path, path, None, most)),
         Some(archive) if is_archive(archive) => Some(read(path, archive, path.file_name()?.to_str(), most)),
@@ -41,18 +41,19 @@ pub(super) fn is_archive(path: &Path) -> bool {
 /// Returns the names of the arrays of an archive.
 ///
 /// # Errors
-/// [`ReadError::File`] if it cannot be read, [`ReadError::Content`] if it is no archive of arrays.
-pub fn names(archive: &Path) -> Result<Vec<String>, ReadError> {
+/// [`FileError::System`] if it cannot be read, [`FileError::Content`] if it is no archive of
+/// arrays.
+pub fn names(archive: &Path) -> Result<Vec<String>, FileError> {
     names_in(archive, &opened(archive, archive)?)
 }
 
-fn opened(path: &Path, archive: &Path) -> Result<ZipArchive<BufReader<File>>, ReadError> {
+fn opened(path: &Path, archive: &Path) -> Result<ZipArchive<BufReader<File>>, FileError> {
     let file = File::open(archive).map_err(cannot(path))?;
     let no_archive = |e: zip::result::ZipError| wrong(path, Some(0), format!("no npz file: {e}"));
     ZipArchive::new(BufReader::new(file)).map_err(no_archive)
 }
 
-fn names_in(path: &Path, zip: &ZipArchive<BufReader<File>>) -> Result<Vec<String>, ReadError> {
+fn names_in(path: &Path, zip: &ZipArchive<BufReader<File>>) -> Result<Vec<String>, FileError> {
     let all = || zip.file_names().flatten();
     let names: Vec<String> = all().filter_map(|name| name.strip_suffix(".npy").map(str::to_owned)).collect();
     if names.is_empty() && all().next().is_some() {
@@ -71,7 +72,7 @@ fn archive_name(path: &Path) -> std::path::Display<'_> {
     path.file_name().map_or(path, Path::new).display()
 }
 
-fn read(path: &Path, archive: &Path, name: Option<&str>, most: u64) -> Result<Member, ReadError> {
+fn read(path: &Path, archive: &Path, name: Option<&str>, most: u64) -> Result<Member, FileError> {
     let wrong = |offset, problem: String| wrong(path, offset, problem);
     let mut zip = opened(path, archive)?;
     let size = archive.metadata().map_err(cannot(path))?.len();

@@ -8,7 +8,7 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 
 use super::{Numbers, cannot, wrong};
-use crate::ReadError;
+use crate::FileError;
 
 /// Longer lines are no numbers.
 const LONGEST_LINE: u64 = 1 << 26;
@@ -18,9 +18,9 @@ const SHOWN: usize = 40;
 /// Reads rows of numbers in C order, with their number of rows and columns.
 ///
 /// # Errors
-/// [`ReadError::Content`] with line and column for a word that is no number, for a row of another
+/// [`FileError::Content`] with line and column for a word that is no number, for a row of another
 /// length, or if there are no numbers.
-pub fn table(source: &mut dyn BufRead, path: &Path) -> Result<([usize; 2], Numbers), ReadError> {
+pub fn table(source: &mut dyn BufRead, path: &Path) -> Result<([usize; 2], Numbers), FileError> {
     let (mut rows, mut columns, mut separator) = (0, 0, None);
     let (mut re, mut im, mut is_complex) = (Vec::new(), Vec::new(), false);
     let (mut line, mut number, mut begun) = (Vec::new(), 0, false);

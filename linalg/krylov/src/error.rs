@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zellige_files::ReadError;
+use zellige_files::FileError;
 use zellige_files::memory::NotEnoughMemory;
 
 /// Bytes that are allocated without a check of the available memory.
@@ -79,11 +79,11 @@ pub enum Error {
     Runtime(#[from] zellige_runtime::Error),
 }
 
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
         match error {
-            ReadError::File { path, problem, source } => Error::File { path, problem, source },
-            ReadError::Content { path, problem, .. } => Error::Content { file: path, line: None, problem },
+            FileError::System { path, problem, source } => Error::File { path, problem, source },
+            FileError::Content { path, problem, .. } => Error::Content { file: path, line: None, problem },
         }
     }
 }

@@ -9,16 +9,16 @@ use anyhow::Context;
 use zellige_app::text::digits;
 use zellige_files::array::is_array;
 use zellige_files::observe::Observer;
-use zellige_psa::array::Array;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::CHANNELS;
+use zellige_psa::channels::ChannelMap;
 use zellige_psa::consistency::{BasisComparison, check_sampling};
 use zellige_psa::events::Events;
 use zellige_psa::files;
-use zellige_psa::files::channel_map::ChannelMap;
-use zellige_psa::files::traces::{EventFile, Needs};
+use zellige_psa::params::{read_array, read_channel_map};
 use zellige_psa::pipeline::results::{EventResult, Results};
 use zellige_psa::pipeline::{Files, Input};
+use zellige_psa::pipeline::traces::{EventFile, Needs};
 use zellige_psa::report::{self, Shown};
 use zellige_psa::search::crosstalk::CrossTalk;
 use zellige_psa::search::saturation::{Levels, Saturated};
@@ -188,7 +188,7 @@ fn folders(
     source.check(args, basis.sampling(), shifts)?;
     let part = source.part(processes)?;
     let rules = rules(&args.rules, plan, basis.sampling().samples)?;
-    let array = args.array.as_deref().map(Array::read).transpose()?;
+    let array = args.array.as_deref().map(read_array).transpose()?;
     if array.as_ref().is_some_and(|array| array.place(args.crystal, [0.0; 3]).is_none()) {
         let problem = format!("the array has no crystal {}", args.crystal);
         return Err(CommandError::option("--crystal", problem).into());
@@ -282,7 +282,7 @@ impl Source {
             return Ok(Source::Folder(Box::new(events), 0, levels));
         }
         let needs = EventFile::needs(&args.events)?;
-        let map = args.channel_map.as_deref().map(ChannelMap::read).transpose()?;
+        let map = args.channel_map.as_deref().map(read_channel_map).transpose()?;
         match (&map, needs) {
             (None, Needs::Map) => refuse(format!(
                 "{} has traces of digitisers (mode 3), which need a map from channels to segments; --help has its keys",

@@ -12,7 +12,7 @@ use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::files;
-use zellige_psa::params::EXAMPLE;
+use zellige_psa::params::{EXAMPLE, parse_crystal, print_crystal, read_crystal};
 use zellige_psa::pipeline::results::BasisResult;
 use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
@@ -98,12 +98,12 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
 
 fn crystal(args: &PsaSimulate) -> Result<Crystal, zellige_psa::Error> {
     let crystal = match &args.crystal {
-        Some(path) => Crystal::read(path)?,
-        None => Crystal::parse(Path::new("zellige psa crystal"), EXAMPLE)?,
+        Some(path) => read_crystal(path)?,
+        None => parse_crystal(Path::new("zellige psa crystal"), EXAMPLE)?,
     };
     match args.bias {
         // The crystal is parsed again, so that the option obeys the limits of the file.
-        Some(bias) => Crystal::parse(Path::new("--bias"), &Crystal { bias, ..crystal }.to_toml()),
+        Some(bias) => parse_crystal(Path::new("--bias"), &print_crystal(&Crystal { bias, ..crystal })),
         None => Ok(crystal),
     }
 }

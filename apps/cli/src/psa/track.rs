@@ -6,12 +6,12 @@ use std::time::Instant;
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
 use zellige_psa::array::Array;
-use zellige_psa::crystal::Crystal;
 use zellige_psa::files;
-use zellige_psa::params::EXAMPLE;
+use zellige_psa::params::{EXAMPLE, parse_crystal, read_array};
+use zellige_psa::pipeline::hits;
 use zellige_psa::pipeline::results::{TallyResult, TrackResult};
 use zellige_psa::report;
-use zellige_psa::track::hits::{self, Hits, Spectra};
+use zellige_psa::track::hits::Spectra;
 use zellige_psa::track::montecarlo::{EmissionSpec, Target as Germanium};
 use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Motion, Settings, track_all};
@@ -42,9 +42,9 @@ pub fn run(args: &PsaTrackArgs) -> anyhow::Result<()> {
 
 fn array(geometry: &TrackGeometry) -> Result<Option<Array>, zellige_psa::Error> {
     let Some(path) = &geometry.array else { return Ok(None) };
-    let array = Array::read(path)?;
+    let array = read_array(path)?;
     Ok(Some(match &geometry.cluster {
-        Some(path) => array.of_clusters(&Array::read(path)?),
+        Some(path) => array.of_clusters(&read_array(path)?),
         None => array,
     }))
 }
@@ -87,7 +87,7 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
         Some(array) => array,
         None => Array::sphere(CRYSTALS, args.geometry.sphere)?,
     };
-    let hits = Hits::read(path, &array, args.coincidence_window)?;
+    let hits = hits::read(path, &array, args.coincidence_window)?;
     let settings = settings(args, array.inner_radius());
     let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
@@ -111,7 +111,7 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
     let simulation = &args.simulation;
     let (target, inner_radius) = match array(&args.geometry)? {
         Some(array) => {
-            let crystal = Crystal::parse(Path::new("zellige psa crystal"), EXAMPLE)?;
+            let crystal = parse_crystal(Path::new("zellige psa crystal"), EXAMPLE)?;
             (Germanium::crystals(&array, &crystal), array.inner_radius())
         }
         None => {

@@ -26,7 +26,7 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     };
     let plan = match pipeline::precheck(&input, &options) {
         Ok(plan) => Some(plan),
-        Err(pipeline::Error::Memory(refused)) => {
+        Err(pipeline::PipelineError::Memory(refused)) => {
             // A system that does not fit this machine may fit another, so its description is still
             // printed.
             out::note(&format!("warning: {refused}"));

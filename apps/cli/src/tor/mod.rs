@@ -8,10 +8,11 @@ mod info;
 mod results;
 mod run;
 
+use zellige_files::FileError;
 use zellige_runtime::Runtime;
-use zellige_tor::dm::InfluenceFunctions;
-use zellige_tor::params::{self, Input, MirrorModel, Mode, Valid};
+use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{self, Observer, OnNotSpd, Options, Outcome, TileChoice};
+use zellige_tor::system::{MirrorModel, Valid};
 
 use crate::args::{ExecutionArgs, FactorArgs, NotSpd, RunOutputs, SystemArgs, Tile, Tor};
 use crate::devices::Devices;
@@ -47,11 +48,11 @@ fn read(args: &SystemArgs) -> anyhow::Result<Input> {
         input.system.targets.clone_from(&args.targets);
     }
     if let Some(map) = &args.valid_map {
-        let map = zellige_tor::files::read_map(map).map_err(|error| bad_file("--valid-map", error))?;
+        let map = params::read_map(map).map_err(|error| bad_file("--valid-map", error))?;
         input.system.valid = Valid::Map(map);
     }
     if let Some(file) = &args.influence {
-        let functions = InfluenceFunctions::read(file).map_err(|error| bad_file("--influence", error))?;
+        let functions = params::read_influence(file).map_err(|error| bad_file("--influence", error))?;
         input.system.mirror = MirrorModel::Sampled(functions.into());
     }
     input.system.check()?;
@@ -61,7 +62,7 @@ fn read(args: &SystemArgs) -> anyhow::Result<Input> {
 /// Converts an error of a readable file that is no parameter file to that of a bad parameter.
 fn bad_file(option: &'static str, error: zellige_tor::Error) -> anyhow::Error {
     match error {
-        zellige_tor::Error::File { path, problem, source: None } => {
+        zellige_tor::Error::File(FileError::Content { path, problem, .. }) => {
             CommandError::option(option, format!("{}: {problem}", path.display())).into()
         }
         other => other.into(),
@@ -158,7 +159,7 @@ fn reconstruct(
 }
 
 /// Converts an error of the pipeline. After Ctrl-C, every error becomes an interruption.
-fn pipeline_error(error: zellige_tor::pipeline::Error) -> anyhow::Error {
+fn pipeline_error(error: zellige_tor::pipeline::PipelineError) -> anyhow::Error {
     match interrupt::check() {
         Err(interrupted) => interrupted.into(),
         Ok(()) => error.into(),

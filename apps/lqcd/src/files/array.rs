@@ -11,11 +11,10 @@
 //! description names the order.
 
 use num_complex::Complex;
-use zellige_files::ReadError;
 use zellige_files::array::Array;
 
 use super::links;
-use super::{ByteOrder, Lattice, Source};
+use super::{ByteOrder, FieldFile, Lattice};
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
@@ -72,17 +71,8 @@ impl Order {
     }
 }
 
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Error {
-        match error {
-            ReadError::File { path, problem, source } => Error::File { path, problem, source },
-            ReadError::Content { path, offset, problem } => Error::Format { path, offset, problem },
-        }
-    }
-}
-
 /// Reads an npy file.
-pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
+pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
     let array = Array::open(&source.path)?;
     let header = source.beginning(array.begin() as usize)?;
     let is_big = header.windows(2).any(|two| two == b">c");
@@ -129,7 +119,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
 
 /// Returns the links of a lattice in an order.
 fn field(
-    source: &Source,
+    source: &FieldFile,
     begin: u64,
     values: &[C64],
     geometry: Geometry,
@@ -147,7 +137,7 @@ fn field(
             if let Some(problem) = links::problem(&link, (at, direction)) {
                 let offset = begin + (LINK * place) as u64 * u64::from(precision) / 4;
                 let problem = format!("{problem}: the file is damaged, or not a gauge field of SU(3)");
-                return Err(Error::format(&source.path, Some(offset), problem));
+                return Err(Error::content(&source.path, Some(offset), problem));
             }
             *gauge.link_mut(geometry.site(at), direction) = link;
         }

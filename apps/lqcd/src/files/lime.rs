@@ -12,8 +12,8 @@ use std::path::Path;
 
 use flate2::Crc;
 
-use super::links::{self, Layout};
-use super::{ByteOrder, Lattice, Source, printable};
+use super::links::{self, LinkFormat};
+use super::{ByteOrder, FieldFile, Lattice, printable};
 use crate::error::Error;
 use crate::gauge::Gauge;
 
@@ -28,7 +28,7 @@ const MOST_TOLD: usize = 500;
 
 /// Contents of the text records.
 #[derive(Default)]
-struct Said {
+struct TextRecords {
     extents: Option<[u64; 4]>,
     precision: Option<u32>,
     checksums: Option<[u32; 2]>,
@@ -36,9 +36,9 @@ struct Said {
 }
 
 /// Reads the file after its first four bytes.
-pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
-    let mut said = Said::default();
-    let mut data: Option<(Gauge, Layout, [u32; 2], &'static str)> = None;
+pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
+    let mut records = TextRecords::default();
+    let mut data: Option<(Gauge, LinkFormat, [u32; 2], &'static str)> = None;
     let mut magic = MAGIC;
     loop {
         if magic != MAGIC {
@@ -57,7 +57,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         match &*name {
             "ildg-binary-data" | "scidac-binary-data" if data.is_none() => {
                 let format = if name.starts_with("ildg") { "ildg" } else { "scidac" };
-                let (gauge, layout, sums) = read_data(&mut source, &said, length, &name)?;
+                let (gauge, layout, sums) = read_data(&mut source, &records, length, &name)?;
                 data = Some((gauge, layout, sums, format));
             }
             "ildg-format"
@@ -69,7 +69,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
                 if length <= LONGEST =>
             {
                 let text = source.bytes(length as usize, &name)?;
-                said.learn(&source, &name, &String::from_utf8_lossy(&text))?;
+                records.learn(&source, &name, &String::from_utf8_lossy(&text))?;
             }
             _ => source.skip(length)?,
         }
@@ -88,7 +88,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         ));
     };
     let text = |[a, b]: [u32; 2]| format!("{a:x} {b:x}");
-    if let Some(named) = said.checksums.filter(|named| *named != sums) {
+    if let Some(named) = records.checksums.filter(|named| *named != sums) {
         let problem = format!(
             "the checksums of the links are {}, scidac-checksum has {}: the file is damaged",
             text(sums),
@@ -101,43 +101,43 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         format,
         byte_order: layout.order,
         precision: layout.precision,
-        checksum: said.checksums.map(text),
-        description: said.description,
+        checksum: records.checksums.map(text),
+        description: records.description,
     })
 }
 
 fn read_data(
-    source: &mut Source,
-    said: &Said,
+    source: &mut FieldFile,
+    records: &TextRecords,
     length: u64,
     name: &str,
-) -> Result<(Gauge, Layout, [u32; 2]), Error> {
-    let (Some(extents), Some(precision)) = (said.extents, said.precision) else {
+) -> Result<(Gauge, LinkFormat, [u32; 2]), Error> {
+    let (Some(extents), Some(precision)) = (records.extents, records.precision) else {
         let problem = format!(
             "{name} before a record ildg-format, or the private ones of SciDAC, with extents and precision"
         );
         return Err(source.wrong(problem));
     };
     let geometry = links::geometry(source, extents)?;
-    let layout = Layout { order: ByteOrder::Big, precision, rows: 3 };
+    let layout = LinkFormat { order: ByteOrder::Big, precision, rows: 3 };
     if length != layout.bytes(geometry) {
         let problem =
             format!("{name} has {length} bytes, the lattice {} in {precision} bits", layout.bytes(geometry));
         return Err(source.wrong(problem));
     }
-    let mut sums = Sums::default();
+    let mut sums = LimeSums::default();
     let gauge = links::read(source, geometry, layout, |site| sums.add(site))?;
     Ok((gauge, layout, sums.sums))
 }
 
 /// Checksums of the sites so far.
 #[derive(Default)]
-struct Sums {
+struct LimeSums {
     rank: u32,
     sums: [u32; 2],
 }
 
-impl Sums {
+impl LimeSums {
     fn add(&mut self, site: &[u8]) {
         let mut crc = Crc::new();
         crc.update(site);
@@ -154,7 +154,7 @@ impl Sums {
 /// [`Error::File`] if the file cannot be written; it then keeps its old content.
 pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error> {
     let written = zellige_files::write_whole(path, |out| put(out, gauge, description));
-    written.map_err(|error| Error::file(path, "cannot be written", error.into()))
+    written.map_err(|error| Error::system(path, "cannot be written", error.into()))
 }
 
 /// Flags of the first and last record of a message.
@@ -181,7 +181,7 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result
     );
     let escaped = description.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let about = format!("{HEAD}<title>{escaped}</title>");
-    let layout = Layout { order: ByteOrder::Big, precision: 64, rows: 3 };
+    let layout = LinkFormat { order: ByteOrder::Big, precision: 64, rows: 3 };
 
     // Messages and records are those of QIO. Readers of SciDAC files need the private records,
     // readers of ILDG files the format record.
@@ -199,7 +199,7 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result
     record(out, 0, "scidac-record-xml", about.as_bytes())?;
     record(out, 0, "ildg-format", format.as_bytes())?;
     record_head(out, 0, "ildg-binary-data", layout.bytes(geometry))?;
-    let mut sums = Sums::default();
+    let mut sums = LimeSums::default();
     // A site has 576 bytes, so no padding is needed.
     for rank in 0..geometry.sites() {
         let site = site_bytes(rank);
@@ -229,8 +229,8 @@ fn record(out: &mut impl Write, flags: u16, name: &str, data: &[u8]) -> io::Resu
     out.write_all(&[0; 8][..data.len().next_multiple_of(8) - data.len()])
 }
 
-impl Said {
-    fn learn(&mut self, source: &Source, record: &str, text: &str) -> Result<(), Error> {
+impl TextRecords {
+    fn learn(&mut self, source: &FieldFile, record: &str, text: &str) -> Result<(), Error> {
         let number = |tag: &str| -> Result<Option<u64>, Error> {
             let parse = |value: &str| {
                 value.parse().map_err(|_| {
@@ -284,8 +284,8 @@ impl Said {
                 self.checksums = Some([sum("suma")?, sum("sumb")?]);
             }
             _ if self.description.len() < MOST_TOLD => {
-                let told: String = printable(text.as_bytes()).chars().take(200).collect();
-                self.description = [&*self.description, &*told].join(" ").trim().to_owned();
+                let description: String = printable(text.as_bytes()).chars().take(200).collect();
+                self.description = [&*self.description, &*description].join(" ").trim().to_owned();
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Link data of all formats: matrices for each site and direction, site by site.
 
-use super::{ByteOrder, Source};
+use super::{ByteOrder, FieldFile};
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, DIRECTIONS, Geometry};
@@ -13,7 +13,7 @@ const NAMES: [char; DIRECTIONS] = ['x', 'y', 'z', 't'];
 
 /// Storage format of links.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct LinkFormat {
     pub order: ByteOrder,
     /// Number of bits of a number: 32 or 64.
     pub precision: u32,
@@ -21,7 +21,7 @@ pub(super) struct Layout {
     pub rows: usize,
 }
 
-impl Layout {
+impl LinkFormat {
     /// Returns the bytes of a link.
     pub fn bytes_of_link(self) -> usize {
         self.rows * COLOURS * 2 * self.precision as usize / 8
@@ -61,9 +61,9 @@ impl Layout {
 
 /// Reads the links of a lattice; `look` gets the bytes of each site, in the order of the file.
 pub(super) fn read(
-    source: &mut Source,
+    source: &mut FieldFile,
     geometry: Geometry,
-    layout: Layout,
+    layout: LinkFormat,
     mut look: impl FnMut(&[u8]),
 ) -> Result<Gauge, Error> {
     if source.left() < layout.bytes(geometry) {
@@ -92,20 +92,20 @@ pub(super) fn read(
 
 /// Decodes a link from its bytes at an offset, if it is in SU(3).
 pub(super) fn link(
-    source: &Source,
-    layout: Layout,
+    source: &FieldFile,
+    layout: LinkFormat,
     stored: &[u8],
     offset: u64,
     place: ([usize; DIRECTIONS], usize),
 ) -> Result<Matrix, Error> {
     let link = layout.decode(stored);
     if let Some(problem) = problem(&link, place) {
-        let swapped = deviation(&Layout { order: layout.order.other(), ..layout }.decode(stored));
+        let swapped = deviation(&LinkFormat { order: layout.order.other(), ..layout }.decode(stored));
         let why = match swapped <= TOLERANCE {
             true => "in the other byte order it is unitary: the data are swapped, the header is not",
             false => "the file is damaged, or not a gauge field of SU(3)",
         };
-        return Err(Error::format(&source.path, Some(offset), format!("{problem}: {why}")));
+        return Err(Error::content(&source.path, Some(offset), format!("{problem}: {why}")));
     }
     Ok(link)
 }
@@ -129,7 +129,7 @@ pub(super) fn coordinates(geometry: Geometry, rank: usize) -> [usize; DIRECTIONS
 }
 
 /// Returns the lattice of a header.
-pub(super) fn geometry(source: &Source, extents: [u64; DIRECTIONS]) -> Result<Geometry, Error> {
+pub(super) fn geometry(source: &FieldFile, extents: [u64; DIRECTIONS]) -> Result<Geometry, Error> {
     // Values larger than any lattice stay too large.
     let extents = extents.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
     Geometry::new(extents).map_err(|error| source.wrong(error.to_string()))

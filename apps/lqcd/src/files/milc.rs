@@ -17,8 +17,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::links::{self, Layout};
-use super::{ByteOrder, Lattice, Source, printable};
+use super::links::{self, LinkFormat};
+use super::{ByteOrder, FieldFile, Lattice, printable};
 use crate::error::Error;
 use crate::gauge::Gauge;
 
@@ -30,13 +30,13 @@ const STAMP: usize = 64;
 
 /// Checksums of some data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
+struct MilcSums {
     words: u32,
     sum29: u32,
     sum31: u32,
 }
 
-impl Sums {
+impl MilcSums {
     fn add(&mut self, word: u32) {
         self.sum29 ^= word.rotate_left(self.words % 29);
         self.sum31 ^= word.rotate_left(self.words % 31);
@@ -50,7 +50,7 @@ impl Sums {
 }
 
 /// Reads the file after its first word.
-pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Error> {
+pub(super) fn read(mut source: FieldFile, order: ByteOrder) -> Result<Lattice, Error> {
     let header: [u8; 92] = source.array("the header of a MILC file")?;
     let word = |at: usize| order.u32(header[at - 4..at].try_into().expect("four bytes"));
     let geometry = links::geometry(&source, [4, 8, 12, 16].map(|at| u64::from(word(at))))?;
@@ -59,14 +59,14 @@ pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Erro
             source.wrong(format!("sites in order {}: only the natural order, 0, is supported", word(84)))
         );
     }
-    let layout = Layout { order, precision: 32, rows: 3 };
+    let layout = LinkFormat { order, precision: 32, rows: 3 };
     source.expect_left(layout.bytes(geometry), "this lattice")?;
-    let mut sums = Sums::default();
+    let mut sums = MilcSums::default();
     let gauge = links::read(&mut source, geometry, layout, |site| {
         let words = site.chunks_exact(4).map(|four| order.u32(four.try_into().expect("four bytes")));
         words.for_each(|word| sums.add(word));
     })?;
-    let named = Sums { sum29: word(88), sum31: word(92), ..sums };
+    let named = MilcSums { sum29: word(88), sum31: word(92), ..sums };
     if named != sums {
         let problem = format!(
             "the checksums of the data are {}, but the header has {}: the file is damaged",
@@ -92,7 +92,7 @@ pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Erro
 /// [`Error::File`] if the file cannot be written; it then keeps its old content.
 pub fn write(path: &Path, gauge: &Gauge, stamp: &str, order: ByteOrder) -> Result<(), Error> {
     let written = zellige_files::write_whole(path, |out| put(out, gauge, stamp, order));
-    written.map_err(|error| Error::file(path, "cannot be written", error.into()))
+    written.map_err(|error| Error::system(path, "cannot be written", error.into()))
 }
 
 /// Writes the field into a stream.
@@ -110,7 +110,7 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, stamp: &str, order: ByteOrder) -
         let elements = (0..4).flat_map(move |mu| *gauge.link(site, mu)).flatten();
         elements.flat_map(|z| [(z.re as f32).to_bits(), (z.im as f32).to_bits()])
     };
-    let mut sums = Sums::default();
+    let mut sums = MilcSums::default();
     (0..geometry.sites()).flat_map(words_of).for_each(|word| sums.add(word));
     out.write_all(&encoded(MAGIC))?;
     for extent in geometry.extents() {

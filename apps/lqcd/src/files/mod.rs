@@ -92,10 +92,10 @@ pub struct Lattice {
 /// Reads a file in any of the formats.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, [`Error::Format`] for one that violates its
+/// [`Error::File`] for a file that cannot be read, or for one that violates its
 /// format.
 pub fn read(path: &Path) -> Result<Lattice, Error> {
-    let mut source = Source::open(path)?;
+    let mut source = FieldFile::open(path)?;
     let first = source.array::<4>("a gauge field")?;
     let milc = [ByteOrder::Little, ByteOrder::Big].into_iter().find(|order| order.u32(first) == milc::MAGIC);
     match (&first, milc) {
@@ -125,40 +125,40 @@ pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error>
 }
 
 /// A file that is being read, and the current offset.
-struct Source {
+struct FieldFile {
     path: PathBuf,
     stream: BufReader<File>,
     length: u64,
     offset: u64,
 }
 
-impl Source {
-    fn open(path: &Path) -> Result<Source, Error> {
+impl FieldFile {
+    fn open(path: &Path) -> Result<FieldFile, Error> {
         let open = || {
             let file = File::open(path)?;
             let about = file.metadata()?;
             Ok((file, about))
         };
-        let (file, about) = open().map_err(|error| Error::file(path, "cannot be read", error))?;
+        let (file, about) = open().map_err(|error| Error::system(path, "cannot be read", error))?;
         if !about.is_file() {
-            return Err(Error::format(
+            return Err(Error::content(
                 path,
                 None,
                 "not a regular file: gauge fields are read from regular files",
             ));
         }
         let stream = BufReader::with_capacity(1 << 18, file);
-        Ok(Source { path: path.to_owned(), stream, length: about.len(), offset: 0 })
+        Ok(FieldFile { path: path.to_owned(), stream, length: about.len(), offset: 0 })
     }
 
     /// Returns an error at the current offset.
     fn wrong(&self, problem: impl Into<String>) -> Error {
-        Error::format(&self.path, Some(self.offset), problem)
+        Error::content(&self.path, Some(self.offset), problem)
     }
 
     /// Returns an error that concerns the whole file.
     fn wrong_all(&self, problem: impl Into<String>) -> Error {
-        Error::format(&self.path, None, problem)
+        Error::content(&self.path, None, problem)
     }
 
     /// Returns the number of unread bytes.
@@ -169,14 +169,14 @@ impl Source {
     /// Fills a buffer; `wanted` names its content in errors.
     fn fill(&mut self, bytes: &mut [u8], wanted: &str) -> Result<(), Error> {
         if self.left() < bytes.len() as u64 {
-            return Err(Error::format(
+            return Err(Error::content(
                 &self.path,
                 Some(self.length),
                 format!("the file ends within {wanted}: it is truncated, or has another format"),
             ));
         }
         let read = self.stream.read_exact(bytes);
-        read.map_err(|error| Error::file(&self.path, "cannot be read", error))?;
+        read.map_err(|error| Error::system(&self.path, "cannot be read", error))?;
         self.offset += bytes.len() as u64;
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Source {
     /// Seeks to an offset.
     fn back_to(&mut self, offset: u64) -> Result<(), Error> {
         let moved = self.stream.seek(SeekFrom::Start(offset));
-        moved.map_err(|error| Error::file(&self.path, "cannot be read", error))?;
+        moved.map_err(|error| Error::system(&self.path, "cannot be read", error))?;
         self.offset = offset;
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Source {
     fn skip(&mut self, count: u64) -> Result<(), Error> {
         let step = i64::try_from(count.min(self.left())).unwrap_or(i64::MAX);
         let moved = self.stream.seek_relative(step);
-        moved.map_err(|error| Error::file(&self.path, "cannot be read", error))?;
+        moved.map_err(|error| Error::system(&self.path, "cannot be read", error))?;
         self.offset += step as u64;
         Ok(())
     }

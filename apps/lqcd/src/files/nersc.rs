@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use super::links::{self, Layout};
-use super::{ByteOrder, Lattice, Source};
+use super::links::{self, LinkFormat};
+use super::{ByteOrder, FieldFile, Lattice};
 use crate::error::Error;
 use crate::observables::{link_trace, plaquettes};
 
@@ -20,7 +20,7 @@ const LONGEST: usize = 1 << 16;
 const MEASURED: f64 = 1e-5;
 
 /// Reads the file after its first four bytes.
-pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
+pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
     let keys = header(&mut source)?;
     let text = |key: &str| keys.get(key).map(String::as_str);
     let needed = |key: &str| text(key).ok_or_else(|| source.wrong(format!("the header has no {key}")));
@@ -54,7 +54,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
     let named = u32::from_str_radix(named.trim_start_matches("0x"), 16)
         .map_err(|_| source.wrong(format!("CHECKSUM = {named}: a hexadecimal number is needed")))?;
     let geometry = links::geometry(&source, extents)?;
-    let layout = |order| Layout { order, precision, rows };
+    let layout = |order| LinkFormat { order, precision, rows };
     let bytes = layout(ByteOrder::Big).bytes(geometry);
     source.expect_left(bytes, "this lattice")?;
     let order = match order {
@@ -80,8 +80,8 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
             return Err(source.wrong_all(problem));
         }
     }
-    let told = ["ENSEMBLE_ID", "ENSEMBLE_LABEL", "SEQUENCE_NUMBER", "CREATOR", "CREATION_DATE"];
-    let words = told.into_iter().filter_map(text).filter(|word| !word.is_empty()).collect::<Vec<_>>();
+    let keys = ["ENSEMBLE_ID", "ENSEMBLE_LABEL", "SEQUENCE_NUMBER", "CREATOR", "CREATION_DATE"];
+    let words = keys.into_iter().filter_map(text).filter(|word| !word.is_empty()).collect::<Vec<_>>();
     Ok(Lattice {
         gauge,
         format: "nersc",
@@ -100,7 +100,7 @@ fn sum_of(bytes: &[u8], order: ByteOrder) -> u32 {
 
 /// Returns the byte order in which the data have the checksum of the header. Afterwards the source
 /// is at its previous offset.
-fn order_by_checksum(source: &mut Source, bytes: u64, named: u32) -> Result<ByteOrder, Error> {
+fn order_by_checksum(source: &mut FieldFile, bytes: u64, named: u32) -> Result<ByteOrder, Error> {
     let (begin, orders) = (source.offset, [ByteOrder::Big, ByteOrder::Little]);
     let (mut sums, mut left) = ([0u32; 2], bytes);
     let mut buffer = vec![0; 1 << 16];
@@ -125,7 +125,7 @@ fn order_by_checksum(source: &mut Source, bytes: u64, named: u32) -> Result<Byte
 }
 
 /// Reads the keys of a header; the first bytes of its first line have been read.
-fn header(source: &mut Source) -> Result<BTreeMap<String, String>, Error> {
+fn header(source: &mut FieldFile) -> Result<BTreeMap<String, String>, Error> {
     let (mut keys, mut line, mut read) = (BTreeMap::new(), b"BEGI".to_vec(), 0);
     loop {
         let [byte] = source.array("the header of a NERSC file")?;

@@ -12,8 +12,8 @@
 //! neighbour, which ends at the point. PyQUDA writes the extents in the order t, z, y, x, for data
 //! in the order t, x, y, z. If the plaquette matches in that order only, it is used.
 
-use super::links::{self, Layout};
-use super::{ByteOrder, Lattice, Source};
+use super::links::{self, LinkFormat};
+use super::{ByteOrder, FieldFile, Lattice};
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::{DIRECTIONS, Geometry, T};
@@ -32,7 +32,7 @@ const MEASURED: f64 = 1e-10;
 /// Number of links at a point.
 const LINKS: usize = 2 * DIRECTIONS;
 
-const LAYOUT: Layout = Layout { order: ByteOrder::Little, precision: 64, rows: 3 };
+const LAYOUT: LinkFormat = LinkFormat { order: ByteOrder::Little, precision: 64, rows: 3 };
 
 /// Contents of a header.
 pub(super) struct Header {
@@ -44,7 +44,7 @@ pub(super) struct Header {
 
 /// Reads the header, if the file begins like one of openQCD, which has no magic number. Afterwards
 /// the source is after the header, or at the beginning.
-pub(super) fn header(source: &mut Source) -> Result<Option<Header>, Error> {
+pub(super) fn header(source: &mut FieldFile) -> Result<Option<Header>, Error> {
     let first = source.beginning(HEADER)?;
     let Ok(first) = <[u8; HEADER]>::try_from(first) else { return Ok(None) };
     let word = |at: usize| u32::from_le_bytes(first[at..at + 4].try_into().expect("four bytes"));
@@ -58,7 +58,7 @@ pub(super) fn header(source: &mut Source) -> Result<Option<Header>, Error> {
 }
 
 /// Reads the file after its header.
-pub(super) fn read(mut source: Source, header: Header) -> Result<Lattice, Error> {
+pub(super) fn read(mut source: FieldFile, header: Header) -> Result<Lattice, Error> {
     let [t, x, y, z] = header.extents;
     let geometry = links::geometry(&source, [x, y, z, t])?;
     source.expect_left(LAYOUT.bytes(geometry), "this lattice, if it is openQCD's,")?;
@@ -92,7 +92,7 @@ pub(super) fn read(mut source: Source, header: Header) -> Result<Lattice, Error>
 }
 
 /// Reads the links of a lattice.
-fn field(source: &mut Source, geometry: Geometry) -> Result<Gauge, Error> {
+fn field(source: &mut FieldFile, geometry: Geometry) -> Result<Gauge, Error> {
     let [nx, ny, nz, nt] = geometry.extents();
     let mut gauge = Gauge::constant(geometry, ZERO);
     let mut bytes = vec![0; LINKS * LAYOUT.bytes_of_link()];
@@ -109,7 +109,7 @@ fn field(source: &mut Source, geometry: Geometry) -> Result<Gauge, Error> {
             let offset = begin + (k * LAYOUT.bytes_of_link()) as u64;
             if direction == T && stored.iter().all(|byte| *byte == 0) {
                 let problem = "a link in time is zero, as with open boundary conditions: only periodic fields are supported";
-                return Err(Error::format(&source.path, Some(offset), problem));
+                return Err(Error::content(&source.path, Some(offset), problem));
             }
             let place = (geometry.coordinates(from), direction);
             *gauge.link_mut(from, direction) = links::link(source, LAYOUT, stored, offset, place)?;

@@ -1,6 +1,6 @@
 //! Recognition of unsupported files by their first bytes, with advice on their conversion.
 
-use super::Source;
+use super::FieldFile;
 use crate::error::Error;
 
 /// Message for unknown files.
@@ -19,7 +19,7 @@ const LARGEST: f64 = 1.0 + 1e-5;
 const SMALLEST: f64 = 1e-30;
 
 /// Returns the error for a file in none of the formats.
-pub(super) fn refuse(mut source: Source) -> Error {
+pub(super) fn refuse(mut source: FieldFile) -> Error {
     let length = source.length;
     match source.beginning(LOOK) {
         Ok(first) => source.wrong_all(name(&first, length).unwrap_or_else(|| UNKNOWN.into())),

@@ -10,15 +10,15 @@ use zellige_krylov::{
 };
 use zellige_runtime::Runtime;
 
-use super::results::{InvertResult, Plaquettes, Seconds};
+use super::history::ObservedHistory;
+use super::results::{InvertResult, Seconds};
 use super::solver::{Method, Solver, dslash_now, heavy_quark_residual, norm, residual};
-use super::watch::Watched;
 use crate::dslash::Boundary;
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
 use crate::normal::Normal;
-use crate::observables::link_trace;
+use crate::observables::{link_trace, plaquettes};
 use crate::precision::Precision;
 use crate::smear::{Action, smear};
 use crate::su3::C64;
@@ -161,7 +161,7 @@ pub fn invert(
     let geometry = u.geometry();
     options.check(geometry)?;
     let begun = Instant::now();
-    let (plaquette, trace) = (Plaquettes::of(u), link_trace(u));
+    let (plaquette, trace) = (plaquettes(u), link_trace(u));
     let mut links = u.clone();
     links.reunitarise();
     let smeared = smear(rt, &links, options.action)?;
@@ -179,7 +179,7 @@ pub fn invert(
     let place = (site as usize % geometry.half()) * COLOURS;
     let b: Vec<Vec<C64>> = colours.iter().map(|colour| unit(a.domain().len(), place + colour)).collect();
     let mut z: Vec<Vec<C64>> = b.iter().map(|b| vec![C64::default(); b.len()]).collect();
-    let mut histories = Watched::each(b.len(), options.most_steps, observer);
+    let mut histories = ObservedHistory::each(b.len(), options.most_steps, observer);
     let inner: &dyn Operator<C64> = narrow.as_ref().map_or(&a, |narrow| narrow);
     let (solutions, of_heavy) = solved(rt, [&a, inner], options, &b, &mut z, &mut histories)?;
     let correlator = correlator(rt, &a, &z, geometry, options.source.at[T])?;
@@ -228,7 +228,7 @@ fn solved(
     options: &Options,
     b: &[Vec<C64>],
     z: &mut [Vec<C64>],
-    histories: &mut [Watched<'_>],
+    histories: &mut [ObservedHistory<'_>],
 ) -> Result<(Vec<Solution>, Vec<f64>), Error> {
     let problem = Solve { inner, ..Solve::new(rt, exact) };
     let most_steps = options.most_steps.div_ceil(options.solver.steps());
@@ -307,7 +307,7 @@ fn correlator(
     let columns: Vec<&[C64]> = z.iter().map(Vec::as_slice).collect();
     let here = MultiVector::from_columns(rt, a.domain(), &columns);
     let there = MultiVector::zeros(rt, a.domain(), z.len());
-    dslash_now(rt, a.there(), &here, &there, -1.0)?;
+    dslash_now(rt, a.to_other_parity(), &here, &there, -1.0)?;
     let (slice, nt) = (geometry.slice() * COLOURS, geometry.extents()[T]);
     let mut sums = vec![0.0; nt];
     let square = |values: &[C64]| values.iter().map(C64::norm_sqr).sum::<f64>();

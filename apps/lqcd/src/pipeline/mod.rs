@@ -1,12 +1,12 @@
 //! Pipelines from parameters and gauge fields to results.
 
 pub mod dslash;
+mod history;
 pub mod invert;
 pub mod multishift;
 pub mod reproduce;
 pub mod results;
 pub mod solver;
-mod watch;
 
 pub use dslash::dslash;
 pub use invert::{Options, Source, invert};

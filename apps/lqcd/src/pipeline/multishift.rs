@@ -8,10 +8,10 @@ use zellige_krylov::{
 };
 use zellige_runtime::Runtime;
 
+use super::history::ObservedHistory;
 use super::invert::{Options, unit};
 use super::results::{MultishiftResult, Seconds, ShiftResult};
 use super::solver::{Solver, heavy_quark_residual, residual};
-use super::watch::Watched;
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::COLOURS;
@@ -83,7 +83,7 @@ pub fn multishift(
     let stops: Vec<&dyn StoppingCriterion> =
         stops.iter().map(|stop| stop as &dyn StoppingCriterion).collect();
     let sigmas: Vec<f64> = shifts.iter().map(|one| one.shift).collect();
-    let mut histories = Watched::each(shifts.len(), options.most_steps, observer);
+    let mut histories = ObservedHistory::each(shifts.len(), options.most_steps, observer);
     let (shared, updates) = (solver.updates(1), refinement.updates(1));
     let inner: &dyn Operator<C64> = narrow.as_ref().map_or(&a, |narrow| narrow);
     let problem = Solve { rt, exact: &a, inner, preconditioner: None, reduction: 0.0 };

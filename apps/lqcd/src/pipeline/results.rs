@@ -5,25 +5,8 @@ use serde::Serialize;
 
 use crate::files::Lattice;
 use crate::gauge::Gauge;
-use crate::observables::{self, link_trace, polyakov_loop};
+use crate::observables::{Plaquettes, link_trace, plaquettes, polyakov_loop};
 use crate::smear::{Action, Smeared};
-
-/// Mean plaquettes, 1 for a field without any force.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Plaquettes {
-    /// Mean over plaquettes between two space directions.
-    pub ss: f64,
-    /// Mean over plaquettes between a space direction and time.
-    pub st: f64,
-}
-
-impl Plaquettes {
-    /// Computes the plaquettes of a field.
-    pub fn of(u: &Gauge) -> Plaquettes {
-        let observables::Plaquettes { ss, st } = observables::plaquettes(u);
-        Plaquettes { ss, st }
-    }
-}
 
 /// Observables of a gauge field.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -44,7 +27,7 @@ impl FieldResult {
         let line = polyakov_loop(u);
         FieldResult {
             lattice: u.geometry().extents(),
-            plaquette: Plaquettes::of(u),
+            plaquette: plaquettes(u),
             link_trace: link_trace(u),
             polyakov_loop: [line.re, line.im],
         }
@@ -133,7 +116,7 @@ impl SmearResult {
             field: FieldResult::of(u),
             fat_trace: link_trace(&smeared.fat),
             long_trace: smeared.long.as_ref().map(link_trace),
-            unitarised_plaquette: smeared.unitarised.as_ref().map(Plaquettes::of),
+            unitarised_plaquette: smeared.unitarised.as_ref().map(plaquettes),
             links_by_svd: smeared.by_svd,
             seconds,
         }

@@ -5,10 +5,9 @@ use zellige_app::residuals::Run;
 use zellige_app::svg::{Chart, Scale, positive, range, short};
 use zellige_krylov::History;
 
+use crate::observables::Plaquettes;
 use crate::pipeline::remarks;
-use crate::pipeline::results::{
-    Deviations, GenerateResult, InvertResult, MultishiftResult, Plaquettes, ReproduceResult,
-};
+use crate::pipeline::results::{Deviations, GenerateResult, InvertResult, MultishiftResult, ReproduceResult};
 
 /// Number of lines with different colours.
 const LINES: usize = 5;

@@ -209,7 +209,7 @@ impl GpuRun<'_> {
         mut options: Options,
         plan: &Plan,
         repeats: u16,
-    ) -> Result<(Vec<Attempt>, Vec<Timing>, Conditions, Trace), pipeline::Error> {
+    ) -> Result<(Vec<Attempt>, Vec<Timing>, Conditions, Trace), pipeline::PipelineError> {
         let tiles = plan.tiles();
         let records = 4 * (tiles * tiles * tiles / 6 + tiles * tiles * 4 + 1);
         let rt = on_gpus(&[self.gpu()]).trace_capacity(records).build()?;

@@ -5,11 +5,9 @@
 //! unless a file defines it otherwise. All lengths are in mm.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use crate::Error;
 use crate::body::Vec3;
-use crate::params::array as text;
 
 /// A rotation followed by a translation: `x -> R x + t`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,32 +62,6 @@ pub struct Array {
 }
 
 impl Array {
-    /// Reads AGATA's text files, which hold Euler angles and shifts or look-up tables:
-    ///
-    /// - `aeuler` has a line for each cluster: number, kind, psi, theta, phi in degrees, dx, dy, dz
-    ///   in mm.
-    /// - `aclust` has a line for each crystal of a cluster: kind of the cluster, number, shape, and
-    ///   the same six numbers.
-    /// - A look-up table has four lines for each crystal: number, kind and shift (mm), then the
-    ///   rows of the rotation with their numbers from 1.
-    ///
-    /// Lines that begin with `#` are comments.
-    ///
-    /// # Errors
-    /// [`Error::File`] if the file cannot be read. [`Error::Text`] with the line if the text has
-    /// none of these formats, names a crystal twice, or has a matrix that is no rotation.
-    pub fn read(path: &Path) -> Result<Array, Error> {
-        text::read(path)
-    }
-
-    /// Parses the text of such a file; errors call it `name`.
-    ///
-    /// # Errors
-    /// Those of [`Array::read`].
-    pub fn parse(name: &Path, text: &str) -> Result<Array, Error> {
-        text::parse(name, text)
-    }
-
     /// Creates an ideal array that needs no file. The front faces have their centres on a sphere
     /// around the target, and the crystals point at it. They are spread as a Fibonacci lattice: the
     /// `i`-th of `n` is at `cos(theta) = 1 - (2 i + 1) / n`, `phi = i` golden angles.

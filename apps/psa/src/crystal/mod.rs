@@ -2,13 +2,9 @@
 
 mod outline;
 
-use std::path::Path;
-
-use crate::Error;
 use crate::body::{Body, Vec3};
 use crate::channels::{CHANNELS, Channel, RINGS, Segment};
 use crate::drift::Table;
-use crate::params::{crystal as text, siggen};
 pub(crate) use outline::Outline;
 
 /// Boundary condition of the face at `z = 0`.
@@ -62,30 +58,6 @@ pub struct Crystal {
 }
 
 impl Crystal {
-    /// Reads a crystal from a file. It is a TOML file ([`EXAMPLE`](crate::params::EXAMPLE) shows
-    /// its keys) or greta_siggen's configuration of a hexagonal crystal. A configuration has a name
-    /// that ends in `.config`, and the files that it names are read with it.
-    ///
-    /// # Errors
-    /// [`Error::File`] if a file cannot be read, [`Error::Text`] with the line if its text is
-    /// invalid, [`Error::Parameter`] if the crystal is impossible.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        if siggen::is_config(path) { siggen::read(path) } else { text::read(path) }
-    }
-
-    /// Parses the text of a TOML file; errors call it `name`.
-    ///
-    /// # Errors
-    /// Those of [`Crystal::read`].
-    pub fn parse(name: &Path, text: &str) -> Result<Self, Error> {
-        text::parse(name, text)
-    }
-
-    /// Returns the TOML text that describes the crystal.
-    pub fn to_toml(&self) -> String {
-        text::print(self)
-    }
-
     /// Returns the crystal with all lengths multiplied by `factor`.
     pub fn scaled(&self, factor: f64) -> Self {
         let corner = |[x, y]: [f64; 2]| [factor * x, factor * y];
@@ -188,11 +160,12 @@ impl Body for Crystal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::params::EXAMPLE;
+    use crate::params::{EXAMPLE, parse_crystal};
+    use std::path::Path;
 
     #[test]
     fn sectors_lie_around_corners_and_rings_are_counted_from_the_front() {
-        let crystal = Crystal::parse(Path::new("example"), EXAMPLE).expect("the example");
+        let crystal = parse_crystal(Path::new("example"), EXAMPLE).expect("the example");
         let [front, back] = crystal.corners.expect("a hexagon");
         for k in 0..6 {
             let near = |[x, y]: [f64; 2], z| crystal.segment([0.9 * x, 0.9 * y, z]);
@@ -205,7 +178,7 @@ mod tests {
 
     #[test]
     fn contacts_are_where_the_crystal_ends() {
-        let crystal = Crystal::parse(Path::new("example"), EXAMPLE).expect("the example");
+        let crystal = parse_crystal(Path::new("example"), EXAMPLE).expect("the example");
         let core = Channel::CORE.index();
         assert_eq!(crystal.contact([5.0, 0.0, 50.0]), core);
         assert_eq!(crystal.contact([1.0, 0.0, 13.0]), core);
@@ -220,7 +193,7 @@ mod tests {
     #[test]
     fn space_charge_is_linear() {
         let crystal =
-            Crystal { impurity: [1.0, 0.5], ..Crystal::parse(Path::new("x"), EXAMPLE).expect("one") };
+            Crystal { impurity: [1.0, 0.5], ..parse_crystal(Path::new("x"), EXAMPLE).expect("one") };
         assert!((crystal.space_charge(0.0) - 11.31).abs() < 0.01);
         assert!((crystal.space_charge(crystal.length) - 11.31 / 2.0).abs() < 0.01);
     }

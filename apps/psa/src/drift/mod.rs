@@ -9,7 +9,7 @@ mod trapping;
 
 use crate::body::Vec3;
 pub use law::Law;
-pub use path::{Carrier, Drift, Pulse};
+pub use path::{Drift, Pulse};
 pub use table::{Table, Temperature};
 pub use trapping::Trapping;
 
@@ -24,6 +24,15 @@ pub struct Mobility {
     holes: holes::Holes,
     /// Cosine and sine of the angle from x to the lattice axis.
     turn: [f64; 2],
+}
+
+/// A charge carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Electron, of negative charge.
+    Electron,
+    /// Hole, of positive charge.
+    Hole,
 }
 
 /// Speed of carriers along an axis of the lattice, at one temperature.

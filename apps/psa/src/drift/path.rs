@@ -2,18 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Mobility, Trapping};
+use super::{Carrier, Mobility, Trapping};
 use crate::body::{Body, Vec3, between, crossing, distance};
 use crate::fields::Fields;
-
-/// A charge carrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
-    /// Electron, of negative charge.
-    Electron,
-    /// Hole, of positive charge.
-    Hole,
-}
 
 /// Drift of charges in a body, with their velocities at the nodes of its fields.
 #[derive(Clone, Debug)]
@@ -32,7 +23,7 @@ struct Track {
     /// Weighting potentials by step and contact.
     potentials: Vec<f32>,
     /// Path length at each step (mm).
-    ways: Vec<f64>,
+    path_lengths: Vec<f64>,
     /// Whether the carrier reached a contact.
     is_collected: bool,
 }
@@ -42,19 +33,19 @@ impl Track {
     /// A sensitivity is the charge that a contact loses at the end per 1/mm of trapping rate (mm).
     /// To first order it is the integral of the path length over the weighting potential.
     fn seen(self, contacts: usize, length: f64) -> (Vec<f32>, Vec<f64>) {
-        let Track { mut potentials, ways, .. } = self;
+        let Track { mut potentials, path_lengths, .. } = self;
         let mut slopes = vec![0.0; contacts];
         // Charge that has been lost so far.
         let mut lost = vec![0.0; contacts];
-        for at in 1..ways.len() {
-            let middle = 0.5 * (ways[at - 1] + ways[at]);
-            let caught = -(-middle / length).exp_m1();
+        for at in 1..path_lengths.len() {
+            let middle = 0.5 * (path_lengths[at - 1] + path_lengths[at]);
+            let trapped = -(-middle / length).exp_m1();
             for contact in 0..contacts {
                 let [from, to] = [at - 1, at].map(|at| at * contacts + contact);
                 let step = f64::from(potentials[to]) - (f64::from(potentials[from]) + lost[contact]);
                 slopes[contact] += middle * step;
-                if caught > 0.0 {
-                    lost[contact] += caught * step;
+                if trapped > 0.0 {
+                    lost[contact] += trapped * step;
                     potentials[to] -= lost[contact] as f32;
                 }
             }
@@ -152,29 +143,29 @@ impl Drift {
     fn follow(&self, carrier: Carrier, start: Vec3) -> Track {
         let contacts = self.fields.contacts();
         let (mut track, mut place) = (Vec::with_capacity(contacts * 256), start);
-        let (mut ways, mut way) = (Vec::with_capacity(256), 0.0);
+        let (mut path_lengths, mut path_length) = (Vec::with_capacity(256), 0.0);
         let most = (LONGEST / STEP) as usize;
         for _ in 0..most {
             let begin = track.len();
             track.resize(begin + contacts, 0.0);
             self.fields.weighting_at(place, &mut track[begin..]);
-            ways.push(way);
+            path_lengths.push(path_length);
             let next = self.next(carrier, place);
             if !self.is_inside(next) {
                 let end = between(place, next, crossing(&*self.body, place, next));
                 track.resize(begin + 2 * contacts, 0.0);
                 track[begin + contacts + self.body.contact(end)] = 1.0;
-                ways.push(way + distance(place, end));
-                return Track { potentials: track, ways, is_collected: true };
+                path_lengths.push(path_length + distance(place, end));
+                return Track { potentials: track, path_lengths, is_collected: true };
             }
             let moved = distance(place, next);
-            way += moved;
+            path_length += moved;
             if moved < SLOWEST * STEP {
                 break;
             }
             place = next;
         }
-        Track { potentials: track, ways, is_collected: false }
+        Track { potentials: track, path_lengths, is_collected: false }
     }
 
     /// Returns the position of a carrier after one step (midpoint rule), limited by reflecting

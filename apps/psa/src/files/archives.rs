@@ -63,12 +63,12 @@ pub fn write_basis(path: &Path, basis: &Basis) -> Result<(), Error> {
 /// charges move at time 0.
 ///
 /// # Errors
-/// [`Error::File`] if the file cannot be read; [`Error::Format`] for an array that is missing, has
+/// [`Error::File`] if the file cannot be read, or for an array that is missing, has
 /// another shape or type, or holds an invalid number.
 pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     let signals = arrays::open(&path.join("signals"), 3)?;
     let (points, samples) = (signals.sides()[0], signals.sides()[2]);
-    let wrong = |problem: String| Error::Format { path: path.to_owned(), offset: None, problem };
+    let wrong = |problem: String| Error::content(path, None, problem);
     if signals.sides()[1] != CHANNELS {
         return Err(wrong(format!("signals of {} channels: a crystal has {CHANNELS}", signals.sides()[1])));
     }
@@ -108,7 +108,7 @@ fn sampling(path: &Path) -> Result<(f64, f64), Error> {
             _ => {
                 let problem =
                     "all points of a basis have the same sampling: give one time for all".to_owned();
-                Err(Error::Format { path, offset: None, problem })
+                Err(Error::content(&path, None, problem))
             }
         }
     };

@@ -48,7 +48,7 @@ impl Quantity {
     /// Returns the conversion factor of the unit that a file states for an array.
     ///
     /// # Errors
-    /// [`Error::Format`] for a unit of another quantity.
+    /// [`Error::File`] for a unit of another quantity.
     fn factor_of(self, path: &Path) -> Result<f64, Error> {
         let Some(unit) = hdf5::unit(path) else { return Ok(1.0) };
         self.factor(&unit).ok_or_else(|| {
@@ -57,11 +57,7 @@ impl Quantity {
                 Quantity::Time => "ns are needed (ps, us, ms and s are converted)",
                 _ => "mm are needed (um, cm and m are converted)",
             };
-            Error::Format {
-                path: path.to_owned(),
-                offset: None,
-                problem: format!("units {unit:?}: {wanted}"),
-            }
+            Error::content(path, None, format!("units {unit:?}: {wanted}"))
         })
     }
 }
@@ -69,7 +65,7 @@ impl Quantity {
 /// Reads an array of numbers of any type with `dimensions` dimensions.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, [`Error::Format`] with the byte for other
+/// [`Error::File`] for a file that cannot be read, or with the byte for other
 /// content.
 pub fn read(path: &Path, dimensions: usize, quantity: Quantity) -> Result<NumberArray, Error> {
     let array = open(path, dimensions)?;

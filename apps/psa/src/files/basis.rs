@@ -13,7 +13,7 @@ use crate::basis::{Basis, Sampling};
 use crate::channels::CHANNELS;
 use crate::crystal::Crystal;
 use crate::electronics::Electronics;
-use crate::params::read_toml;
+use crate::params::{parse_crystal, print_crystal, read_toml};
 
 /// Origin of a basis: the detector that was simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,7 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
         whole: if values == Values::Int16 { WHOLE.into() } else { 1.0 },
         grid: origin.grid,
         electronics: origin.electronics,
-        crystal: origin.crystal.to_toml(),
+        crystal: print_crystal(&origin.crystal),
         sensitivities: basis.sensitivities().is_some(),
     };
     let text = toml::to_string(&file).expect("numbers and words are TOML");
@@ -112,7 +112,7 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
 /// Reads a basis and its origin from a folder.
 ///
 /// # Errors
-/// [`Error::Text`] for an incomplete folder or invalid parameters, [`Error::Format`] with the byte
+/// [`Error::Text`] for an incomplete folder or invalid parameters, [`Error::File`] with the byte
 /// for arrays that do not match them.
 pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
     let (file, origin) = parameters(folder)?;
@@ -158,7 +158,7 @@ fn parameters(folder: &Path) -> Result<(BasisFile, Origin), Error> {
     if !(file.step > 0.0 && file.step.is_finite() && file.whole > 0.0 && file.grid > 0.0) {
         return Err(wrong("step, whole and grid have to be above 0".into()));
     }
-    let crystal = Crystal::parse(Path::new("crystal"), &file.crystal).map_err(|e| wrong(e.to_string()))?;
+    let crystal = parse_crystal(Path::new("crystal"), &file.crystal).map_err(|e| wrong(e.to_string()))?;
     let origin = Origin { crystal, electronics: file.electronics, grid: file.grid };
     Ok((file, origin))
 }

@@ -98,12 +98,12 @@ pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -
 /// numbers, in the sampling of a basis. Such events have no known hits, and their times are 0.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read; [`Error::Format`] for other content, or if
+/// [`Error::File`] for a file that cannot be read, or for other content, or if
 /// [`check_events`] fails.
 pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
     let array = arrays::open(path, 3)?;
     let count = array.sides()[0];
-    let wrong = |problem| Error::Format { path: path.to_owned(), offset: None, problem };
+    let wrong = |problem| Error::content(path, None, problem);
     let Sampling { samples, step, before } = sampling;
     if array.sides()[1..] != [CHANNELS, samples] {
         return Err(wrong(format!(
@@ -134,7 +134,7 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
 /// Reads events from a folder.
 ///
 /// # Errors
-/// [`Error::Text`] for an incomplete folder; [`Error::Format`] with the byte for arrays that do not
+/// [`Error::Text`] for an incomplete folder; [`Error::File`] with the byte for arrays that do not
 /// match, or if [`check_events`] fails.
 pub fn read(folder: &Path) -> Result<Events, Error> {
     let path = folder.join("events.toml");
@@ -151,7 +151,7 @@ pub fn read(folder: &Path) -> Result<Events, Error> {
     let array = |name: &str, sides: &[usize]| arrays::sized(&folder.join(name), sides);
     let positions = arrays::finite(array("positions.npy", &[events, hits, 3])?, Quantity::Length)?;
     let signals = arrays::finite(array("signals.npy", &[events, CHANNELS, file.samples])?, Quantity::Energy)?;
-    let wrong = |problem| Error::Format { path: folder.join("signals.npy"), offset: None, problem };
+    let wrong = |problem| Error::content(&folder.join("signals.npy"), None, problem);
     check_events(&signals, file.samples).map_err(wrong)?;
     let energies = arrays::reals(array("energies.npy", &[events, hits])?, Quantity::Energy)?;
     let segments = segments(array("segments.npy", &[events, hits])?)?;
@@ -178,7 +178,7 @@ fn times(array: Array) -> Result<Vec<u64>, Error> {
         None => Ok(times.into_iter().map(|time| time as u64).collect()),
         Some(at) => {
             let problem = format!("time {at} is {} ns: times must be 0 or more", times[at]);
-            Err(Error::Format { path, offset: None, problem })
+            Err(Error::content(&path, None, problem))
         }
     }
 }

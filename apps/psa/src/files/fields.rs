@@ -31,7 +31,7 @@ pub fn are_there(folder: &Path) -> bool {
 /// Reads the fields of a crystal from a folder. `step` is the distance of the grid's nodes (mm).
 ///
 /// # Errors
-/// [`Error::File`] if they are missing, [`Error::Format`] if they do not match the grid.
+/// [`Error::File`] if they are missing, or if they do not match the grid.
 pub fn read(folder: &Path, crystal: &Crystal, step: f64) -> Result<Fields, Error> {
     let grid = Grid::around(crystal, step)?;
     let [nx, ny, nz] = grid.nodes();

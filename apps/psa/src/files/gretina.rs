@@ -127,12 +127,12 @@ impl RecordTable {
 /// Reads a basis and the lattice positions of its points.
 ///
 /// # Errors
-/// [`Error::File`] if the file cannot be read. [`Error::Format`] with the byte if the header is
+/// [`Error::File`] if the file cannot be read, or with the byte if the header is
 /// invalid, the length of the file does not match it, a value is non-finite, or a segment, a
 /// lattice position or a record of the table does not exist.
 pub fn read(path: &Path) -> Result<(Basis, Vec<LatticePosition>), Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
-    let wrong = |offset: u64, problem| Error::Format { path: path.to_owned(), offset: Some(offset), problem };
+    let cannot = |source| Error::system(path, "cannot read the basis", source);
+    let wrong = |offset: u64, problem| Error::content(path, Some(offset), problem);
     let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
     let size = file.get_ref().metadata().map_err(cannot)?.len();
     let mut header = vec![0; HEADER];

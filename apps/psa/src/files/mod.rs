@@ -10,8 +10,6 @@
 //! | [`record`] | a basis in records of one size |
 //! | [`gretina`] | bases of GRETINA |
 //! | [`geb`] | frames of GRETINA's event files, read from and written to streams |
-//! | [`channel_map`] | assignment of digitiser channels to contacts |
-//! | [`traces`] | events of a crystal in frames |
 //!
 //! A file appears under its name when it is complete, or not at all. Readers do not allocate memory
 //! by sizes in headers alone, and errors name the byte.
@@ -19,13 +17,11 @@
 pub mod archives;
 pub mod arrays;
 pub mod basis;
-pub mod channel_map;
 pub mod events;
 pub mod fields;
 pub mod geb;
 pub mod gretina;
 pub mod record;
-pub mod traces;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read};
@@ -43,11 +39,11 @@ use crate::consistency::check_basis;
 /// [`archives`], a file of [`gretina`] or of [`record`].
 ///
 /// # Errors
-/// Those of the reader of the format. [`Error::Format`] for a file of another format, with its name
+/// Those of the reader of the format. [`Error::File`] for a file of another format, with its name
 /// if it is one of AGATA's, or if [`check_basis`] fails.
 pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     let basis = read_any(path)?;
-    let wrong = |problem| Error::Format { path: path.to_owned(), offset: None, problem };
+    let wrong = |problem| Error::content(path, None, problem);
     check_basis(&basis).map_err(wrong).map(|()| basis)
 }
 
@@ -59,7 +55,7 @@ fn read_any(path: &Path) -> Result<Basis, Error> {
     if is_array(path) && !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
         return archives::read_basis(path);
     }
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
+    let cannot = |source| Error::system(path, "cannot read the basis", source);
     let mut file = File::open(path).map_err(cannot)?;
     let size = file.metadata().map_err(cannot)?.len();
     let mut begin = [0; gretina::MAGIC.len()];
@@ -72,14 +68,14 @@ fn read_any(path: &Path) -> Result<Basis, Error> {
     }
     let problem = "not a known format of a basis: use a folder of `psa simulate`, an archive (.npz) or HDF5 file with signals, positions, segments and sampling, \
                    a basis of GRETINA, or zellige records";
-    Err(Error::Format { path: path.to_owned(), offset: Some(0), problem: problem.into() })
+    Err(Error::content(path, Some(0), problem))
 }
 
 /// Refuses files of other programs: those of AGATA with an unpublished layout, by their names, and
 /// ROOT files, by their first bytes.
 ///
 /// # Errors
-/// [`Error::Format`] for such a file, with its format and a way to convert it.
+/// [`Error::File`] for such a file, with its format and a way to convert it.
 pub fn refuse_foreign(path: &Path) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     // Long files of both kinds are numbered: .adf.0003.
@@ -96,7 +92,7 @@ pub fn refuse_foreign(path: &Path) -> Result<(), Error> {
         "{what}, which is not supported: export its traces (in keV, events x 37 x samples, 36 segments and the core) with numpy.save or numpy.savez; \
          docs/how-to/agata-bases.md has a program that does so for ROOT trees"
     );
-    Err(Error::Format { path: path.to_owned(), offset: None, problem })
+    Err(Error::content(path, None, problem))
 }
 
 fn begins_with(path: &Path, magic: &[u8]) -> bool {
@@ -118,7 +114,7 @@ pub fn write_whole(
 }
 
 pub(crate) fn not_written(path: &Path, error: WriteError) -> Error {
-    Error::File { path: path.to_owned(), problem: error.problem, source: error.source }
+    Error::system(path, error.problem, error.source)
 }
 
 /// Writes an array with these extents; `values` must have as many elements.
@@ -136,7 +132,7 @@ pub fn write_array<T: Number>(
 /// Reads numbers of segments from numbers of any type.
 ///
 /// # Errors
-/// [`Error::File`], or [`Error::Format`] with the byte of a segment that does not exist.
+/// [`Error::File`], with the byte of a segment that does not exist.
 pub(crate) fn segments(array: Array) -> Result<Vec<Segment>, Error> {
     let (begin, path) = (array.begin(), array.path().to_owned());
     let width = array.kind().get(1..).and_then(|width| width.parse().ok()).unwrap_or(1u64);
@@ -148,7 +144,7 @@ pub(crate) fn segments(array: Array) -> Result<Vec<Segment>, Error> {
             let remedy = if from_one() { ", these are counted from 1: subtract 1" } else { "" };
             let offset = Some(begin + width * at as u64);
             let problem = format!("segment {number}: there are 0 to 35{remedy}");
-            Error::Format { path: path.clone(), offset, problem }
+            Error::content(&path, offset, problem)
         })
     };
     numbers.iter().enumerate().map(segment).collect()
@@ -159,7 +155,7 @@ pub(crate) fn segments(array: Array) -> Result<Vec<Segment>, Error> {
 /// # Errors
 /// [`Error::File`] if this fails.
 pub fn make_folder(path: &Path) -> Result<(), Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot create the folder", source };
+    let cannot = |source| Error::system(path, "cannot create the folder", source);
     zellige_files::make_folder(path).map_err(cannot)
 }
 
@@ -168,7 +164,7 @@ pub fn make_folder(path: &Path) -> Result<(), Error> {
 pub(crate) fn unseal(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(Error::File { path: path.to_owned(), problem: "cannot replace", source })
+            Err(Error::system(path, "cannot replace", source))
         }
         _ => Ok(()),
     }

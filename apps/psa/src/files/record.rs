@@ -53,11 +53,11 @@ pub fn write(path: &Path, basis: &Basis) -> Result<(), Error> {
 /// Reads a basis.
 ///
 /// # Errors
-/// [`Error::File`] if the file cannot be read; [`Error::Format`] with the byte if a record is cut
+/// [`Error::File`] if the file cannot be read, or with the byte if a record is cut
 /// off, a value is non-finite, or a segment does not exist.
 pub fn read(path: &Path) -> Result<Basis, Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
-    let wrong = |offset: u64, problem| Error::Format { path: path.to_owned(), offset: Some(offset), problem };
+    let cannot = |source| Error::system(path, "cannot read the basis", source);
+    let wrong = |offset: u64, problem| Error::content(path, Some(offset), problem);
     let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
     let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
     let mut record = vec![0; RECORD];

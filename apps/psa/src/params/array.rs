@@ -13,14 +13,32 @@ const MOST_BYTES: u64 = 1 << 24;
 /// Tolerance for the orthonormality of a table's rotation: the files have five digits.
 const ROUNDED: f64 = 1e-3;
 
-pub(crate) fn read(path: &Path) -> Result<Array, Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
+/// Reads AGATA's text files, which hold Euler angles and shifts or look-up tables:
+///
+/// - `aeuler` has a line for each cluster: number, kind, psi, theta, phi in degrees, dx, dy, dz
+///   in mm.
+/// - `aclust` has a line for each crystal of a cluster: kind of the cluster, number, shape, and
+///   the same six numbers.
+/// - A look-up table has four lines for each crystal: number, kind and shift (mm), then the
+///   rows of the rotation with their numbers from 1.
+///
+/// Lines that begin with `#` are comments.
+///
+/// # Errors
+/// [`Error::File`] if the file cannot be read. [`Error::Text`] with the line if the text has
+/// none of these formats, names a crystal twice, or has a matrix that is no rotation.
+pub fn read_array(path: &Path) -> Result<Array, Error> {
+    let cannot = |source| Error::system(path, "cannot read the array", source);
     // Comments may be in any encoding: the relevant text is ASCII.
     let bytes = zellige_files::read_bytes(path, MOST_BYTES).map_err(cannot)?;
-    parse(path, &String::from_utf8_lossy(&bytes))
+    parse_array(path, &String::from_utf8_lossy(&bytes))
 }
 
-pub(crate) fn parse(name: &Path, text: &str) -> Result<Array, Error> {
+/// Parses the text of a file of an array; errors call it `name`.
+///
+/// # Errors
+/// Those of [`read_array`].
+pub fn parse_array(name: &Path, text: &str) -> Result<Array, Error> {
     let wrong = |(line, problem): Wrong| Error::Text { path: name.to_owned(), line, problem };
     let lines = lines(text).map_err(wrong)?;
     let table = lines.first().is_some_and(|line| line.numbers.len() == 5);
@@ -157,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn parsed(text: &str) -> Result<Array, String> {
-        parse(Path::new("a"), text).map_err(|e| e.to_string())
+        parse_array(Path::new("a"), text).map_err(|e| e.to_string())
     }
 
     const CLUSTERS: &str =

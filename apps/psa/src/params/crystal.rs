@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::parse_toml;
 use crate::Error;
 use crate::channels::RINGS;
 use crate::crystal::{Crystal, Front, Outline};
@@ -38,16 +39,16 @@ struct CrystalFile {
 }
 
 pub(crate) fn read(path: &Path) -> Result<Crystal, Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the crystal", source };
-    parse(path, &zellige_files::read_text(path, MOST_BYTES).map_err(cannot)?)
+    let cannot = |source| Error::system(path, "cannot read the crystal", source);
+    parse_crystal(path, &zellige_files::read_text(path, MOST_BYTES).map_err(cannot)?)
 }
 
-pub(crate) fn parse(name: &Path, text: &str) -> Result<Crystal, Error> {
-    let file: CrystalFile = toml::from_str(text).map_err(|e| {
-        let line =
-            e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
-        Error::Text { path: name.to_owned(), line, problem: e.message().to_owned() }
-    })?;
+/// Parses the TOML text of a crystal; errors call it `name`.
+///
+/// # Errors
+/// Those of [`read_crystal`](super::read_crystal).
+pub fn parse_crystal(name: &Path, text: &str) -> Result<Crystal, Error> {
+    let file: CrystalFile = parse_toml(name, text)?;
     let corners = match (file.corners_front, file.corners_back) {
         (Some(front), Some(back)) => Some([front, back]),
         (None, None) => None,
@@ -73,7 +74,8 @@ pub(crate) fn parse(name: &Path, text: &str) -> Result<Crystal, Error> {
     check(&crystal).map(|()| crystal)
 }
 
-pub(crate) fn print(crystal: &Crystal) -> String {
+/// Returns the TOML text that describes a crystal.
+pub fn print_crystal(crystal: &Crystal) -> String {
     let file = CrystalFile {
         name: crystal.name.clone(),
         length: crystal.length,
@@ -181,15 +183,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn parsed(text: &str) -> Result<Crystal, Error> {
-        parse(Path::new("crystal.toml"), text)
+        parse_crystal(Path::new("crystal.toml"), text)
     }
 
     #[test]
     fn the_example_is_read_and_comes_back() {
         let crystal = parsed(EXAMPLE).expect("the example");
-        assert_eq!(parsed(&crystal.to_toml()).expect("what was printed"), crystal);
+        assert_eq!(parsed(&print_crystal(&crystal)).expect("what was printed"), crystal);
         let plain = Crystal { corners: None, ..crystal };
-        assert_eq!(parsed(&plain.to_toml()).expect("what was printed"), plain);
+        assert_eq!(parsed(&print_crystal(&plain)).expect("what was printed"), plain);
     }
 
     #[test]

@@ -69,11 +69,7 @@ pub(crate) fn read(path: &Path) -> Result<Crystal, Error> {
 }
 
 fn text(path: &Path) -> Result<String, Error> {
-    zellige_files::read_text(path, MOST_BYTES).map_err(|source| Error::File {
-        path: path.to_owned(),
-        problem: "cannot read",
-        source,
-    })
+    zellige_files::read_text(path, MOST_BYTES).map_err(|source| Error::system(path, "cannot read", source))
 }
 
 /// Returns the lines of a file without comments, with their numbers; blank ones are skipped.
@@ -256,6 +252,7 @@ fn drift(path: &Path, text: &str) -> Result<Table, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::crystal::{parse_crystal, print_crystal};
     use super::*;
 
     const CONFIG: &str = "\
@@ -302,7 +299,7 @@ e 5e7 -1.7 1.3e7 200
         for (name, text) in files {
             std::fs::write(folder.path().join(name), text.replace(from, to)).expect("written");
         }
-        Crystal::read(&folder.path().join("a.config"))
+        read(&folder.path().join("a.config"))
     }
 
     #[test]
@@ -323,7 +320,7 @@ e 5e7 -1.7 1.3e7 200
         assert_eq!((&drift.field[..], &drift.holes_111[..]), (&[0.0, 1000.0][..], &[0.0, 0.07][..]));
         assert!(drift.electrons_temperature.is_some() && drift.holes_temperature.is_none());
         assert_eq!(
-            Crystal::parse(Path::new("printed"), &crystal.to_toml()).expect("what was printed"),
+            parse_crystal(Path::new("printed"), &print_crystal(&crystal)).expect("what was printed"),
             crystal
         );
         let b = made("xtal_type 0", "xtal_type 1").expect("type B");

@@ -43,7 +43,7 @@ impl Input {
     /// other set all channels of the file. The first `window` samples are compared, or all.
     ///
     /// # Errors
-    /// [`Error::File`] and [`Error::Format`] for files that cannot be read or do not match each
+    /// [`Error::File`] for files that cannot be read or do not match each
     /// other, [`Error::Parameter`] for an invalid window, [`Error::Shape`] for a basis without
     /// matching sizes, and those of [`SegmentEvents::new`].
     pub fn read(
@@ -113,7 +113,7 @@ impl Input {
 }
 
 fn bad(path: &Path, problem: String) -> Error {
-    Error::Format { path: path.to_owned(), offset: None, problem }
+    Error::content(path, None, problem)
 }
 
 fn sides(array: &NumberArray) -> [usize; 3] {

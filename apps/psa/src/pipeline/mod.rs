@@ -2,8 +2,10 @@
 //! comparison of runs.
 
 pub mod compare;
+pub mod hits;
 mod input;
 pub mod results;
 pub mod stream;
+pub mod traces;
 
 pub use input::{Files, Input};

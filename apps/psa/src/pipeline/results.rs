@@ -251,16 +251,16 @@ impl Results {
     /// Reads the results that a run has written.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that cannot be read; [`Error::Format`] with line and column for a
+    /// [`Error::File`] for a file that cannot be read, or with line and column for a
     /// file with other content.
     pub fn read(path: &Path) -> Result<Results, Error> {
         let problem = "cannot read the results";
-        let cannot = |source| Error::File { path: path.to_owned(), problem, source };
+        let cannot = |source| Error::system(path, problem, source);
         let file = File::open(path).map_err(cannot)?;
         let reader = BufReader::with_capacity(BUFFER, file.take(MOST_BYTES));
         let wrong = |problem: String| {
             let problem = format!("not results of `zellige psa run --json`: {problem}");
-            Error::Format { path: path.to_owned(), offset: None, problem }
+            Error::content(path, None, problem)
         };
         let file: json::Results<Results> =
             serde_json::from_reader(reader).map_err(|error| match error.io_error_kind() {

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use zellige_psa::Error;
-use zellige_psa::channels::CHANNELS;
-use zellige_psa::files::channel_map::ChannelMap;
+use zellige_psa::channels::{CHANNELS, ChannelMap};
 use zellige_psa::files::geb::{Frame, mode3, write_frame};
-use zellige_psa::files::traces::{EventFile, Needs};
 use zellige_psa::files::{archives, gretina, read_basis, refuse_foreign};
+use zellige_psa::params::parse_channel_map;
+use zellige_psa::pipeline::traces::{EventFile, Needs};
 
 use crate::common::of_gretina;
 
@@ -47,7 +47,7 @@ fn frame(contacts: impl Iterator<Item = usize>) -> Frame {
 }
 
 fn parsed(text: &str) -> Result<ChannelMap, Error> {
-    ChannelMap::parse(Path::new("map.toml"), text)
+    parse_channel_map(Path::new("map.toml"), text)
 }
 
 fn says(error: Error, parts: &[&str]) {

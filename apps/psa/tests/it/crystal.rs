@@ -14,6 +14,7 @@ use zellige_psa::detector::Detector;
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{self, Energies, Spec, Within};
 use zellige_psa::observe::Silent;
+use zellige_psa::params::read_crystal;
 use zellige_psa::search::{Batching, Event, EventPipeline, Plan, Rules};
 use zellige_psa::simulate::{basis, lattice, unsettled};
 use zellige_tests::data;
@@ -22,7 +23,7 @@ use zellige_tests::data;
 #[test]
 fn a_crystal_of_greta_is_read() {
     let Some(file) = data("psa/greta/A1.config") else { return };
-    let crystal = Crystal::read(&file).expect("a crystal");
+    let crystal = read_crystal(&file).expect("a crystal");
     assert_eq!(
         (crystal.length, crystal.radius, crystal.bore_radius, crystal.bore_start),
         (90.0, 40.0, 6.0, 12.0)

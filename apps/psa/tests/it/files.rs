@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::common::{detector, fields, of_gretina, runtime, small};
 use proptest::prelude::*;
+use zellige_files::FileError;
 use zellige_files::array::Array;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
@@ -126,7 +127,7 @@ fn a_folder_that_is_not_complete_is_none() {
 /// Returns the byte that an error names.
 fn byte(error: &Error) -> Option<u64> {
     match error {
-        Error::Format { offset, .. } => *offset,
+        Error::File(FileError::Content { offset, .. }) => *offset,
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use proptest::prelude::*;
 use zellige_psa::Error;
-use zellige_psa::channels::Segment;
+use zellige_psa::channels::{MOST_SAMPLES, Segment};
 use zellige_psa::files::geb::mode2::{self, Decomposed, InteractionPoint};
 use zellige_psa::files::geb::mode3::{self, Trace};
 use zellige_psa::files::geb::{self, Frame, FrameReader, write_frame};
@@ -143,7 +143,7 @@ fn traces_have_the_bytes_of_their_layout_and_come_back() {
     expected.resize(4 + 28, 0);
     expected.extend([0xff, 0xfe, 0x01, 0x02]);
     assert_eq!(frame.payload, expected);
-    let longest = Trace::new(31, 4095, 15, vec![7; mode3::MOST_SAMPLES]).expect("a trace");
+    let longest = Trace::new(31, 4095, 15, vec![7; MOST_SAMPLES]).expect("a trace");
     longest.put(&mut frame.payload);
     let back = mode3::traces(&frame).expect("traces");
     assert_eq!(back, [trace, longest]);

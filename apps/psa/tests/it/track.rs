@@ -12,9 +12,11 @@ use zellige_psa::array::Array;
 use zellige_psa::body::Vec3;
 use zellige_psa::events::Energies;
 use zellige_psa::observe::Silent;
+use zellige_psa::params::{parse_array, read_array};
+use zellige_psa::pipeline::hits;
 use zellige_psa::pipeline::results::Results;
 use zellige_psa::track::germanium::{Attenuation, scattered};
-use zellige_psa::track::hits::{self, Hits, Spectra};
+use zellige_psa::track::hits::Spectra;
 use zellige_psa::track::montecarlo::{EmissionSpec, Target, scatter};
 use zellige_psa::track::order::best_order;
 use zellige_psa::track::survey::{Counting, survey};
@@ -364,7 +366,7 @@ fn crystals_of_an_array_hold_the_points() {
 fn clusters_place_their_crystals_as_a_table_says() {
     let read = |name: &str| {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
-        Array::read(&folder.join(name)).expect("an array")
+        read_array(&folder.join(name)).expect("an array")
     };
     let (all, table) = (read("clusters.txt").of_clusters(&read("cluster.txt")), read("table.txt"));
     assert_eq!((all.crystals().count(), table.crystals().count()), (36, 36));
@@ -391,9 +393,9 @@ fn agata_places_its_crystals_as_its_table_says() {
         0 0 0 -179.728796 9.424198   -2.941715  34.927900  -1.628323 -44.096715\n\
         0 1 1  177.231534 9.424198  115.416685 -13.861478  32.994962 -44.227057\n\
         0 2 2 -178.705246 9.424198 -120.418975 -17.286848 -30.890029 -44.167278\n";
-    let cluster = Array::parse(Path::new("cluster"), CLUSTER).expect("a cluster");
-    let all = Array::read(&angles).expect("clusters").of_clusters(&cluster);
-    let table = Array::read(&table).expect("a table");
+    let cluster = parse_array(Path::new("cluster"), CLUSTER).expect("a cluster");
+    let all = read_array(&angles).expect("clusters").of_clusters(&cluster);
+    let table = read_array(&table).expect("a table");
     assert_eq!((all.crystals().count(), table.crystals().count()), (180, 45));
     for (number, _) in table.crystals() {
         for point in [[0.0; 3], [30.0, 0.0, 0.0], [0.0, 30.0, 90.0]] {
@@ -417,14 +419,14 @@ fn hits_become_events_and_files() {
     std::fs::write(folder.path().join("hits.json"), text).expect("written");
     let results = Results::read(&folder.path().join("hits.json")).expect("results");
     let array = Array::sphere(2, 100.0).expect("an array");
-    let hits = Hits::of(&results, &array).expect("hits");
+    let hits = hits::of_results(&results, &array).expect("hits");
     assert_eq!((&hits.numbers[..], &hits.timestamps[..]), (&[2, 4][..], &[0, 80][..]));
     assert_eq!(hits.points[1].len(), 2);
     // The point is 10 mm behind a front face that lies 100 mm from the target.
     let far = hits.points[1][0].place.iter().map(|x| x * x).sum::<f64>().sqrt();
     assert!((far - 110.0).abs() < 1e-9, "{far}");
     assert!(
-        Hits::of(&results, &Array::sphere(1, 100.0).expect("an array")).is_err(),
+        hits::of_results(&results, &Array::sphere(1, 100.0).expect("an array")).is_err(),
         "there is no crystal 1"
     );
     let tracked = track_all(&runtime(1), &hits.points, &Settings::default(), &Silent).expect("tracked");

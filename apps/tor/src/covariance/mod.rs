@@ -27,7 +27,7 @@ mod offsets;
 
 use crate::geometry::{Axis, Block, Geometry, Projection, SubApertures, truth_star};
 use crate::noise::{self, SlopeNoise};
-use crate::params::{Atmosphere, GuideStar, StarKind, System};
+use crate::system::{Atmosphere, GuideStar, StarKind, System};
 use crate::turbulence::{Table, k1};
 use crate::{ARCSEC_PER_RADIAN, Error};
 use offsets::OffsetTable;

@@ -36,7 +36,7 @@ fn write<T: Number>(path: &Path, matrix: &Matrix, convert: impl Fn(f64) -> T) ->
         block
     };
     let written = array::write(path, &[rows, cols], (0..rows).step_by(TURN).flat_map(turned));
-    written.map_err(|error| Error::io(path, error.problem, error.source))
+    written.map_err(|error| Error::system(path, error.problem, error.source))
 }
 
 /// Reads a two-dimensional array of `float32` or `float64`, or one of AOT's, (rows, 2, half the

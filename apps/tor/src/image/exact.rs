@@ -12,9 +12,9 @@
 
 use super::pupil::Pupil;
 use super::{check_cvv, sampled};
-use crate::dm::{Mirror, STROKE};
+use crate::dm::{DeformableMirror, STROKE};
 use crate::matrix::gemm;
-use crate::params::System;
+use crate::system::System;
 use crate::{Error, Matrix};
 use faer::{MatMut, MatRef};
 use std::f64::consts::PI;
@@ -33,7 +33,7 @@ const BATCH: usize = 16;
 #[derive(Debug)]
 pub struct ExactStrehl {
     pupil: Pupil,
-    mirror: Mirror,
+    mirror: DeformableMirror,
     cvv: Matrix,
     /// `k^2 P_ii / 2` on the grid, x inner.
     half_variance: Vec<f64>,
@@ -47,7 +47,7 @@ impl ExactStrehl {
     ///
     /// # Errors
     /// `cvv` does not fit the mirror or is not finite, or no point lies in the pupil.
-    pub fn new(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Self, Error> {
+    pub fn new(system: &System, mirror: &DeformableMirror, cvv: &Matrix) -> Result<Self, Error> {
         check_cvv(cvv, mirror)?;
         let pupil = Pupil::new(system, mirror);
         if pupil.points() == 0 {

@@ -22,10 +22,10 @@ pub use exact::ExactStrehl;
 pub use pupil::{Pupil, Residual, residual};
 pub use stationary::{Psf, psf, size, uncorrected};
 
-use crate::dm::Mirror;
+use crate::dm::DeformableMirror;
 use crate::{Error, Matrix};
 
-fn check_cvv(cvv: &Matrix, mirror: &Mirror) -> Result<(), Error> {
+fn check_cvv(cvv: &Matrix, mirror: &DeformableMirror) -> Result<(), Error> {
     let n = mirror.len();
     if (cvv.rows(), cvv.cols()) != (n, n) {
         return Err(Error::shape(

@@ -1,9 +1,9 @@
 //! The sampled pupil and the wavefront error over it.
 
 use super::{check_cvv, sampled};
-use crate::dm::{Mirror, STROKE};
+use crate::dm::{DeformableMirror, STROKE};
 use crate::matrix::gemm;
-use crate::params::System;
+use crate::system::System;
 use crate::{Error, Matrix};
 use std::f64::consts::PI;
 
@@ -25,7 +25,7 @@ pub struct Pupil {
 
 impl Pupil {
     /// Samples the pupil of a system with this mirror.
-    pub fn new(system: &System, mirror: &Mirror) -> Self {
+    pub fn new(system: &System, mirror: &DeformableMirror) -> Self {
         let across = 4 * system.nssp;
         let at = |k: usize| (2.0 * k as f64 + 1.0) / across as f64 - 1.0;
         let lines: Vec<Vec<usize>> = (0..across)
@@ -59,7 +59,7 @@ impl Pupil {
 
     /// Returns `diag(F Cvv F^T)` in units of `STROKE^2`, on the whole `across x across` grid (0
     /// outside the pupil; x inner).
-    pub(super) fn variance(&self, mirror: &Mirror, cvv: &Matrix) -> Vec<f64> {
+    pub(super) fn variance(&self, mirror: &DeformableMirror, cvv: &Matrix) -> Vec<f64> {
         if let Some(dense) = &self.dense {
             return self.on_grid(&sampled::variance(dense, cvv));
         }
@@ -116,7 +116,7 @@ impl Pupil {
 
     /// Computes `F^T u` (per actuator, in units of `STROKE`) of a function `u` on the grid that
     /// vanishes outside the pupil.
-    fn project(&self, mirror: &Mirror, u: &Matrix) -> Matrix {
+    fn project(&self, mirror: &DeformableMirror, u: &Matrix) -> Matrix {
         if let Some(dense) = &self.dense {
             let places =
                 self.lines.iter().enumerate().flat_map(|(y, line)| line.iter().map(move |&x| (x, y)));
@@ -156,7 +156,7 @@ pub struct Residual {
 ///
 /// # Errors
 /// `cvv` does not fit the mirror or is not finite.
-pub fn residual(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Residual, Error> {
+pub fn residual(system: &System, mirror: &DeformableMirror, cvv: &Matrix) -> Result<Residual, Error> {
     check_cvv(cvv, mirror)?;
     let pupil = Pupil::new(system, mirror);
     let count = pupil.points() as f64;

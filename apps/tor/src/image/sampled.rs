@@ -7,8 +7,9 @@
 //! everywhere.
 
 use super::fft::Fft2;
-use crate::dm::{InfluenceFunctions, STROKE};
+use crate::dm::STROKE;
 use crate::matrix::gemm;
+use crate::system::InfluenceFunctions;
 use crate::{Error, Matrix};
 
 /// Returns the influence functions at points in pupil radii, in units of `STROKE`: points x

@@ -14,8 +14,8 @@
 
 use super::fft::Fft2;
 use super::{check_cvv, sampled};
-use crate::dm::{Mirror, STROKE};
-use crate::params::{Atmosphere, System};
+use crate::dm::{DeformableMirror, STROKE};
+use crate::system::{Atmosphere, System};
 use crate::turbulence::{Table, k1};
 use crate::{Error, Matrix};
 use std::f64::consts::PI;
@@ -132,7 +132,7 @@ impl Sampling {
 ///
 /// # Errors
 /// `cvv` does not fit the mirror or is not finite.
-pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error> {
+pub fn psf(system: &System, mirror: &DeformableMirror, cvv: &Matrix) -> Result<Psf, Error> {
     check_cvv(cvv, mirror)?;
     let s = Sampling::new(system);
     let n = s.size;

@@ -1,12 +1,33 @@
 //! Checks of systems and atmospheres, for every file format.
 
-use super::{
-    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, NoiseModel, StarKind,
-    System, Valid, Warning,
-};
+use super::Warning;
 use crate::Error;
+use crate::system::{
+    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, NoiseModel, StarKind,
+    System, Valid,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+impl System {
+    /// Checks a system made in code like one from a file.
+    ///
+    /// # Errors
+    /// A value is out of range or contradicts another.
+    pub fn check(&self) -> Result<Vec<Warning>, Error> {
+        system(self, &Place::new(Path::new("<memory>"), ""))
+    }
+}
+
+impl Atmosphere {
+    /// Checks an atmosphere made in code like one from a file.
+    ///
+    /// # Errors
+    /// A value is out of range.
+    pub fn check(&self) -> Result<(), Error> {
+        atmosphere(self, &Place::new(Path::new("<memory>"), ""))
+    }
+}
 
 /// Positions of parameters in a file, for messages.
 pub(super) struct Place {
@@ -330,7 +351,7 @@ pub(super) fn atmosphere(a: &Atmosphere, place: &Place) -> Result<(), Error> {
 
 /// Returns warnings about permitted values that may be in a wrong unit, and about layers at or
 /// above a laser star.
-pub(super) fn together(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
+pub(super) fn warnings_of_both(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if a.r0() > BEST_R0 {
         warnings.push(place.warning(

@@ -4,8 +4,9 @@
 //! that names another entry than the expected one indicates a shifted or mixed-up file.
 
 use super::check::Place;
-use super::{MAX_STARS, Mode, Warning};
+use super::{Mode, Warning};
 use crate::Error;
+use crate::system::MAX_STARS;
 use std::path::Path;
 
 /// One entry of a layout: its name in messages, the parameter of this crate, and words, one of

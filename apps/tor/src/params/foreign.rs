@@ -6,15 +6,15 @@ use std::path::Path;
 
 /// A program: at least `least` of these words occur in its files. `values` explains how to transfer
 /// its values.
-struct Kind {
+struct ForeignFormat {
     what: &'static str,
     words: &'static [&'static str],
     least: usize,
     values: &'static str,
 }
 
-const KINDS: [Kind; 4] = [
-    Kind {
+const KINDS: [ForeignFormat; 4] = [
+    ForeignFormat {
         what: "a configuration of soapy",
         words: &[
             "Atmosphere:",
@@ -29,7 +29,7 @@ const KINDS: [Kind; 4] = [
         least: 3,
         values: "Telescope telDiam, obsDiam / telDiam; WFS nxSubaps, GSPosition, GSHeight; Atmosphere r0 (500 nm), scrnHeights, scrnStrengths, L0",
     },
-    Kind {
+    ForeignFormat {
         what: "a simulation of SPECULA",
         words: &[
             "class:",
@@ -43,7 +43,7 @@ const KINDS: [Kind; 4] = [
         least: 2,
         values: "main pixel_pupil x pixel_pitch (m), sources polar_coordinates (arcsec, degrees) and height; AtmoEvolution heights, Cn2, L0; seeing (r0 = 0.976 x 500 nm / seeing in rad)",
     },
-    Kind {
+    ForeignFormat {
         what: "parameters of OOPAO",
         words: &[
             "'diameter'",
@@ -58,7 +58,7 @@ const KINDS: [Kind; 4] = [
         least: 3,
         values: "diameter, centralObstruction, nSubaperture; r0 (500 nm, along the line of sight), fractionnalR0, altitude, L0; lightThreshold is sensors.illumination",
     },
-    Kind {
+    ForeignFormat {
         what: "parameters of TIPTOP",
         words: &[
             "[telescope]",
@@ -79,7 +79,8 @@ const KINDS: [Kind; 4] = [
 /// Returns an error that names the program, if the file is from one of these.
 pub(super) fn named(file: &Path, text: &str) -> Option<Error> {
     let plain = text.replace('"', "'");
-    let holds = |kind: &&Kind| kind.words.iter().filter(|word| plain.contains(**word)).count() >= kind.least;
+    let holds =
+        |kind: &&ForeignFormat| kind.words.iter().filter(|word| plain.contains(**word)).count() >= kind.least;
     let kind = KINDS.iter().find(holds)?;
     Some(Error::Parameter {
         file: file.to_owned(),

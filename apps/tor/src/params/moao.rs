@@ -2,11 +2,12 @@
 
 use super::check;
 use super::entries::{Cursor, Entry};
-use super::{
-    AngleUnit, Atmosphere, GuideStar, Layer, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, Mode,
-    NoiseModel, Photometry, StarKind, System, Valid, Warning,
-};
+use super::{Mode, Warning};
 use crate::Error;
+use crate::system::{
+    AngleUnit, Atmosphere, GuideStar, Layer, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel,
+    NoiseModel, Photometry, StarKind, System, Valid,
+};
 use std::path::Path;
 
 const DIAMETER: Entry = ("diameter", "telescope.diameter", &["tel diam"]);

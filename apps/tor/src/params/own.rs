@@ -1,12 +1,13 @@
 //! The format of zellige: system, stars, noise, atmosphere and targets in one file, in TOML (an
 //! example is `systems/demo.toml`) or, with the same keys, in YAML.
 
+use super::Warning;
 use super::check::{self, Place};
-use super::{
-    AngleUnit, Atmosphere, CellMap, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System,
-    Valid, Warning,
-};
 use crate::Error;
+use crate::system::{
+    AngleUnit, Atmosphere, COUPLING, CellMap, GuideStar, Layer, MirrorModel, NoiseModel, Photometry,
+    StarKind, System, Valid,
+};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -59,7 +60,7 @@ impl Map {
     fn cells(&self, key: &str, place: &Place) -> Result<CellMap, Error> {
         let cells = match self {
             Map::Rows(rows) => CellMap::from_numbers(rows),
-            Map::Text(text) => crate::files::map_of_text(text),
+            Map::Text(text) => super::arrays::map_of_text(text),
         };
         cells.map_err(|problem| {
             place.error(key, problem, "give as many rows as columns, of 0 and 1, the lowest y first")
@@ -267,7 +268,7 @@ fn understand(raw: File, place: &Place) -> Result<(System, Option<Atmosphere>, V
         }
     };
     let mirror = MirrorModel::Gaussian {
-        coupling: raw.mirror.coupling.unwrap_or(crate::dm::COUPLING),
+        coupling: raw.mirror.coupling.unwrap_or(COUPLING),
         actuators: raw.mirror.actuators.map(|map| map.cells("mirror.actuators", place)).transpose()?,
     };
     let mut system = System {

@@ -19,11 +19,12 @@
 //! its power 3/5. Pixels, field stop, wind and the wavelength of the laser do not affect the
 //! covariances.
 
+use super::Warning;
 use super::check::{self, Place};
 use super::yaml::Node;
-use super::{
+use crate::system::{
     AngleUnit, Atmosphere, CellMap, GuideStar, Layer, MAX_STARS, MirrorModel, NoiseModel, StarKind, System,
-    Valid, Warning,
+    Valid,
 };
 use crate::turbulence::structure_function;
 use crate::{ARCSEC_PER_RADIAN, Error};
@@ -41,14 +42,14 @@ const PADDING: usize = 4;
 /// Reference wavelength of layer strengths, in m.
 const REFERENCE: f64 = 500e-9;
 
-struct Reader<'t> {
+struct TomoaoReader<'t> {
     root: &'t Node,
     place: Place,
 }
 
 /// Reads the system of a parsed file.
 pub(super) fn read(file: &Path, root: &Node) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
-    let mut reader = Reader { root, place: Place::new(file, "") };
+    let mut reader = TomoaoReader { root, place: Place::new(file, "") };
     let zenith_angle = reader.number("atmosphere_parameters.zenithAngleInDeg", "telescope.zenith_angle")?;
     let mut system = reader.system(zenith_angle)?;
     check::system(&system, &reader.place)?;
@@ -90,7 +91,7 @@ fn slope_variance(system: &System, atmosphere: &Atmosphere) -> f64 {
     to_slope * to_slope * atmosphere.layers.iter().map(of_layer).sum::<f64>()
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TomoaoReader<'t> {
     /// Returns the node at `section.name`, and records its position as that of `key`.
     fn find(&mut self, path: &str, key: &str) -> Option<&'t Node> {
         let (section, name) = path.split_once('.')?;
@@ -207,7 +208,7 @@ impl<'t> Reader<'t> {
 
     fn system(&mut self, zenith_angle: f64) -> Result<System, Error> {
         let diameter = self.number("lgs_wfs_parameters.D", "telescope.diameter")?;
-        let nssp = self.count("lgs_wfs_parameters.nLenslet", "sensors.nssp", super::MAX_NSSP)?;
+        let nssp = self.count("lgs_wfs_parameters.nLenslet", "sensors.nssp", crate::system::MAX_NSSP)?;
         let valid = self.map("lgs_wfs_parameters.validLLMap", "sensors.valid")?;
         check::fits_map("sensors.nssp", nssp, valid.across(), &self.place)?;
         let count = self.count("lgs_asterism.nLGS", "guide_star", MAX_STARS)?;
@@ -307,7 +308,8 @@ impl<'t> Reader<'t> {
         let outer = self.numbers("atmosphere_parameters.L0", "atmosphere.outer_scale")?;
         let wavelength = self.number("atmosphere_parameters.wavelength", "atmosphere.wavelength")?;
         let r0 = self.number("atmosphere_parameters.r0", "atmosphere.r0")?;
-        let count = self.count("atmosphere_parameters.nLayer", "atmosphere.layers", super::MAX_LAYERS)?;
+        let count =
+            self.count("atmosphere_parameters.nLayer", "atmosphere.layers", crate::system::MAX_LAYERS)?;
         let outer = if outer.len() == 1 { vec![outer[0]; count] } else { outer };
         for (key, list) in [("altitude", &altitudes), ("cn2", &fractions), ("outer_scale", &outer)] {
             if list.len() != count {

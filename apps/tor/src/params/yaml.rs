@@ -1,7 +1,6 @@
 //! YAML files: the layout of pyTomoAO, or the keys of zellige's TOML files.
 
 use super::check::Place;
-use super::{Atmosphere, System, Warning, own, tomoao};
 use crate::Error;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::HashMap;
@@ -81,26 +80,6 @@ impl Node {
     }
 }
 
-/// Reads a YAML file: pyTomoAO's if it has `lgs_wfs_parameters`, otherwise one with the keys of
-/// [`super::parse_toml`].
-///
-/// # Errors
-/// The file is not YAML, or has tags; the errors of the two readers.
-pub fn parse_yaml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
-    let root = tree(file, text)?;
-    if root.get("lgs_wfs_parameters").is_some() {
-        return tomoao::read(file, &root);
-    }
-    let (table, place) = table(file, root)?;
-    own::from_table(table, file, &place)
-}
-
-/// Reads a YAML file with an `atmosphere` in zellige's keys.
-pub(super) fn parse_yaml_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warning>), Error> {
-    let (table, place) = table(file, tree(file, text)?)?;
-    Ok((own::atmosphere_from_table(table, file, &place)?, Vec::new()))
-}
-
 fn refuse(file: &Path, line: usize, problem: impl Into<String>) -> Error {
     Error::Parameter {
         file: file.to_owned(),
@@ -122,7 +101,7 @@ struct Open {
 }
 
 /// Parses the only document of a file.
-fn tree(file: &Path, text: &str) -> Result<Node, Error> {
+pub(super) fn tree(file: &Path, text: &str) -> Result<Node, Error> {
     let mut open: Vec<Open> = Vec::new();
     let (mut root, mut values) = (None, 0);
     let mut anchors: HashMap<usize, Node> = HashMap::new();
@@ -240,7 +219,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
 }
 
 /// Converts the tree to a TOML table, with the positions of its entries.
-fn table(file: &Path, root: Node) -> Result<(toml::Table, Place), Error> {
+pub(super) fn table(file: &Path, root: Node) -> Result<(toml::Table, Place), Error> {
     let mut place = Place::new(file, "");
     mark(&root, "", &mut place);
     match (root.line, toml_value(file, root)?) {

@@ -3,7 +3,7 @@
 //! generation, the larger part of the work for many layers.
 
 use super::watch::{Counter, watch};
-use super::{Error, Observer};
+use super::{Observer, PipelineError};
 use crate::covariance::{Covariance, Kind};
 use crate::{Matrix, evaluate};
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(super) fn cee(
     target: usize,
     r: &Arc<Matrix>,
     observer: &dyn Observer,
-) -> Result<Matrix, Error> {
+) -> Result<Matrix, PipelineError> {
     let m = cov.truth_slopes();
     let panels = evaluate::panels(cov.measurements(), panel_width(cov.measurements()));
     let count = panels.len() as u64;
@@ -89,7 +89,7 @@ fn residual(
     r: &Arc<Matrix>,
     panels: &[Range<usize>],
     counter: &Counter,
-) -> Result<Vec<Handle<Vec<f64>>>, Error> {
+) -> Result<Vec<Handle<Vec<f64>>>, PipelineError> {
     let m = r.rows();
     let mut error = Vec::with_capacity(panels.len());
     for cols in panels {
@@ -112,7 +112,7 @@ fn residual(
     for distance in 0..panels.len() {
         for i in distance..panels.len() {
             let j = i - distance;
-            let block = Block {
+            let block = CeeBlock {
                 cov: Arc::clone(cov),
                 r: Arc::clone(r),
                 rows: panels[i].clone(),
@@ -136,7 +136,7 @@ fn residual(
 }
 
 /// One block of the lower triangle of `Cmm`, with its factors.
-struct Block {
+struct CeeBlock {
     cov: Arc<Covariance>,
     r: Arc<Matrix>,
     rows: Range<usize>,
@@ -144,7 +144,7 @@ struct Block {
     counter: Counter,
 }
 
-impl Block {
+impl CeeBlock {
     /// Computes `E_j += R_i A`, and off the diagonal `E_i += R_j A^T`.
     fn add(&self, e_j: &mut [f64], e_i: Option<&mut [f64]>, part: &mut [f64]) -> Result<(), TaskError> {
         let (m, height, width) = (self.r.rows(), self.rows.len(), self.cols.len());

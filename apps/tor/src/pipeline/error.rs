@@ -1,6 +1,7 @@
 //! Errors that stop a run, with their exit codes.
 
 use zellige_dense::RuleError;
+use zellige_files::FileError;
 use zellige_files::memory::NotEnoughMemory;
 use zellige_runtime::Cause;
 
@@ -8,7 +9,7 @@ use zellige_runtime::Cause;
 /// error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum PipelineError {
     /// Error in parameters, files or sizes.
     #[error(transparent)]
     Tor(#[from] crate::Error),
@@ -44,40 +45,42 @@ pub enum Error {
     Runtime(zellige_runtime::Error),
 }
 
-impl Error {
+impl PipelineError {
     /// Returns 2 for a wrong parameter, rule (or a script that fails) or option; 130 for a
     /// cancelled run; 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Rule(_) | Error::Options(_) => 2,
+            PipelineError::Rule(_) | PipelineError::Options(_) => 2,
             // The content of a file is wrong; a file that cannot be read gives 1.
-            Error::Tor(crate::Error::Parameter { .. } | crate::Error::File { source: None, .. }) => 2,
-            Error::Linalg(zellige_dense::Error::Policy(_)) => 2,
-            Error::Cancelled => 130,
+            PipelineError::Tor(
+                crate::Error::Parameter { .. } | crate::Error::File(FileError::Content { .. }),
+            ) => 2,
+            PipelineError::Linalg(zellige_dense::Error::Policy(_)) => 2,
+            PipelineError::Cancelled => 130,
             _ => 1,
         }
     }
 }
 
-impl From<zellige_runtime::Error> for Error {
+impl From<zellige_runtime::Error> for PipelineError {
     /// Detects cancellation, and the crate's own errors inside the failure of a task.
     fn from(error: zellige_runtime::Error) -> Self {
         let Some(failure) = error.failure() else {
-            return Error::Runtime(error);
+            return PipelineError::Runtime(error);
         };
         match &failure.cause {
-            Cause::Cancelled => Error::Cancelled,
-            _ => Error::Runtime(error),
+            Cause::Cancelled => PipelineError::Cancelled,
+            _ => PipelineError::Runtime(error),
         }
     }
 }
 
-impl From<zellige_dense::Error> for Error {
+impl From<zellige_dense::Error> for PipelineError {
     fn from(error: zellige_dense::Error) -> Self {
         match error {
             zellige_dense::Error::Runtime(e) => e.into(),
             zellige_dense::Error::Rule(e) => e.into(),
-            other => Error::Linalg(other),
+            other => PipelineError::Linalg(other),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::problem::{Element, OnGpus, Problem};
 use super::ranks::{add_counts, lost_pivot, owners};
 use super::results::{GemmShare, NotSpd, PrecisionMap};
 use super::watch::{Counter, watch};
-use super::{Error, Observer, Options};
+use super::{Observer, Options, PipelineError};
 use crate::Matrix;
 use crate::pipeline::norms::TileNorms;
 use std::any::Any;
@@ -50,7 +50,7 @@ impl Workspace {
         &mut self,
         s: &S,
         problem: &Problem,
-    ) -> Result<SymmetricTiled<T>, Error> {
+    ) -> Result<SymmetricTiled<T>, PipelineError> {
         let new = || {
             let tiles = SymmetricTiled::new(s, problem.plan.grid.clone());
             let owner = owners(s.ranks());
@@ -78,7 +78,7 @@ pub(super) fn run_rule<S: Session>(
     options: &Options,
     workspace: &mut Workspace,
     observer: &dyn Observer,
-) -> Result<Result<Solved, NotSpd>, Error> {
+) -> Result<Result<Solved, NotSpd>, PipelineError> {
     if rule.element() == StorageFormat::F64 {
         run_typed::<f64, S>(s, problem, rule, options, workspace, observer, |_, _, _| Ok(None))
     } else {
@@ -115,7 +115,7 @@ pub(super) fn reconstruct<T: Element, S: Session>(
     options: &Options,
     workspace: &mut Workspace,
     observer: &dyn Observer,
-) -> Result<Result<Reconstructed<T>, NotSpd>, Error> {
+) -> Result<Result<Reconstructed<T>, NotSpd>, PipelineError> {
     let policy: SharedPolicy = rule.clone().into();
     let solve_policy = problem.plan.solve_rule.clone().map_or_else(|| Arc::clone(&policy), Into::into);
     let nt = problem.plan.tiles() as u64;
@@ -186,8 +186,12 @@ fn run_typed<T: Element, S: Session>(
     options: &Options,
     workspace: &mut Workspace,
     observer: &dyn Observer,
-    refine: impl FnOnce(&SymmetricTiled<T>, &SharedPolicy, &RectTiled<T>) -> Result<Option<Refined>, Error>,
-) -> Result<Result<Solved, NotSpd>, Error> {
+    refine: impl FnOnce(
+        &SymmetricTiled<T>,
+        &SharedPolicy,
+        &RectTiled<T>,
+    ) -> Result<Option<Refined>, PipelineError>,
+) -> Result<Result<Solved, NotSpd>, PipelineError> {
     let made = match reconstruct::<T, S>(s, problem, rule, options, workspace, observer)? {
         Ok(made) => made,
         Err(lost) => return Ok(Err(lost)),
@@ -230,7 +234,7 @@ fn measured<T: Element, S: Session>(
     rule: &Rule,
     l: &SymmetricTiled<T>,
     observer: &dyn Observer,
-) -> Result<BackwardError, Error> {
+) -> Result<BackwardError, PipelineError> {
     let asked = Counter::default();
     let watched = watched(problem.cmm::<f64>(), &asked);
     let nt = problem.plan.tiles() as u64;
@@ -245,7 +249,7 @@ fn generate<T: Element, S: Session>(
     rule: &Rule,
     workspace: &mut Workspace,
     observer: &dyn Observer,
-) -> Result<(SymmetricTiled<T>, RectTiled<T>), Error> {
+) -> Result<(SymmetricTiled<T>, RectTiled<T>), PipelineError> {
     let grid = &problem.plan.grid;
     let nt = grid.tiles() as u64;
     let counter = Counter::default();
@@ -294,7 +298,7 @@ fn refined<S: Session>(
     x: &RectTiled<f32>,
     steps: usize,
     observer: &dyn Observer,
-) -> Result<Refined, Error> {
+) -> Result<Refined, PipelineError> {
     let blocks = problem.plan.tiles() as u64 * (problem.plan.tiles() as u64 + 1) / 2;
     observer.stage(&format!("refinement, {steps} steps at most"), (steps as u64 + 1) * blocks);
     let (wide, asked) = (widened(s, x)?, Counter::default());
@@ -325,7 +329,7 @@ fn collect<T: Element, S: Session>(
     s: &S,
     problem: &Problem,
     x: &RectTiled<T>,
-) -> Result<Vec<Arc<Matrix>>, Error> {
+) -> Result<Vec<Arc<Matrix>>, PipelineError> {
     let (m, n) = (problem.m(), problem.n());
     let targets = if s.rank() == 0 { problem.targets() } else { 0 };
     let mut all: Vec<Matrix> = (0..targets).map(|_| Matrix::zeros(m, n)).collect();

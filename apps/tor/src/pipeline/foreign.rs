@@ -5,14 +5,15 @@ use super::judge::{command_matrix, doubt, judge};
 use super::orders;
 use super::plan::{evaluation_bytes, image_bytes, memory_of_workers, with_targets};
 use super::results::TargetResult;
-use super::{Error, Observer, Options};
+use super::{Observer, Options, PipelineError};
 use crate::covariance::Covariance;
 use crate::files::fits::{Card, CardValue};
 use crate::files::{SlopeOrder, fits, npy, reorder_columns, reorder_rows};
 use crate::geometry::Geometry;
 use crate::image::Psf;
-use crate::params::{Input, MAX_TARGETS};
-use crate::{Error as TorError, Matrix, dm};
+use crate::params::Input;
+use crate::system::MAX_TARGETS;
+use crate::{Error, Matrix, dm};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,7 +83,7 @@ pub fn evaluate(
     options: &Options,
     foreign: &Foreign,
     observer: &dyn Observer,
-) -> Result<Judgement, Error> {
+) -> Result<Judgement, PipelineError> {
     let system = with_targets(input, options);
     system.check()?;
     let info = crate::pipeline::info::info(&system, &input.atmosphere)?;
@@ -102,7 +103,7 @@ pub fn evaluate(
         Some(path) => {
             let (order, ..) = what_the_file_says(path, foreign.order, &[])?;
             let dx = read(path)?;
-            check_mirror(path, &dx, dm::Mirror::new(&system).len(), info.truth_slopes)?;
+            check_mirror(path, &dx, dm::DeformableMirror::new(&system).len(), info.truth_slopes)?;
             reorder_columns(&dx, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?
         }
         None => command_matrix(rt, &system, geometry, observer)?,
@@ -158,13 +159,13 @@ pub fn evaluate(
     })
 }
 
-fn read(path: &Path) -> Result<Matrix, TorError> {
+fn read(path: &Path) -> Result<Matrix, Error> {
     finite(path, if is_array(path) { npy::read(path)? } else { fits::read_matrix(path, None)? })
 }
 
-fn finite(path: &Path, matrix: Matrix) -> Result<Matrix, TorError> {
+fn finite(path: &Path, matrix: Matrix) -> Result<Matrix, Error> {
     match matrix.data().iter().position(|v| !v.is_finite()) {
-        Some(at) => Err(TorError::content(
+        Some(at) => Err(Error::content(
             path,
             format!("entry ({}, {}) is not a finite number", at % matrix.rows(), at / matrix.rows()),
         )),
@@ -182,7 +183,7 @@ fn what_the_file_says(
     path: &Path,
     asked: Option<SlopeOrder>,
     system: &[Card],
-) -> Result<(SlopeOrder, Option<String>, Vec<String>), TorError> {
+) -> Result<(SlopeOrder, Option<String>, Vec<String>), Error> {
     if is_array(path) {
         return Ok((asked.unwrap_or_default(), None, Vec::new()));
     }
@@ -192,7 +193,7 @@ fn what_the_file_says(
         let Some(differs) = difference(&image, card) else { continue };
         match card.key.as_str() {
             "NSSP" | "DIAM" | "UNITS" | "WFSORDER" => {
-                return Err(TorError::content(path, format!("made for another instrument: {differs}")));
+                return Err(Error::content(path, format!("made for another instrument: {differs}")));
             }
             // The file is for another atmosphere, whose effect users may want to study.
             "R0" | "LGSCST" => doubts.push(format!("{}: {differs}", path.display())),
@@ -204,7 +205,7 @@ fn what_the_file_says(
         (Some(order), _) => order,
         (None, None) => SlopeOrder::default(),
         (None, Some(name)) => SlopeOrder::from_name(name).ok_or_else(|| {
-            TorError::content(path, format!("SLOPEORD = '{name}' is not known: give the order, xxyy or xyxy"))
+            Error::content(path, format!("SLOPEORD = '{name}' is not known: give the order, xxyy or xyxy"))
         })?,
     };
     Ok((order, rule, doubts))
@@ -232,7 +233,7 @@ fn difference(image: &fits::Image, card: &Card) -> Option<String> {
 
 /// Returns the reconstructor of a target from a FITS file: the one for the target's direction, if
 /// the file has directions. If there is none, a note says that it is for another direction.
-fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix, Option<String>), TorError> {
+fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix, Option<String>), Error> {
     let wanted = targets[target];
     let direction = |image: &fits::Image| Some([image.number("TARGETX")?, image.number("TARGETY")?]);
     let is_wanted = |made: [f64; 2]| made.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1e-6);
@@ -261,7 +262,7 @@ fn reconstructor(
     targets: &[[f64; 2]],
     geometry: &Geometry,
     dx: &Matrix,
-) -> Result<(Matrix, bool, Vec<String>), TorError> {
+) -> Result<(Matrix, bool, Vec<String>), Error> {
     let is_one = is_array(path) || fits::names_image(path);
     let (r, doubt) = match (is_one, targets.len()) {
         (false, _) => of_target(path, target, targets)?,
@@ -270,7 +271,7 @@ fn reconstructor(
             let problem = format!(
                 "this is one reconstructor, but the system has {count} targets: choose one with --target X,Y"
             );
-            return Err(TorError::content(path, problem));
+            return Err(Error::content(path, problem));
         }
     };
     let mut r = finite(path, r)?;
@@ -297,7 +298,7 @@ fn reconstructor(
             let slopes = dm::pseudo_inverse(dx, 1e-4)?.dx;
             Ok((slopes.times(&r)?, true, said))
         }
-        (rows, cols) => Err(TorError::content(
+        (rows, cols) => Err(Error::content(
             path,
             format!(
                 "the reconstructor is {rows} x {cols}, but this system needs {m} x {n} (truth-sensor slopes x measurements) or {commands} x {n} \
@@ -307,11 +308,11 @@ fn reconstructor(
     }
 }
 
-fn check_mirror(path: &Path, dx: &Matrix, actuators: usize, m: usize) -> Result<(), TorError> {
+fn check_mirror(path: &Path, dx: &Matrix, actuators: usize, m: usize) -> Result<(), Error> {
     if (dx.rows(), dx.cols()) == (actuators, m) {
         return Ok(());
     }
-    Err(TorError::content(
+    Err(Error::content(
         path,
         format!(
             "Dx is {} x {}, but this system's mirror needs {actuators} x {m} (actuators x truth-sensor slopes)",

@@ -1,9 +1,9 @@
 //! Size, memory and work of a system, before a run.
 
 use crate::Error;
-use crate::dm::Mirror;
+use crate::dm::DeformableMirror;
 use crate::geometry::{Block, Geometry};
-use crate::params::{Atmosphere, StarKind, System};
+use crate::system::{Atmosphere, StarKind, System};
 use std::fmt;
 
 /// Sizes, memory and work of one system.
@@ -60,7 +60,7 @@ pub fn info(system: &System, atmosphere: &Atmosphere) -> Result<Info, Error> {
         diameter: system.diameter,
         measurements: n as usize,
         truth_slopes: m as usize,
-        actuators: Mirror::new(system).len(),
+        actuators: DeformableMirror::new(system).len(),
         lgs: system.stars.iter().filter(|s| s.kind == StarKind::Lgs).count(),
         ngs: system.stars.iter().filter(|s| s.kind == StarKind::Ngs).count(),
         targets: system.targets.len(),

@@ -3,12 +3,12 @@
 use super::cee::cee;
 use super::results::TargetResult;
 use super::watch::{Counter, watch};
-use super::{Error, Observer};
+use super::{Observer, PipelineError};
 use crate::covariance::Covariance;
-use crate::dm::{self, Mirror};
+use crate::dm::{self, DeformableMirror};
 use crate::geometry::Geometry;
 use crate::image::{self, ExactStrehl, Psf};
-use crate::params::System;
+use crate::system::System;
 use crate::{Matrix, evaluate};
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, write};
@@ -20,7 +20,7 @@ pub(super) fn command_matrix(
     system: &System,
     geometry: &Geometry,
     observer: &dyn Observer,
-) -> Result<Matrix, Error> {
+) -> Result<Matrix, PipelineError> {
     observer.stage("command matrix", 1);
     watch(rt, observer, || 0, || Ok(dm::command_matrix(system, geometry)?.dx))
 }
@@ -35,9 +35,9 @@ pub(super) fn judge(
     dx: &Matrix,
     exact: bool,
     observer: &dyn Observer,
-) -> Result<(TargetResult, Psf), Error> {
+) -> Result<(TargetResult, Psf), PipelineError> {
     let cee = cee(rt, cov, target, r, observer)?;
-    let mirror = Mirror::new(system);
+    let mirror = DeformableMirror::new(system);
     observer.stage("image", 1);
     let picture = || {
         let cvv = evaluate::cvv(dx, &cee)?;
@@ -72,7 +72,7 @@ pub(super) fn doubt(rule: &str, target: &TargetResult, psf: &Psf) -> Option<Stri
     })
 }
 
-fn strehl(rt: &Runtime, exact: ExactStrehl, observer: &dyn Observer) -> Result<f64, Error> {
+fn strehl(rt: &Runtime, exact: ExactStrehl, observer: &dyn Observer) -> Result<f64, PipelineError> {
     let blocks = exact.blocks();
     observer.stage("exact Strehl ratio", blocks as u64);
     let counter = Counter::default();
@@ -96,7 +96,7 @@ fn strehl(rt: &Runtime, exact: ExactStrehl, observer: &dyn Observer) -> Result<f
                     .submit()?;
                 sums.push(sum);
             }
-            sums.into_iter().map(|s| Ok(rt.take(s)?)).collect::<Result<Vec<f64>, Error>>()
+            sums.into_iter().map(|s| Ok(rt.take(s)?)).collect::<Result<Vec<f64>, PipelineError>>()
         },
     )?;
     Ok(exact.finish(&partials)?)

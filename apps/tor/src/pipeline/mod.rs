@@ -34,16 +34,16 @@ mod watch;
 mod xray;
 
 pub use devices::{DeviceUse, devices};
-pub use error::Error;
+pub use error::PipelineError;
 pub use foreign::{Foreign, Judgement, evaluate};
 pub use info::info;
 pub use plan::{LARGEST_TILE, Plan, XRAY_UP_TO, grid, plan, precheck};
-pub use products::{Covariances, covariance, write_images, write_reconstructors};
+pub use products::{covariance, write_images, write_reconstructors};
 pub use ranks::RankUse;
 pub use recommend::{Recommendation, recommend};
 pub use results::{
-    Attempt, CovarianceResult, Extras, GemmShare, InfoResult, Measured, NotSpd, PlannedRun, PrecisionMap,
-    RuleResult, Seconds, TargetResult, Tiling,
+    Attempt, CovarianceResult, Covariances, Extras, GemmShare, InfoResult, Measured, NotSpd, PlannedRun,
+    PrecisionMap, RuleResult, Seconds, TargetResult, Tiling,
 };
 pub use timed::{Timing, timed};
 pub use xray::{NormsAt, XrayPicture};
@@ -226,7 +226,7 @@ pub fn run<S: Session>(
     input: &Input,
     options: &Options,
     observer: &dyn Observer,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome, PipelineError> {
     rules::run(s, input, options, None, observer)
 }
 
@@ -241,7 +241,7 @@ pub fn run_with_mirror<S: Session>(
     options: &Options,
     dx: Matrix,
     observer: &dyn Observer,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome, PipelineError> {
     rules::run(s, input, options, Some(dx), observer)
 }
 
@@ -254,6 +254,6 @@ pub fn build<S: Session>(
     input: &Input,
     options: &Options,
     observer: &dyn Observer,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome, PipelineError> {
     run(s, input, &Options { keep_reconstructors: true, ..options.clone() }, observer)
 }

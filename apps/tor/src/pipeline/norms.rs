@@ -201,14 +201,14 @@ pub struct Stretched {
 }
 
 /// Positions of the tile centres of a grid among the tiles of a file, and the tile widths.
-struct Axis {
+struct TileAxis {
     /// Position in tiles of the file: the centre of its tile `i` is at `i`.
     at: Vec<f64>,
     widths: Vec<f64>,
     file_widths: Vec<f64>,
 }
 
-impl Axis {
+impl TileAxis {
     fn new(file: &[usize], grid: &TileGrid) -> Self {
         let middles = |edges: &[usize]| -> Vec<f64> {
             let len = edges[edges.len() - 1] as f64;
@@ -216,7 +216,7 @@ impl Axis {
         };
         let widths = |edges: &[usize]| edges.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let known = middles(file);
-        Axis {
+        TileAxis {
             at: middles(grid.edges()).into_iter().map(|middle| place(&known, middle)).collect(),
             widths: widths(grid.edges()),
             file_widths: widths(file),
@@ -241,8 +241,8 @@ fn place(known: &[f64], x: f64) -> f64 {
 /// Returns the norm of tile `(i, j)`: an interpolation of the neighbouring tiles of the file that
 /// `counts` accepts, each scaled to the tile's area.
 fn blend(
-    (rows, i): (&Axis, usize),
-    (cols, j): (&Axis, usize),
+    (rows, i): (&TileAxis, usize),
+    (cols, j): (&TileAxis, usize),
     (u, v): (f64, f64),
     counts: impl Fn(usize, usize) -> bool,
     norm: impl Fn(usize, usize) -> f64,
@@ -265,7 +265,7 @@ fn blend(
     if weights > 0.0 { sum / weights } else { 0.0 }
 }
 
-fn triangle(axis: &Axis, file: &[Vec<f64>], diagonal: bool) -> Vec<f64> {
+fn triangle(axis: &TileAxis, file: &[Vec<f64>], diagonal: bool) -> Vec<f64> {
     let nt = axis.at.len();
     let cell = |i: usize, j: usize| {
         if i == j {
@@ -283,7 +283,7 @@ fn triangle(axis: &Axis, file: &[Vec<f64>], diagonal: bool) -> Vec<f64> {
     (0..nt).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| cell(i, j)).collect()
 }
 
-fn rectangle(rows: &Axis, cols: &Axis, file: &[Vec<f64>]) -> Vec<f64> {
+fn rectangle(rows: &TileAxis, cols: &TileAxis, file: &[Vec<f64>]) -> Vec<f64> {
     let cell = |i: usize, j: usize| {
         blend((rows, i), (cols, j), (rows.at[i], cols.at[j]), |_, _| true, |p, q| file[p][q])
     };
@@ -304,7 +304,7 @@ impl Stretched {
     /// root mean square. Those of `L` and `Y` decrease as `1 / sqrt(n)` and those of `X` as `1 /
     /// n`, so that `L L^T` is still `A`, and `X A` is `B`.
     pub fn new(norms: &TileNorms, rows: &TileGrid, cols: &TileGrid) -> Self {
-        let (row_axis, axis) = (Axis::new(&norms.row_edges, rows), Axis::new(&norms.edges, cols));
+        let (row_axis, axis) = (TileAxis::new(&norms.row_edges, rows), TileAxis::new(&norms.edges, cols));
         let growth = norms.edges[norms.edges.len() - 1] as f64 / cols.len() as f64;
         let (a, l) = (triangle(&axis, &norms.a, true), triangle(&axis, &norms.l, false));
         let rectangle = |file: &[Vec<f64>]| rectangle(&row_axis, &axis, file);

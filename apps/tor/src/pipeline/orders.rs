@@ -2,7 +2,7 @@
 //! and unit in which their slopes would fit.
 
 use super::watch::watch;
-use super::{Error, Observer};
+use super::{Observer, PipelineError};
 use crate::covariance::{Covariance, Kind};
 use crate::evaluate::panels;
 use crate::geometry::{Block, Geometry};
@@ -96,7 +96,7 @@ pub(super) fn advice(
     rows: bool,
     left: f64,
     observer: &dyn Observer,
-) -> Result<String, Error> {
+) -> Result<String, PipelineError> {
     let than = if left > 1.0 { "more than" } else { "nearly as much as" };
     let mut said = format!(
         "it leaves {:.1} % of the turbulence, {than} without correction; the usual causes are another order of sub-apertures or of slopes, the sign and the unit",
@@ -160,9 +160,9 @@ fn trials(
             // Rows of a matrix of commands are in zellige's order. Other rows may be in the order
             // of the columns or not.
             let both = rows && lines != plain;
-            let ways =
+            let row_orders =
                 if both { vec![(&lines, ""), (&plain, " in the columns alone")] } else { vec![(&plain, "")] };
-            for (lines, note) in ways {
+            for (lines, note) in row_orders {
                 let cross = (0..n)
                     .map(|j| (0..m).map(|i| turned[(lines[i], j)] * ctm[(i, j)]).sum::<f64>())
                     .sum::<f64>();

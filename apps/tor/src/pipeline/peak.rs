@@ -1,6 +1,6 @@
 //! Peak rate of the machine: that of one tile product.
 
-use super::Error;
+use super::PipelineError;
 use std::time::{Duration, Instant};
 use zellige_dense::TileScalar;
 use zellige_kernels::{MatMut, MatRef, Op, gemm};
@@ -26,7 +26,7 @@ fn at_once(workers: usize) -> usize {
 /// Measures the rate of `C -= A B^T` with square tiles of size `nb` and type `T` on all cores of
 /// the workers, in Gflop/s. It is measured again for every rule, close to its run, because the rate
 /// of a machine changes with its temperature and its other load.
-pub(super) fn gemm_rate<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {
+pub(super) fn gemm_rate<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, PipelineError> {
     let mut rates = Vec::with_capacity(BURSTS);
     for _ in 0..BURSTS {
         rates.push(burst::<T>(rt, nb)?);
@@ -35,7 +35,7 @@ pub(super) fn gemm_rate<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, E
     Ok(rates[BURSTS / 2])
 }
 
-fn burst<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {
+fn burst<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, PipelineError> {
     let mut rates = Vec::new();
     for _ in 0..at_once(rt.workers()) {
         let rate = rt.register_empty::<f64>();

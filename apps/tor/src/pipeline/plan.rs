@@ -1,11 +1,12 @@
 //! Plan of a run: its needs, known before anything is allocated.
 
-use super::{Error, Options, TileChoice, Xray, cee, memory, peak};
+use super::{Options, PipelineError, TileChoice, Xray, cee, memory, peak};
 use crate::geometry;
 use crate::image::size as image_size;
-use crate::params::{Input, MirrorModel, System};
+use crate::params::Input;
 use crate::pipeline::info::{Info, info};
 use crate::pipeline::ranks::share;
+use crate::system::{MirrorModel, System};
 use std::fmt;
 use zellige_dense::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid, refine_bytes, residual};
 use zellige_files::memory::{Bytes, MemoryPlan};
@@ -128,7 +129,7 @@ pub(super) fn with_targets(input: &Input, options: &Options) -> System {
 ///
 /// # Errors
 /// A tile size of 0.
-pub fn grid(info: &Info, tile: TileChoice) -> Result<TileGrid, Error> {
+pub fn grid(info: &Info, tile: TileChoice) -> Result<TileGrid, PipelineError> {
     match tile {
         TileChoice::Auto => Ok(TileGrid::auto(&blocks(info), LARGEST_TILE)?),
         TileChoice::AutoGpu { memory } => {
@@ -136,7 +137,9 @@ pub fn grid(info: &Info, tile: TileChoice) -> Result<TileGrid, Error> {
             let largest = gpu_tile(info.measurements, memory) - GPU_STEP;
             Ok(TileGrid::auto(&blocks(info), largest)?.rounded(GPU_STEP))
         }
-        TileChoice::Uniform(0) => Err(Error::Options("a tile size of 0: give at least 1, or auto".into())),
+        TileChoice::Uniform(0) => {
+            Err(PipelineError::Options("a tile size of 0: give at least 1, or auto".into()))
+        }
         TileChoice::Uniform(size) => Ok(TileGrid::uniform(info.measurements, size)?),
     }
 }
@@ -168,7 +171,7 @@ impl TileChoice {
 ///
 /// # Errors
 /// A parameter, a rule or an option is wrong; the memory is too small, with the sum in the message.
-pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
+pub fn precheck(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
     let plan = plan(input, options)?;
     plan.memory.check(&remedy(&plan.info, &plan.rules, options))?;
     Ok(plan)
@@ -178,14 +181,14 @@ pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
 ///
 /// # Errors
 /// A parameter, a rule or an option is wrong.
-pub fn plan(input: &Input, options: &Options) -> Result<Plan, Error> {
+pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
     let system = with_targets(input, options);
     system.check()?;
     if system.targets.is_empty() {
-        return Err(Error::Options("no target: give at least one".into()));
+        return Err(PipelineError::Options("no target: give at least one".into()));
     }
     if options.rules.is_empty() {
-        return Err(Error::Options("no precision rule: give at least one, e.g. fp32".into()));
+        return Err(PipelineError::Options("no precision rule: give at least one, e.g. fp32".into()));
     }
     let rules: Vec<Rule> = options.rules.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let solve_rule: Option<Rule> = options.solve_rule.as_ref().map(|text| text.parse()).transpose()?;
@@ -193,7 +196,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, Error> {
     if let Some(rule) = &solve_rule
         && let Some(other) = rules.iter().find(|r| double(r) != double(rule))
     {
-        return Err(Error::Options(format!(
+        return Err(PipelineError::Options(format!(
             "solve rule {rule} cannot be combined with {other}: fp64 tiles need fp64 products, fp32 tiles all others"
         )));
     }
@@ -201,7 +204,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, Error> {
     let grid = grid(&info, options.tile)?;
     let products = (grid.tiles() as f64).powi(3) / 6.0;
     if products > MOST_PRODUCTS {
-        return Err(Error::Options(format!(
+        return Err(PipelineError::Options(format!(
             "tiles of at most {} make {products:.1e} tile products: choose larger ones",
             grid.max_width()
         )));
@@ -329,19 +332,19 @@ impl Plan {
     /// targets. If GPUs take products, the runtime finds out whether these fit.
     ///
     /// # Errors
-    /// [`Error::HostMemory`] with the stage that needs the most.
+    /// [`PipelineError::HostMemory`] with the stage that needs the most.
     pub(super) fn check_host(
         &self,
         rows: &TileGrid,
         options: &Options,
         capacity: Option<u64>,
         with_gpus: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PipelineError> {
         let Some(capacity) = capacity else { return Ok(()) };
         let needs = self.rules.iter().flat_map(|rule| self.stage_needs(rule, rows, options, with_gpus));
         match needs.max_by_key(|need| need.bytes) {
             Some(StageNeed { stage, bytes }) if bytes > capacity => {
-                Err(Error::HostMemory { stage, bytes, capacity })
+                Err(PipelineError::HostMemory { stage, bytes, capacity })
             }
             _ => Ok(()),
         }

@@ -2,10 +2,11 @@
 
 use super::plan::{Plan, precheck, with_targets};
 use super::watch::Counter;
-use super::{Error, Options};
+use super::{Options, PipelineError};
 use crate::covariance::device::{DeviceModel, SOURCE};
 use crate::covariance::{Covariance, Kind, Scalar};
-use crate::params::{Input, System};
+use crate::params::Input;
+use crate::system::System;
 use std::ops::Range;
 use std::sync::Arc;
 use zellige_dense::{Generator, GpuGenerator, TileGrid, TileScalar, generator, unit_scale};
@@ -29,12 +30,12 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(input: &Input, options: &Options) -> Result<Self, Error> {
+    pub(super) fn new(input: &Input, options: &Options) -> Result<Self, PipelineError> {
         Problem::of(precheck(input, options)?, input, options)
     }
 
     /// Prepares a planned run.
-    pub(super) fn of(plan: Plan, input: &Input, options: &Options) -> Result<Self, Error> {
+    pub(super) fn of(plan: Plan, input: &Input, options: &Options) -> Result<Self, PipelineError> {
         let system = with_targets(input, options);
         let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
         let scale = unit_scale(largest_variance(&cov)?);
@@ -132,7 +133,7 @@ fn rescale<T: Element>(out: &mut [T], height: usize, width: usize, ld: usize, sc
     }
 }
 
-fn largest_variance(cov: &Covariance) -> Result<f64, Error> {
+fn largest_variance(cov: &Covariance) -> Result<f64, PipelineError> {
     let mut largest = 0.0f64;
     let mut entry = [0.0f64];
     for i in 0..cov.measurements() {
@@ -144,7 +145,7 @@ fn largest_variance(cov: &Covariance) -> Result<f64, Error> {
 
 /// Splits the rows of each target into the fewest equal parts of at most `most`, all but the last
 /// multiples of `step`.
-fn stacked(m: usize, targets: usize, most: usize, step: usize) -> Result<TileGrid, Error> {
+fn stacked(m: usize, targets: usize, most: usize, step: usize) -> Result<TileGrid, PipelineError> {
     let parts = m.div_ceil(most.max(1)).max(1);
     let one: Vec<usize> = (0..=parts).map(|p| m * p / parts).collect();
     let mut edges = vec![0];

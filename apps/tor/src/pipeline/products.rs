@@ -2,33 +2,20 @@
 
 use super::plan::memory_of_workers;
 use super::watch::{Counter, watch};
-use super::{Error, Observer, Options, Outcome, RuleResult};
+use super::{Covariances, Observer, Options, Outcome, PipelineError, RuleResult};
 use crate::covariance::{Covariance, Kind};
-use crate::files::fits::{self, Card, Hdu, Pixels, Table};
+use crate::files::fits::{self, BinaryTable, Card, Hdu, Pixels};
 use crate::files::{SlopeOrder, npy, reorder_columns, reorder_rows};
 use crate::geometry::{Block, Geometry};
 use crate::image::Psf;
 use crate::params::Input;
-use crate::{Error as TorError, Matrix};
+use crate::{Error, Matrix};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, update};
 
 /// Number of columns that one task generates.
 const PANEL: usize = 256;
-
-/// The covariance matrices of a system in float64, in arcsec^2.
-#[derive(Debug, Clone)]
-pub struct Covariances {
-    /// The system, with the targets that were used.
-    pub input: Input,
-    /// Measurements with measurements, `n x n`.
-    pub cmm: Matrix,
-    /// Truth sensor with measurements by target, `m x n`.
-    pub ctm: Vec<Matrix>,
-    /// Truth sensor with itself, `m x m`.
-    pub ctt: Matrix,
-}
 
 /// Generates `Cmm`, `Ctm` of every target and `Ctt`, panels of columns as tasks.
 ///
@@ -39,7 +26,7 @@ pub fn covariance(
     input: &Input,
     options: &Options,
     observer: &dyn Observer,
-) -> Result<Covariances, Error> {
+) -> Result<Covariances, PipelineError> {
     let system = super::plan::with_targets(input, options);
     system.check()?;
     let info = crate::pipeline::info::info(&system, &input.atmosphere)?;
@@ -67,7 +54,12 @@ pub fn covariance(
 }
 
 /// Generates one matrix in place, with one task per panel of columns.
-fn whole(rt: &Runtime, cov: &Arc<Covariance>, kind: Kind, counter: &Counter) -> Result<Matrix, Error> {
+fn whole(
+    rt: &Runtime,
+    cov: &Arc<Covariance>,
+    kind: Kind,
+    counter: &Counter,
+) -> Result<Matrix, PipelineError> {
     let (rows, cols) = cov.shape(kind);
     let mut out = Matrix::zeros(rows, cols);
     rt.scope(|scope| {
@@ -82,7 +74,7 @@ fn whole(rt: &Runtime, cov: &Arc<Covariance>, kind: Kind, counter: &Counter) -> 
                 .cpu(move |(panel,)| {
                     cov.fill(kind, 0..rows, first..first + width, panel.data, panel.ld)?;
                     counter.bump();
-                    Ok::<(), TorError>(())
+                    Ok::<(), Error>(())
                 })
                 .submit()?;
             tasks.push(task);
@@ -99,10 +91,10 @@ impl Covariances {
     ///
     /// # Errors
     /// A file cannot be written; it is left unchanged.
-    pub fn write(&self, path: &Path, order: SlopeOrder) -> Result<Vec<PathBuf>, Error> {
+    pub fn write(&self, path: &Path, order: SlopeOrder) -> Result<Vec<PathBuf>, PipelineError> {
         let geometry = Geometry::new(&self.input.system)?;
         let (blocks, truth) = (geometry.blocks(), geometry.truth_blocks());
-        let turned = |a: &Matrix, rows: &[Block], cols: &[Block]| -> Result<Option<Matrix>, TorError> {
+        let turned = |a: &Matrix, rows: &[Block], cols: &[Block]| -> Result<Option<Matrix>, Error> {
             if order == SlopeOrder::Xxyy {
                 return Ok(None);
             }
@@ -150,7 +142,7 @@ fn is_npy(path: &Path) -> bool {
 }
 
 /// Returns the file name of a matrix: `out.npy` and `CMM` give `out-cmm.npy`.
-fn beside(path: &Path, name: &str) -> PathBuf {
+fn file_of(path: &Path, name: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}-{}.npy", name.to_ascii_lowercase()))
 }
@@ -161,9 +153,9 @@ fn write_matrices(
     path: &Path,
     list: &[(String, &Matrix)],
     axes: impl Fn(usize) -> &'static [&'static str; 2],
-    tables: &[Table],
+    tables: &[BinaryTable],
     cards: &dyn Fn(usize) -> Vec<Card>,
-) -> Result<Vec<PathBuf>, Error> {
+) -> Result<Vec<PathBuf>, PipelineError> {
     if !is_npy(path) {
         let hdus: Vec<Hdu> = list
             .iter()
@@ -180,7 +172,7 @@ fn write_matrices(
     }
     let mut written = Vec::new();
     for (name, matrix) in list {
-        let file = if list.len() == 1 { path.to_owned() } else { beside(path, name) };
+        let file = if list.len() == 1 { path.to_owned() } else { file_of(path, name) };
         npy::write_f64(&file, matrix)?;
         written.push(file);
     }
@@ -200,16 +192,16 @@ pub fn write_reconstructors(
     outcome: &Outcome,
     result: &RuleResult,
     order: SlopeOrder,
-) -> Result<Vec<PathBuf>, Error> {
+) -> Result<Vec<PathBuf>, PipelineError> {
     let Some(measured) = &result.measured else {
-        return Err(Error::Options(format!(
+        return Err(PipelineError::Options(format!(
             "rule {} failed, so that no reconstructor is written",
             result.rule
         )));
     };
     let kept = &result.extras.reconstructors;
     if kept.is_empty() {
-        return Err(Error::Options(format!("the reconstructors of {} were not kept", result.rule)));
+        return Err(PipelineError::Options(format!("the reconstructors of {} were not kept", result.rule)));
     }
     let input = &outcome.input;
     let geometry = Geometry::new(&input.system)?;
@@ -241,9 +233,9 @@ pub fn write_reconstructors(
 ///
 /// # Errors
 /// There is no image, or a file cannot be written; it is left unchanged.
-pub fn write_images(path: &Path, images: &[Psf]) -> Result<Vec<PathBuf>, Error> {
+pub fn write_images(path: &Path, images: &[Psf]) -> Result<Vec<PathBuf>, PipelineError> {
     if images.is_empty() {
-        return Err(Error::Options("no rule survived, so that no image is written".into()));
+        return Err(PipelineError::Options("no rule survived, so that no image is written".into()));
     }
     if is_npy(path) {
         let matrix = |p: &Psf| Matrix::from_fn(p.size, p.size, |y, x| p.image[y * p.size + x]);

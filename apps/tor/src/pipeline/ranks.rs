@@ -1,6 +1,6 @@
 //! Communication between the ranks of one pipeline. A single process does none of it.
 
-use super::Error;
+use super::PipelineError;
 use serde::Serialize;
 use zellige_dense::{Error as LinalgError, GemmCounts, NotPositiveDefinite};
 use zellige_mpi::{BlockCyclic, Distribution};
@@ -34,7 +34,7 @@ pub(super) fn share(ranks: usize) -> f64 {
 }
 
 /// Gathers the numbers of each rank, in the order of the ranks.
-pub(super) fn of_all_ranks<S: Session>(s: &S, own: &[u64]) -> Result<Vec<Vec<u64>>, Error> {
+pub(super) fn of_all_ranks<S: Session>(s: &S, own: &[u64]) -> Result<Vec<Vec<u64>>, PipelineError> {
     let say = |rank| s.register_on(rank, || own.to_vec());
     let said: Vec<_> = (0..s.ranks()).map(say).collect::<Result<_, _>>()?;
     Ok(said.into_iter().map(|said| s.take(said)).collect::<Result<_, _>>()?)
@@ -45,7 +45,7 @@ pub(super) fn of_all_ranks<S: Session>(s: &S, own: &[u64]) -> Result<Vec<Vec<u64
 pub(super) fn lost_pivot<S: Session>(
     s: &S,
     error: &LinalgError,
-) -> Result<Option<NotPositiveDefinite>, Error> {
+) -> Result<Option<NotPositiveDefinite>, PipelineError> {
     let numbers = |lost: &NotPositiveDefinite| {
         [lost.tile as u64, lost.pivot as u64, lost.row as u64, lost.value.to_bits()]
     };
@@ -63,7 +63,7 @@ pub(super) fn lost_pivot<S: Session>(
 }
 
 /// Adds the counts of the other ranks.
-pub(super) fn add_counts<S: Session>(s: &S, counts: &GemmCounts) -> Result<(), Error> {
+pub(super) fn add_counts<S: Session>(s: &S, counts: &GemmCounts) -> Result<(), PipelineError> {
     if s.ranks() == 1 {
         return Ok(());
     }

@@ -9,7 +9,7 @@
 
 use super::problem::Problem;
 use super::watch::watch;
-use super::{Error, Observer, Options};
+use super::{Observer, Options, PipelineError};
 use crate::Matrix;
 use crate::params::Input;
 use std::ops::Range;
@@ -47,7 +47,7 @@ pub fn recommend(
     input: &Input,
     options: &Options,
     observer: &dyn Observer,
-) -> Result<Recommendation, Error> {
+) -> Result<Recommendation, PipelineError> {
     let problem = Problem::new(input, options)?;
     let tiles = sample(&problem.plan.grid);
     let whole = problem.plan.tiles();
@@ -86,7 +86,7 @@ struct Sample {
 }
 
 impl Sample {
-    fn new(problem: &Problem, tiles: &[usize]) -> Result<Sample, Error> {
+    fn new(problem: &Problem, tiles: &[usize]) -> Result<Sample, PipelineError> {
         let ranges: Vec<Range<usize>> = tiles.iter().map(|&tile| problem.plan.grid.range(tile)).collect();
         let mut edges = vec![0];
         ranges.iter().for_each(|range| edges.push(edges[edges.len() - 1] + range.len()));
@@ -115,7 +115,7 @@ impl Sample {
         rule: &Rule,
         steps: f64,
         exact: &mut Option<Option<Matrix>>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, PipelineError> {
         if exact.is_none() {
             *exact = Some(self.last(rt, &"fp32".parse()?)?);
         }
@@ -129,7 +129,7 @@ impl Sample {
     }
 
     /// Returns the last tile after all steps but its own; `None` if the rule fails.
-    fn last(&self, rt: &Runtime, rule: &Rule) -> Result<Option<Matrix>, Error> {
+    fn last(&self, rt: &Runtime, rule: &Rule) -> Result<Option<Matrix>, PipelineError> {
         let l = SymmetricTiled::<f32>::generate(rt, self.grid.clone(), &self.fill)?;
         let policy: SharedPolicy = Arc::new(rule.clone());
         let factor = cholesky(rt, &l, &policy)?;

@@ -4,11 +4,25 @@ use serde::Serialize;
 use std::sync::Arc;
 use zellige_dense::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
-use super::{Covariances, DeviceUse, Error, RankUse, TileChoice, grid};
+use super::{DeviceUse, PipelineError, RankUse, TileChoice, grid};
 use crate::Matrix;
 use crate::image::Psf;
+use crate::params::Input;
 use crate::pipeline::info::Info;
 use crate::pipeline::norms::TileNorms;
+
+/// The covariance matrices of a system in float64, in arcsec^2.
+#[derive(Debug, Clone)]
+pub struct Covariances {
+    /// The system, with the targets that were used.
+    pub input: Input,
+    /// Measurements with measurements, `n x n`.
+    pub cmm: Matrix,
+    /// Truth sensor with measurements by target, `m x n`.
+    pub ctm: Vec<Matrix>,
+    /// Truth sensor with itself, `m x m`.
+    pub ctt: Matrix,
+}
 
 /// The result of `zellige tor cov`: sizes of the covariance matrices.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
@@ -93,7 +107,7 @@ impl Tiling {
     ///
     /// # Errors
     /// A tile size of 0.
-    pub fn new(info: &Info, tile: TileChoice) -> Result<Tiling, Error> {
+    pub fn new(info: &Info, tile: TileChoice) -> Result<Tiling, PipelineError> {
         let grid = grid(info, tile)?;
         let parts = match tile {
             TileChoice::Uniform(_) => parts(info, grid.edges()),

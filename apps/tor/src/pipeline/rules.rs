@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::ranks::{RankUse, of_all_ranks};
 use super::results::{Attempt, Extras, Measured, RuleResult, Seconds, TargetResult};
 use super::xray::xray;
-use super::{Error, Observer, OnNotSpd, Options, Outcome};
+use super::{Observer, OnNotSpd, Options, Outcome, PipelineError};
 use crate::Matrix;
 use crate::params::Input;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub(super) fn run<S: Session>(
     options: &Options,
     dx: Option<Matrix>,
     observer: &dyn Observer,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome, PipelineError> {
     if s.ranks() > 1 && options.keep_norms {
-        return Err(Error::Options("norms of tiles are available in a single process only".into()));
+        return Err(PipelineError::Options("norms of tiles are available in a single process only".into()));
     }
     observer.stage("preparation", 1);
     let problem = Problem::new(input, options)?;
@@ -84,7 +84,7 @@ fn one<S: Session>(
     dx: Option<&Matrix>,
     workspace: &mut Workspace,
     observer: &dyn Observer,
-) -> Result<RuleResult, Error> {
+) -> Result<RuleResult, PipelineError> {
     zellige_files::memory::reset_peak();
     let sent_before = s.bytes_sent();
     let mut result = RuleResult {
@@ -150,7 +150,7 @@ fn measure(
     ranks: &[Vec<u64>],
     result: &mut RuleResult,
     observer: &dyn Observer,
-) -> Result<(), Error> {
+) -> Result<(), PipelineError> {
     let start = Instant::now();
     let part = |rank: usize, at: usize| ranks[rank][at];
     let uses: Vec<RankUse> = (0..ranks.len())

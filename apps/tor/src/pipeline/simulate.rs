@@ -115,7 +115,7 @@ pub struct RankReport {
 
 /// The reason why nothing was simulated.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum SimulateError {
     /// The rule uses norms.
     #[error(
         "rule {0} needs the norms of computed tiles, but a simulation has no values: use a rule by position, e.g. hp1:band=2, or give it norms"
@@ -129,9 +129,9 @@ pub enum Error {
     Linalg(#[from] zellige_dense::Error),
 }
 
-impl From<zellige_runtime::Error> for Error {
+impl From<zellige_runtime::Error> for SimulateError {
     fn from(error: zellige_runtime::Error) -> Self {
-        Error::Linalg(error.into())
+        SimulateError::Linalg(error.into())
     }
 }
 
@@ -163,12 +163,12 @@ pub struct Recorded {
 ///
 /// # Errors
 /// A rule that uses norms without any, sizes that make no tiles.
-fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), Error> {
+fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), SimulateError> {
     let rule: SharedPolicy = request.rule.clone().into();
     if rule.when() != When::OperandsReady {
         return Ok((rule, None));
     }
-    let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
+    let known = request.norms.ok_or_else(|| SimulateError::NeedsNorms(request.rule.clone()))?;
     let grid = |len| TileGrid::uniform(len, request.tile);
     let norms = Stretched::new(known, &grid(request.m)?, &grid(request.n)?);
     // Tasks of several products of one precision, and messages are submitted before
@@ -181,7 +181,7 @@ fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), Er
 ///
 /// # Errors
 /// A rule that looks at norms without any, sizes that make no tiles.
-pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
+pub fn record(request: &Request<'_>) -> Result<Recorded, SimulateError> {
     let (policy, norms) = policy(request)?;
     let graph = Graph::record(|g: &Recorder| submit(g, request, &policy, &|_, _, _| Ok(())))?;
     let slots = graph.slots();
@@ -195,7 +195,7 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
 ///
 /// # Errors
 /// The errors of [`record`].
-pub fn record_ranks(request: &Request<'_>) -> Result<Vec<(Graph, Vec<usize>)>, Error> {
+pub fn record_ranks(request: &Request<'_>) -> Result<Vec<(Graph, Vec<usize>)>, SimulateError> {
     let (policy, _) = policy(request)?;
     let owner = owners(request.nodes);
     let graphs = PlannedRanks::record(request.nodes, |ranks| {
@@ -227,7 +227,12 @@ fn results<'s>(
 type Own<'o> = &'o dyn Fn(&Handle<Tile<f32>>, usize, usize) -> Result<(), zellige_runtime::Error>;
 
 /// Submits the factorisation, and both solves if there are rows.
-fn submit<S: Submit>(s: &S, request: &Request<'_>, policy: &SharedPolicy, own: Own<'_>) -> Result<(), Error> {
+fn submit<S: Submit>(
+    s: &S,
+    request: &Request<'_>,
+    policy: &SharedPolicy,
+    own: Own<'_>,
+) -> Result<(), SimulateError> {
     let grid = |len| TileGrid::uniform(len, request.tile);
     let (rows, cols) = (grid(request.m)?, grid(request.n)?);
     let (mt, nt) = (rows.tiles(), cols.tiles());
@@ -309,7 +314,7 @@ struct Found {
 ///
 /// # Errors
 /// The errors of [`record`] and [`record_ranks`], and those of the platform.
-pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, Trace), Error> {
+pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, Trace), SimulateError> {
     let found = if request.nodes > 1 { on_nodes(request, platform) } else { on_one(request, platform) }?;
     let report = report(request, platform, &found);
     let traces = found.ranks.into_iter().map(|(_, outcome, _)| outcome.trace);
@@ -321,7 +326,7 @@ pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, T
     Ok((report, trace))
 }
 
-fn on_one(request: &Request<'_>, platform: &Platform) -> Result<Found, Error> {
+fn on_one(request: &Request<'_>, platform: &Platform) -> Result<Found, SimulateError> {
     let Recorded { graph, result, norms } = record(request)?;
     let simulation = Simulation::new(&graph, platform).norms(norms).ahead(request.ahead).collect(result);
     let simulation = match request.policy.as_str() {
@@ -335,9 +340,9 @@ fn on_one(request: &Request<'_>, platform: &Platform) -> Result<Found, Error> {
     Ok(Found { makespan: outcome.makespan, ranks: vec![(graph, outcome, Messages::default())] })
 }
 
-fn on_nodes(request: &Request<'_>, platform: &Platform) -> Result<Found, Error> {
+fn on_nodes(request: &Request<'_>, platform: &Platform) -> Result<Found, SimulateError> {
     if request.policy == OWNERS {
-        return Err(Error::OwnersOnNodes);
+        return Err(SimulateError::OwnersOnNodes);
     }
     let (graphs, results): (Vec<Graph>, Vec<Vec<usize>>) = record_ranks(request)?.into_iter().unzip();
     let mut simulation = RankSimulation::new(&graphs, platform).policy(&request.policy).ahead(request.ahead);

@@ -3,7 +3,7 @@
 use super::factor::{Reconstructed, Workspace, reconstruct};
 use super::plan::plan;
 use super::problem::{Element, Problem};
-use super::{Attempt, Error, Observer, OnNotSpd, Options};
+use super::{Attempt, Observer, OnNotSpd, Options, PipelineError};
 use crate::params::Input;
 use std::time::Instant;
 use zellige_dense::{PrecisionPolicy, Rule, TileScalar, Work};
@@ -35,14 +35,14 @@ pub struct Timing {
 /// that survives. The result is discarded.
 ///
 /// # Errors
-/// Bad parameters, rules or options, a failed task, cancellation; [`Error::Options`] if no rule
-/// survives.
+/// Bad parameters, rules or options, a failed task, cancellation; [`PipelineError::Options`] if no
+/// rule survives.
 pub fn timed(
     rt: &Runtime,
     input: &Input,
     options: &Options,
     observer: &dyn Observer,
-) -> Result<Timing, Error> {
+) -> Result<Timing, PipelineError> {
     let start = Instant::now();
     let problem = Problem::of(plan(input, options)?, input, options)?;
     let preparation = start.elapsed().as_secs_f64();
@@ -62,7 +62,7 @@ pub fn timed(
             Err(not_spd) => not_spd,
         };
         let next = rule.suggest_next().filter(|_| options.on_not_spd == OnNotSpd::Retry);
-        let Some(next) = next else { return Err(Error::Options(format!("{rule}: {not_spd}"))) };
+        let Some(next) = next else { return Err(PipelineError::Options(format!("{rule}: {not_spd}"))) };
         observer.warn(&format!("{rule}: {not_spd}"));
         attempts.push(Attempt { rule: rule.to_string(), not_spd });
         rule = next;
@@ -76,7 +76,7 @@ fn once<T: Element>(
     rule: &Rule,
     options: &Options,
     observer: &dyn Observer,
-) -> Result<Result<Timing, super::NotSpd>, Error> {
+) -> Result<Result<Timing, super::NotSpd>, PipelineError> {
     let made = match reconstruct::<T, _>(rt, problem, rule, options, &mut Workspace::default(), observer)? {
         Ok(made) => made,
         Err(lost) => return Ok(Err(lost)),

@@ -1,6 +1,6 @@
 //! Waiting for tasks with an observer.
 
-use super::{Error, Observer};
+use super::{Observer, PipelineError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -13,13 +13,13 @@ const BEAT: Duration = Duration::from_millis(100);
 /// requests cancellation.
 ///
 /// # Errors
-/// The error of `body`; [`Error::Cancelled`] if the observer requested cancellation.
+/// The error of `body`; [`PipelineError::Cancelled`] if the observer requested cancellation.
 pub(super) fn watch<R>(
     rt: &Runtime,
     observer: &dyn Observer,
     done: impl Fn() -> u64 + Send,
-    body: impl FnOnce() -> Result<R, Error>,
-) -> Result<R, Error> {
+    body: impl FnOnce() -> Result<R, PipelineError>,
+) -> Result<R, PipelineError> {
     let result = std::thread::scope(|s| {
         let (alive, ended) = mpsc::channel::<()>();
         // Without memory for this thread, the run proceeds without reports.
@@ -36,7 +36,7 @@ pub(super) fn watch<R>(
         let _alive = alive;
         body()
     });
-    if observer.cancelled() { Err(Error::Cancelled) } else { result }
+    if observer.cancelled() { Err(PipelineError::Cancelled) } else { result }
 }
 
 /// Counter of finished tasks.
@@ -110,6 +110,6 @@ mod tests {
                 Ok(rt.wait_all()?)
             },
         );
-        assert!(matches!(result, Err(Error::Cancelled)));
+        assert!(matches!(result, Err(PipelineError::Cancelled)));
     }
 }

@@ -4,7 +4,7 @@
 use super::plan::XRAY_UP_TO;
 use super::problem::Problem;
 use super::watch::{Counter, watch};
-use super::{Error, Observer, Xray};
+use super::{Observer, PipelineError, Xray};
 use crate::Matrix;
 use crate::covariance::Kind;
 use serde::Serialize;
@@ -44,7 +44,7 @@ pub(super) fn xray(
     problem: &Problem,
     wish: Xray,
     observer: &dyn Observer,
-) -> Result<Option<XrayPicture>, Error> {
+) -> Result<Option<XrayPicture>, PipelineError> {
     let whole = match wish {
         Xray::Off => return Ok(None),
         Xray::Auto => problem.n() <= XRAY_UP_TO,
@@ -57,7 +57,12 @@ pub(super) fn xray(
     watch(rt, observer, move || shared.get(), || take(rt, problem, whole, &counter)).map(Some)
 }
 
-fn take(rt: &Runtime, problem: &Problem, whole: bool, counter: &Counter) -> Result<XrayPicture, Error> {
+fn take(
+    rt: &Runtime,
+    problem: &Problem,
+    whole: bool,
+    counter: &Counter,
+) -> Result<XrayPicture, PipelineError> {
     let eigenvalues = rt.register(Vec::<f64>::new());
     if whole {
         let (cov, counter) = (Arc::clone(&problem.cov), counter.clone());
@@ -126,7 +131,7 @@ fn take(rt: &Runtime, problem: &Problem, whole: bool, counter: &Counter) -> Resu
     let spectra = spectra
         .into_iter()
         .map(|(distance, values)| Ok((distance, rt.take(values)?)))
-        .collect::<Result<_, Error>>()?;
+        .collect::<Result<_, PipelineError>>()?;
     Ok(XrayPicture { eigenvalues: rt.take(eigenvalues)?, norms, spectra })
 }
 

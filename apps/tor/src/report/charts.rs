@@ -4,7 +4,7 @@ use crate::pipeline::{Measured, Outcome, XrayPicture};
 use zellige_app::svg::{Chart, Scale, short};
 
 /// Returns the space for the longest rule's name, in a fixed-width font of 12.5 px.
-fn room<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
+fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
     names.map(|n| n.chars().count()).max().unwrap_or(0).clamp(6, 40) as f64 * 7.6 + 16.0
 }
 
@@ -32,7 +32,7 @@ pub(super) fn strehl(outcome: &Outcome) -> String {
     let mut chart = Chart::new(
         520.0,
         height,
-        [16.0, 54.0, 46.0, room(list.iter().map(|l| l.0))],
+        [16.0, 54.0, 46.0, name_width(list.iter().map(|l| l.0))],
         "Strehl ratio per rule",
     );
     let (low, high) = around(list.iter().flat_map(|(_, m)| [Some(m.strehl_moao), m.strehl_exact]).flatten());
@@ -78,7 +78,8 @@ pub(super) fn changes(outcome: &Outcome) -> Option<String> {
     let row = 30.0;
     let height = 70.0 + row * list.len() as f64;
     let label = format!("distance of the Strehl ratio from {}", reference.rule);
-    let mut chart = Chart::new(520.0, height, [16.0, 74.0, 46.0, room(list.iter().map(|l| l.0))], &label);
+    let mut chart =
+        Chart::new(520.0, height, [16.0, 74.0, 46.0, name_width(list.iter().map(|l| l.0))], &label);
     let floor = 1e-9;
     let most = list.iter().map(|l| l.1).fold(1e-3, f64::max);
     let x = Scale::log(floor, most, chart.left, chart.right);

@@ -7,7 +7,7 @@ mod sky;
 mod table;
 
 use crate::geometry::Geometry;
-use crate::pipeline::{Error, Outcome};
+use crate::pipeline::{Outcome, PipelineError};
 use std::fmt::Write as _;
 use zellige_app::page::Page;
 use zellige_app::svg::{escape, short};
@@ -19,7 +19,7 @@ const LISTED: usize = 50;
 ///
 /// # Errors
 /// A system whose geometry cannot be computed.
-pub fn page(outcome: &Outcome) -> Result<Page, Error> {
+pub fn page(outcome: &Outcome) -> Result<Page, PipelineError> {
     let mut page = Page::new("Tomographic reconstructor");
     let out = page.markup();
     head(out, outcome);

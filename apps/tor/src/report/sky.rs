@@ -1,7 +1,7 @@
 //! Charts of the stars on the sky, and of the sub-apertures in the pupil.
 
 use crate::geometry::Geometry;
-use crate::params::{StarKind, System};
+use crate::system::{StarKind, System};
 use zellige_app::svg::{Chart, Scale};
 
 /// Draws guide stars and targets on the sky, in arcsec.

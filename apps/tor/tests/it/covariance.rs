@@ -3,7 +3,7 @@
 
 use crate::common::{awkward, laser_and_star, two_stars};
 use zellige_tor::geometry::{Projection, SubApertures, truth_star};
-use zellige_tor::params::{GuideStar, StarKind};
+use zellige_tor::system::{GuideStar, StarKind};
 use zellige_tor::turbulence::structure_function;
 use zellige_tor::{ARCSEC_PER_RADIAN, Atmosphere, Covariance, Kind, Matrix, System};
 

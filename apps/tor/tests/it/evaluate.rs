@@ -3,9 +3,8 @@
 use crate::common;
 use crate::common::close;
 use std::path::Path;
-use zellige_tor::dm::{self, Mirror, command_matrix};
+use zellige_tor::dm::{self, DeformableMirror, command_matrix};
 use zellige_tor::evaluate::{self, panels};
-use zellige_tor::files::fits::{self, Hdu, Pixels};
 use zellige_tor::image::{self, ExactStrehl, Pupil};
 use zellige_tor::params::{Mode, parse};
 use zellige_tor::{Covariance, Kind, Matrix, reference};
@@ -80,7 +79,7 @@ fn wrong_sizes_are_errors() {
 #[test]
 fn noise_that_is_missing_is_reported() {
     let (mut system, atmosphere) = common::two_stars();
-    system.noise = zellige_tor::params::NoiseModel::Uniform { variance: 0.0 };
+    system.noise = zellige_tor::system::NoiseModel::Uniform { variance: 0.0 };
     // Two sensors that look at the same star measure the same values twice.
     system.stars[1] = system.stars[0].clone();
     assert!(!system.check().unwrap().is_empty());
@@ -93,7 +92,7 @@ fn noise_that_is_missing_is_reported() {
 #[test]
 fn exact_strehl_is_the_mean_over_all_pairs() {
     let (system, cov, r) = prepared();
-    let mirror = Mirror::new(&system);
+    let mirror = DeformableMirror::new(&system);
     // The covariance has no symmetry of the pupil, so that transposed axes would be detected.
     let dx = command_matrix(&system, cov.geometry()).unwrap().dx;
     let tilted = Matrix::from_fn(mirror.len(), mirror.len(), |i, j| {
@@ -174,7 +173,7 @@ fn a_hopeless_slope_leaves_finite_strehl_ratios() {
 #[test]
 fn a_residual_that_no_stationary_one_explains_is_told() {
     let (system, cov, r) = prepared();
-    let mirror = Mirror::new(&system);
+    let mirror = DeformableMirror::new(&system);
     let row = mirror.cells.iter().map(|c| c[1]).max().unwrap() / 2;
     let line = |k: &usize| mirror.cells[*k][1] == row;
     let ends = [(0..mirror.len()).find(line).unwrap(), (0..mirror.len()).rfind(line).unwrap()];
@@ -189,17 +188,4 @@ fn a_residual_that_no_stationary_one_explains_is_told() {
     let dx = command_matrix(&system, cov.geometry()).unwrap().dx;
     let (psf, _) = evaluate::judge(&system, &cov, &dx, &evaluate::cee(&cov, 0, &r).unwrap(), false).unwrap();
     assert_eq!(psf.contradiction, 0.0);
-}
-
-#[test]
-fn a_command_matrix_from_a_file() {
-    let (system, cov, _) = prepared();
-    let dx = command_matrix(&system, cov.geometry()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("Dx.fits");
-    let hdu = Hdu { name: "DX".into(), pixels: Pixels::Matrix(&dx.dx), axes: &[], cards: vec![] };
-    fits::write(&path, &[hdu], &[]).unwrap();
-    assert_eq!(dm::read_command_matrix(&path, 104).unwrap(), dx.dx);
-    let message = dm::read_command_matrix(&path, 68).unwrap_err().to_string();
-    assert!(message.contains("68 x 104") && message.contains("Dx.fits"), "{message}");
 }

@@ -233,7 +233,7 @@ proptest! {
             let _ = fits::read(&path, Some("B"));
             let _ = fits::read_matrix(&path, None);
             let _ = fits::read(&path.join("1"), None);
-            let _ = zellige_tor::files::read_map(&path);
+            let _ = zellige_tor::params::read_map(&path);
             let _ = npy::read(&path);
         }
     }

@@ -6,9 +6,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use zellige_tests::data;
-use zellige_tor::params::{
-    CellMap, Input, MirrorModel, Mode, NoiseModel, StarKind, Valid, parse, parse_compass, parse_yaml, read,
-};
+use zellige_tor::params::{self, Input, Mode, parse, parse_compass, parse_yaml, read};
+use zellige_tor::system::{CellMap, InfluenceFunctions, MirrorModel, NoiseModel, StarKind, Valid};
 use zellige_tor::{Covariance, Error, Kind, dm, evaluate, reference};
 
 fn file(name: &str) -> PathBuf {
@@ -287,7 +286,7 @@ fn other_spellings_of_yaml() {
     refused(parse_yaml(Path::new("a.yaml"), &bomb), &["a.yaml:", "more than 1048576 values"]);
     // A single outer scale applies to all layers of a text profile.
     let profile = "Nlayer\n2\nr0\n0.2146\ncn2\n9 4\nh in m\n100 7000\nL0\n25\n";
-    let (atmosphere, _) = zellige_tor::params::parse_atmosphere(Path::new("p.txt"), profile).unwrap();
+    let (atmosphere, _) = params::parse_atmosphere(Path::new("p.txt"), profile).unwrap();
     assert_eq!(atmosphere.layers[1].outer_scale, 25.0);
 }
 
@@ -379,7 +378,7 @@ fn zenith_angle_of_a_profile_beside_the_system() {
 #[test]
 fn maps_and_thresholds() {
     let demo = |more: &str| {
-        let text = zellige_tor::params::EXAMPLE.replace("[sensors]", &format!("[sensors]\n{more}"));
+        let text = params::EXAMPLE.replace("[sensors]", &format!("[sensors]\n{more}"));
         parse(Path::new("a.toml"), &text, None, Mode::Strict)
     };
     let centre = demo("").unwrap();
@@ -394,7 +393,7 @@ fn maps_and_thresholds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map.txt");
     std::fs::write(&path, format!("# valid\n{}\n", dense.join("\n"))).unwrap();
-    let from_file = zellige_tor::files::read_map(&path).unwrap();
+    let from_file = params::read_map(&path).unwrap();
     // Masks of flags and of integers.
     let cells = || (0..256).map(|k| holds(k % 16, k / 16));
     let mask = folder.path().join("map.npy");
@@ -402,13 +401,13 @@ fn maps_and_thresholds() {
         zellige_files::array::write(&mask, &[16, 16], values).unwrap()
     };
     zellige_files::array::write(&mask, &[16, 16], cells()).unwrap();
-    assert_eq!(zellige_tor::files::read_map(&mask).unwrap(), from_file);
+    assert_eq!(params::read_map(&mask).unwrap(), from_file);
     write(&mut cells().map(i64::from));
-    assert_eq!(zellige_tor::files::read_map(&mask).unwrap(), from_file);
+    assert_eq!(params::read_map(&mask).unwrap(), from_file);
     write(&mut cells().map(|cell| 255 * i64::from(cell)));
-    assert_eq!(zellige_tor::files::read_map(&mask).unwrap(), from_file);
+    assert_eq!(params::read_map(&mask).unwrap(), from_file);
     write(&mut cells().enumerate().map(|(k, cell)| i64::from(cell) + i64::from(k == 7)));
-    refused(zellige_tor::files::read_map(&mask), &["map.npy", "map of 0 and 1"]);
+    refused(params::read_map(&mask), &["map.npy", "map of 0 and 1"]);
     for given in
         [format!("valid = \"\"\"\n{}\n\"\"\"", lines.join("\n")), format!("valid = [{}]", rows.join(","))]
     {
@@ -434,7 +433,7 @@ fn sampled_influence_functions_of_the_model() {
     let cov = Covariance::new(&system, &atmosphere).unwrap();
     let cee = evaluate::cee(&cov, 0, &reference::reconstruct(&cov, 0).unwrap()).unwrap();
     let judged = |system: &zellige_tor::System| {
-        let mirror = dm::Mirror::new(system);
+        let mirror = dm::DeformableMirror::new(system);
         let dx = dm::command_matrix(system, cov.geometry()).unwrap().dx;
         let cvv = evaluate::cvv(&dx, &cee).unwrap();
         let exact = zellige_tor::image::ExactStrehl::new(system, &mirror, &cvv).unwrap().run().unwrap();
@@ -442,7 +441,7 @@ fn sampled_influence_functions_of_the_model() {
         (exact, residual, zellige_tor::image::psf(system, &mirror, &cvv).unwrap())
     };
     let (exact, residual, _) = judged(&system);
-    let (model, across) = (dm::Mirror::new(&system), 400);
+    let (model, across) = (dm::DeformableMirror::new(&system), 400);
     let at = |k: usize| (2.0 * k as f64 + 1.0) / across as f64 - 1.0;
     let mut values = Vec::new();
     for cell in &model.cells {
@@ -465,7 +464,7 @@ fn sampled_influence_functions_of_the_model() {
         cards: vec![zellige_tor::files::fits::Card::new("BUNIT", "nm/V", "")],
     };
     zellige_tor::files::fits::write(&path, &[hdu], &[]).unwrap();
-    let functions = dm::InfluenceFunctions::read(&path).unwrap();
+    let functions = params::read_influence(&path).unwrap();
     assert_eq!(functions.actuators(), model.len());
     system.mirror = MirrorModel::Sampled(functions.into());
     let (exact_of_samples, of_samples, psf) = judged(&system);
@@ -482,14 +481,14 @@ fn sampled_influence_functions_of_the_model() {
 
 #[test]
 fn influence_functions_that_are_none() {
-    let functions = |n, across, values| dm::InfluenceFunctions::new(n, across, values).unwrap_err();
+    let functions = |n, across, values| InfluenceFunctions::new(n, across, values).unwrap_err();
     assert!(functions(0, 8, vec![]).contains("0 functions"));
     assert!(functions(1, 8, vec![0.0; 63]).contains("63 values"));
     assert!(functions(1, 4, vec![f64::NAN; 16]).contains("NaN of actuator 0"));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.npy");
     zellige_files::array::write(&path, &[2, 4, 5], (0..40).map(f64::from)).unwrap();
-    refused(dm::InfluenceFunctions::read(&path), &["a.npy", "4 x 5 pixels"]);
+    refused(params::read_influence(&path), &["a.npy", "4 x 5 pixels"]);
 }
 
 /// Reads files of pyTomoAO itself.
@@ -510,7 +509,7 @@ fn published_yaml_files() {
         assert_eq!(map.across(), 21);
     }
     let Some(path) = data("ao/tomoao/filtered_subap_mask.txt") else { return };
-    assert_eq!(zellige_tor::files::read_map(&path).unwrap().across(), 24);
+    assert_eq!(params::read_map(&path).unwrap().across(), 24);
 }
 
 proptest! {

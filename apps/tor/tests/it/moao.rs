@@ -4,8 +4,9 @@
 use crate::common::close;
 use std::path::{Path, PathBuf};
 use zellige_tests::data;
-use zellige_tor::params::{self, Mode, NoiseModel, read};
+use zellige_tor::params::{self, Mode, read};
 use zellige_tor::pipeline::info;
+use zellige_tor::system::NoiseModel;
 use zellige_tor::{Covariance, Error, Kind, dm, evaluate, image, reference};
 
 fn folders(path: &Path) -> Vec<PathBuf> {
@@ -117,7 +118,7 @@ fn published_ten_layer_system() {
     close("trace Cee", cee.trace(), 0.031_696_558_2, 1e-6);
     close("relative error", evaluate::relative_error(&cov, &cee).unwrap(), 0.023_116, 1e-4);
     let dx = dm::command_matrix(&input.system, cov.geometry()).unwrap();
-    let mirror = dm::Mirror::new(&input.system);
+    let mirror = dm::DeformableMirror::new(&input.system);
     assert_eq!(mirror.len(), 100);
     let cvv = evaluate::cvv(&dx.dx, &cee).unwrap();
     close("Strehl", image::psf(&input.system, &mirror, &cvv).unwrap().strehl, 0.554_059, 2e-6);

@@ -5,9 +5,10 @@ use crate::common::close;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use zellige_tor::files::fits;
-use zellige_tor::params::{self, Input, Mode, NoiseModel, read};
+use zellige_tor::params::{self, Input, Mode, read};
 use zellige_tor::pipeline::info;
 use zellige_tor::pipeline::{Options, TileChoice, precheck};
+use zellige_tor::system::NoiseModel;
 use zellige_tor::{Covariance, Error, Kind, Matrix, dm, evaluate, reference};
 
 fn file(name: &str) -> PathBuf {

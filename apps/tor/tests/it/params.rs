@@ -3,10 +3,9 @@
 use proptest::prelude::*;
 use std::path::Path;
 use zellige_tor::Error;
-use zellige_tor::params::{
-    CHECK_SYSTEM, Input, Mode, NoiseModel, StarKind, parse, parse_atmosphere, parse_system, read,
-};
+use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse, parse_atmosphere, parse_system, read};
 use zellige_tor::pipeline::info;
+use zellige_tor::system::{NoiseModel, StarKind};
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
 

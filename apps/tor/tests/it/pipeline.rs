@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_runtime::Runtime;
 use zellige_tests::data;
 use zellige_tor::files::{SlopeOrder, fits, npy};
-use zellige_tor::params::{Input, Mode, NoiseModel, parse, read, timed_system};
+use zellige_tor::params::{Input, Mode, parse, read, timed_system};
 use zellige_tor::pipeline::{
-    self, Error, Foreign, Observer, OnNotSpd, Options, Outcome, Silent, TileChoice, Xray, covariance,
+    self, Foreign, Observer, OnNotSpd, Options, Outcome, PipelineError, Silent, TileChoice, Xray, covariance,
     evaluate, precheck, write_images, write_reconstructors,
 };
+use zellige_tor::system::NoiseModel;
 use zellige_tor::{Kind, reference};
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
@@ -90,7 +91,7 @@ impl Observer for Listener {
 #[test]
 fn figures_that_mean_nothing_come_with_a_warning() {
     let input = system(6);
-    let mirror = zellige_tor::dm::Mirror::new(&input.system);
+    let mirror = zellige_tor::dm::DeformableMirror::new(&input.system);
     let m = precheck(&input, &options(&["fp32"], 48)).unwrap().info.truth_slopes;
     // A mirror with only two opposite actuators, which move together, contradicts the stationary
     // model.
@@ -559,7 +560,9 @@ fn all_published_systems_have_a_plan_or_a_reason() {
             let input = read(&folder.join("sys-params.txt"), Some(&atm), Mode::Lenient).unwrap();
             match precheck(&input, &options(&["hp1:band=2"], 512)) {
                 Ok(plan) => assert_eq!(plan.grid.len(), plan.info.measurements),
-                Err(Error::Memory(refused)) => assert!(refused.to_string().contains("needed"), "{refused}"),
+                Err(PipelineError::Memory(refused)) => {
+                    assert!(refused.to_string().contains("needed"), "{refused}")
+                }
                 Err(e) => panic!("{}: {e}", folder.display()),
             }
             seen += 1;
@@ -603,7 +606,7 @@ fn a_run_can_be_cancelled_and_the_runtime_used_again() {
     let rt = runtime(2);
     let options = Options { xray: Xray::Auto, ..options(&["fp32"], 20) };
     let error = pipeline::run(&rt, &input, &options, &Impatient(AtomicBool::new(false))).unwrap_err();
-    assert!(matches!(error, Error::Cancelled), "{error:?}");
+    assert!(matches!(error, PipelineError::Cancelled), "{error:?}");
     assert_eq!(error.exit_code(), 130);
     let outcome = pipeline::run(&rt, &input, &options, &Silent).unwrap();
     assert!(outcome.survived());

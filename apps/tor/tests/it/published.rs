@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::close;
-use zellige_tor::dm::{Mirror, command_matrix};
+use zellige_tor::dm::{DeformableMirror, command_matrix};
 use zellige_tor::evaluate;
 use zellige_tor::image::{ExactStrehl, psf, residual, uncorrected};
 use zellige_tor::pipeline::info;
@@ -64,7 +64,7 @@ fn check(system: &System, atmosphere: &Atmosphere, f: &Facts) {
     let cvv = evaluate::cvv(&dx.dx, &cee).unwrap();
     close("trace Cvv", cvv.trace(), f.trace_cvv, 1e-6);
 
-    let mirror = Mirror::new(system);
+    let mirror = DeformableMirror::new(system);
     let image = psf(system, &mirror, &cvv).unwrap();
     close("Strehl", image.strehl, f.strehl, 1e-6);
     close("stationary wfe", image.wfe_nm, f.wfe_stationary, 1e-6);

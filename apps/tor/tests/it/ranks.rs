@@ -3,8 +3,9 @@
 use std::path::Path;
 use zellige_mpi::run_local;
 use zellige_runtime::Runtime;
-use zellige_tor::params::{Input, Mode, NoiseModel, parse};
-use zellige_tor::pipeline::{self, Error, OnNotSpd, Options, Outcome, Silent, TileChoice};
+use zellige_tor::params::{Input, Mode, parse};
+use zellige_tor::pipeline::{self, OnNotSpd, Options, Outcome, PipelineError, Silent, TileChoice};
+use zellige_tor::system::NoiseModel;
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
 
@@ -106,7 +107,10 @@ fn what_one_process_alone_can_do_is_refused_on_all_ranks() {
     let options = Options { keep_norms: true, ranks: 2, ..options(&["fp32"]) };
     let errors = run_local(2, 1, |cluster| pipeline::run(cluster, &input, &options, &Silent).unwrap_err());
     for error in errors.unwrap() {
-        assert!(matches!(&error, Error::Options(text) if text.contains("a single process")), "{error}");
+        assert!(
+            matches!(&error, PipelineError::Options(text) if text.contains("a single process")),
+            "{error}"
+        );
     }
 }
 

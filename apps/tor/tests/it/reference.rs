@@ -4,7 +4,7 @@ use crate::common;
 use crate::common::{close, photometry};
 use serde_json::Value;
 use zellige_tests::data;
-use zellige_tor::params::{Atmosphere, Layer, NoiseModel, StarKind, System};
+use zellige_tor::system::{Atmosphere, Layer, NoiseModel, StarKind, System};
 use zellige_tor::{Covariance, Kind, Matrix, dm, evaluate, image, reference};
 
 fn number(v: &Value) -> f64 {
@@ -112,7 +112,7 @@ fn all_cases() {
         assert!((smallest - number(&e["Dx"]["sv_min"])).abs() < 1e-7, "{smallest:e}");
         let cvv = evaluate::cvv(&dx.dx, &cee).unwrap();
         close("norm of Cvv", cvv.norm(), number(&e["Cvv"]["fro"]), 1e-6);
-        let mirror = dm::Mirror::new(&system);
+        let mirror = dm::DeformableMirror::new(&system);
         close(
             "Strehl",
             image::psf(&system, &mirror, &cvv).unwrap().strehl,

@@ -18,18 +18,18 @@
 
 use super::Frame;
 use crate::Error;
+use crate::channels::MOST_SAMPLES;
 
 /// Kind of mode 3 frames.
 pub const KIND: u32 = 2;
-
-/// Limit of the samples of a trace.
-pub const MOST_SAMPLES: usize = 2 * LENGTH as usize - HEADER;
 
 const MARKER: u16 = 0xaaaa;
 /// Number of words of a header.
 const HEADER: usize = 14;
 /// Mask of the length.
 const LENGTH: u16 = 0x7ff;
+
+const _: () = assert!(MOST_SAMPLES == 2 * LENGTH as usize - HEADER);
 
 /// Trace of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]

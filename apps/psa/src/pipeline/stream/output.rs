@@ -65,12 +65,12 @@ impl<'a> Output<'a> {
         let to = Destination::new(path).map_err(|error| not_written(path, error))?;
         let path = to.path();
         if !to.is_regular() {
-            let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot write", source };
+            let cannot = |source| Error::system(path, "cannot write", source);
             let to = OpenOptions::new().write(true).open(path).map_err(cannot)?;
             return Ok((Output::stream(to, step), Mark::default()));
         }
         let part = part_of(path);
-        let cannot = |source| Error::File { path: part.clone(), problem: "cannot write", source };
+        let cannot = |source| Error::system(&part, "cannot write", source);
         let earlier = Journal::read(path)?;
         if let Some(earlier) = &earlier {
             check(path, &part, earlier, input)?;
@@ -114,7 +114,7 @@ impl<'a> Output<'a> {
     pub fn commit(&mut self, mark: Mark) -> Result<(), Error> {
         self.to.flush().map_err(|e| self.cannot(e))?;
         let Some(kept) = &mut self.file else { return Ok(()) };
-        let cannot = |source| Error::File { path: kept.part.clone(), problem: "cannot write", source };
+        let cannot = |source| Error::system(&kept.part, "cannot write", source);
         kept.file.sync_data().map_err(cannot)?;
         (kept.journal.offset, kept.journal.frames) = (mark.offset, mark.frames);
         kept.journal.write(&kept.path)?;
@@ -129,7 +129,7 @@ impl<'a> Output<'a> {
     pub fn finish(mut self) -> Result<(), Error> {
         self.to.flush().map_err(|e| self.cannot(e))?;
         let Some(kept) = self.file else { return Ok(()) };
-        let cannot = |source| Error::File { path: kept.path.clone(), problem: "cannot finish", source };
+        let cannot = |source| Error::system(&kept.path, "cannot finish", source);
         if let Ok(found) = kept.path.metadata() {
             kept.file.set_permissions(found.permissions()).map_err(cannot)?;
         }
@@ -141,7 +141,7 @@ impl<'a> Output<'a> {
 
     fn cannot(&self, source: io::Error) -> Error {
         match &self.file {
-            Some(kept) => Error::File { path: kept.part.clone(), problem: "cannot write", source },
+            Some(kept) => Error::system(&kept.part, "cannot write", source),
             None => Error::Stream { offset: 0, problem: format!("the hits cannot be written: {source}") },
         }
     }

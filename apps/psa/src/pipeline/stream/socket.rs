@@ -334,8 +334,7 @@ fn deliver(
     rate: Option<f64>,
     observer: &dyn Observer,
 ) -> Result<u64, Lost> {
-    let cannot =
-        |source| Lost::For(Error::File { path: path.to_owned(), problem: "cannot read the events", source });
+    let cannot = |source| Lost::For(Error::system(path, "cannot read the events", source));
     let mut frames = FrameReader::new(File::open(path).map_err(cannot)?);
     let (mut frame, mut count) = (Frame::default(), 0);
     let mut out = BufWriter::with_capacity(1 << 16, stream);

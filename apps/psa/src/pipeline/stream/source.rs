@@ -76,10 +76,9 @@ impl Once<File> {
     /// Opens a file at the position that an earlier run reached.
     ///
     /// # Errors
-    /// [`Error::File`]; [`Error::Format`] for a file that is shorter than that.
+    /// [`Error::File`], also for a file that is shorter than that.
     pub fn open(path: &Path, from: Mark) -> Result<Once<File>, Error> {
-        let cannot =
-            |source| Error::File { path: path.to_owned(), problem: "cannot read the events", source };
+        let cannot = |source| Error::system(path, "cannot read the events", source);
         let mut file = File::open(path).map_err(cannot)?;
         let length = file.metadata().map_err(cannot)?.len();
         if from.offset > length {
@@ -87,7 +86,7 @@ impl Once<File> {
                 "{length} bytes, but an earlier run had read to byte {}: use the same file",
                 from.offset
             );
-            return Err(Error::Format { path: path.to_owned(), offset: Some(length), problem });
+            return Err(Error::content(path, Some(length), problem));
         }
         file.seek(SeekFrom::Start(from.offset)).map_err(cannot)?;
         Ok(Once { frames: FrameReader::starting_at(file, from.offset), count: from.frames })

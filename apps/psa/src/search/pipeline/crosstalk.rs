@@ -50,15 +50,12 @@ impl CrossTalk {
     /// that segment `seen` shows. Pairs that are not named have no cross-talk.
     ///
     /// # Errors
-    /// [`Error::File`] if the file cannot be read, [`Error::Format`] with the byte at which an
+    /// [`Error::File`] if the file cannot be read, or with the byte at which an
     /// invalid line begins, and those of [`CrossTalk::new`].
     pub fn read(path: &Path) -> Result<CrossTalk, Error> {
         let problem = "cannot read the coefficients of cross-talk";
-        let text = zellige_files::read_text(path, MOST_BYTES).map_err(|source| Error::File {
-            path: path.to_owned(),
-            problem,
-            source,
-        })?;
+        let text = zellige_files::read_text(path, MOST_BYTES)
+            .map_err(|source| Error::system(path, problem, source))?;
         let unit = |at: usize| if at / SEGMENTS == at % SEGMENTS { 1.0 } else { 0.0 };
         let mut coefficients: Vec<f64> = (0..SEGMENTS * SEGMENTS).map(unit).collect();
         let mut offset = 0;
@@ -68,7 +65,7 @@ impl CrossTalk {
                 Some(None) => {}
                 None => {
                     let problem = "a line must have two segments (0 to 35) and a coefficient".to_owned();
-                    return Err(Error::Format { path: path.to_owned(), offset: Some(offset), problem });
+                    return Err(Error::content(path, Some(offset), problem));
                 }
             }
             offset += line.len() as u64;

@@ -9,7 +9,7 @@ use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::observe::Silent;
-use zellige_psa::params::EXAMPLE;
+use zellige_psa::params::{EXAMPLE, parse_crystal};
 use zellige_runtime::Runtime;
 
 pub fn runtime(workers: usize) -> Runtime {
@@ -18,7 +18,7 @@ pub fn runtime(workers: usize) -> Runtime {
 
 /// Returns the crystal of the example file.
 pub fn example() -> Crystal {
-    Crystal::parse(Path::new("example"), EXAMPLE).expect("the example")
+    parse_crystal(Path::new("example"), EXAMPLE).expect("the example")
 }
 
 /// Returns a crystal of a third of that size, at a bias that depletes it.

@@ -8,11 +8,11 @@ mod read;
 mod write;
 
 pub use read::{Image, KeyValue, is_fits, names_image, read, read_matrix};
-pub use write::{Card, CardValue, Column, Hdu, Pixels, Table, write};
+pub use write::{BinaryTable, Card, CardValue, Column, Hdu, Pixels, write};
 
 use crate::files::SlopeOrder;
 use crate::geometry::{Geometry, SubApertures};
-use crate::params::{Atmosphere, StarKind, System};
+use crate::system::{Atmosphere, StarKind, System};
 use std::time::SystemTime;
 
 /// Returns the cards for the program that made a file and its date: `CREATOR`, `DATE` (UTC).
@@ -27,11 +27,11 @@ pub fn provenance_cards() -> Vec<Card> {
 }
 
 /// Returns the guide stars as table `STARS`, one row each in the order of the sensors.
-pub fn stars_table(system: &System) -> Table {
+pub fn stars_table(system: &System) -> BinaryTable {
     let stars = &system.stars;
-    let real = |of: &dyn Fn(&crate::params::GuideStar) -> f64| Column::Real(stars.iter().map(of).collect());
+    let real = |of: &dyn Fn(&crate::system::GuideStar) -> f64| Column::Real(stars.iter().map(of).collect());
     let kind = |kind| if kind == StarKind::Lgs { "LGS" } else { "NGS" };
-    Table {
+    BinaryTable {
         name: "STARS",
         columns: vec![
             ("WFS", "", Column::Integer((0..stars.len() as i32).collect())),
@@ -49,7 +49,7 @@ pub fn stars_table(system: &System) -> Table {
 /// Returns the sub-apertures as table `GEOMETRY`, one row each. `WFS` counts the sensors from 0, -1
 /// is the truth sensor. `XSLOPE` and `YSLOPE` are the indices of its slopes among the measurements
 /// (for the truth sensor among its slopes), from 0, in the file's order.
-pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> Table {
+pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> BinaryTable {
     let (mut wfs, mut places) = (Vec::new(), [Vec::new(), Vec::new()]);
     let (mut cells, mut slopes) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     let mut add = |sensor: i32, grid: &SubApertures, start: usize| {
@@ -73,7 +73,7 @@ pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> Table {
     }
     add(-1, geometry.truth(), 0);
     let ([x, y], [column, row], [x_slope, y_slope]) = (places, cells, slopes);
-    Table {
+    BinaryTable {
         name: "GEOMETRY",
         columns: vec![
             ("WFS", "", Column::Integer(wfs)),

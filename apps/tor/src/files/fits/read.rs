@@ -128,7 +128,7 @@ enum Wanted<'n> {
 }
 
 fn open(path: &Path, wanted: Wanted<'_>) -> Result<Image, Error> {
-    let cannot = |e| Error::io(path, "cannot read the FITS file", e);
+    let cannot = |e| Error::system(path, "cannot read the FITS file", e);
     let file = File::open(path).map_err(cannot)?;
     let size = file.metadata().map_err(cannot)?.len();
     let mut fits = Fits::from_reader(BufReader::with_capacity(1 << 20, file));

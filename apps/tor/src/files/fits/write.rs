@@ -257,7 +257,7 @@ impl Column {
 
 /// A binary table: name, unit and values of each column.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct BinaryTable {
     /// `EXTNAME`.
     pub name: &'static str,
     /// Columns: name, unit (empty if there is none), values.
@@ -266,7 +266,7 @@ pub struct Table {
     pub cards: Vec<Card>,
 }
 
-impl Table {
+impl BinaryTable {
     fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, _, column)| column.len())
     }
@@ -318,7 +318,7 @@ impl Table {
 /// # Errors
 /// No image, a shape that does not match its data, a card that FITS cannot hold, or a file that
 /// cannot be written. No partial file remains.
-pub fn write(path: &Path, hdus: &[Hdu<'_>], tables: &[Table]) -> Result<(), Error> {
+pub fn write(path: &Path, hdus: &[Hdu<'_>], tables: &[BinaryTable]) -> Result<(), Error> {
     if hdus.is_empty() {
         return Err(Error::content(path, "a FITS file needs at least one image"));
     }

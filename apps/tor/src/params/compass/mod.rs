@@ -18,13 +18,14 @@
 
 mod python;
 
+use super::Warning;
 use super::check::{self, Place};
-use super::{
-    AngleUnit, Atmosphere, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System, Valid,
-    Warning, airmass,
+use crate::system::{
+    AngleUnit, Atmosphere, COUPLING, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System,
+    Valid, airmass,
 };
 use crate::{Error, noise};
-use python::{Program, Value};
+use python::{Program, PythonValue};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -48,7 +49,7 @@ pub fn parse_compass(file: &Path, text: &str) -> Result<(System, Option<Atmosphe
         problem: refusal.problem,
         remedy: "write out what the file computes".into(),
     })?;
-    Reader { program: &program, place: Place::new(file, ""), warnings: Vec::new() }.all()
+    CompassReader { program: &program, place: Place::new(file, ""), warnings: Vec::new() }.all()
 }
 
 /// Returns the error for a second file, which must be a profile; COMPASS files are whole systems.
@@ -57,7 +58,7 @@ pub(super) fn not_a_profile(file: &Path) -> Error {
     Error::content(file, problem)
 }
 
-struct Reader<'p> {
+struct CompassReader<'p> {
     program: &'p Program,
     place: Place,
     warnings: Vec<Warning>,
@@ -65,12 +66,12 @@ struct Reader<'p> {
 
 /// An object and its name in messages.
 #[derive(Clone)]
-struct Part {
+struct NamedObject {
     name: String,
     object: usize,
 }
 
-impl Reader<'_> {
+impl CompassReader<'_> {
     fn all(mut self) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
         let (tel, geom) = (self.part("p_tel", "tel")?, self.maybe_part("p_geom", "geom"));
         let diameter = self.number(&tel, "diam", "telescope.diameter")?;
@@ -141,38 +142,39 @@ impl Reader<'_> {
     }
 
     /// Returns the object with this name, or else the only one of a class.
-    fn maybe_part(&self, name: &str, class: &str) -> Option<Part> {
-        if let Some(Value::Object(object)) = self.program.name(name) {
-            return Some(Part { name: name.into(), object: *object });
+    fn maybe_part(&self, name: &str, class: &str) -> Option<NamedObject> {
+        if let Some(PythonValue::Object(object)) = self.program.name(name) {
+            return Some(NamedObject { name: name.into(), object: *object });
         }
         let mut of_class =
             (0..self.program.objects.len()).filter(|&o| self.program.objects[o].class == class);
         let only = of_class.next().filter(|_| of_class.next().is_none())?;
-        Some(Part { name: name.into(), object: only })
+        Some(NamedObject { name: name.into(), object: only })
     }
 
-    fn part(&self, name: &str, class: &str) -> Result<Part, Error> {
+    fn part(&self, name: &str, class: &str) -> Result<NamedObject, Error> {
         self.maybe_part(name, class).ok_or_else(|| self.missing(name, name))
     }
 
     /// Returns the objects of a list with this name, or else all of a class.
-    fn parts(&self, list: &str, class: &str) -> Vec<Part> {
+    fn parts(&self, list: &str, class: &str) -> Vec<NamedObject> {
         let named = self.program.name(list).map(|value| self.program.elements(value));
-        let object = |value: &Value| if let Value::Object(object) = value { Some(*object) } else { None };
+        let object =
+            |value: &PythonValue| if let PythonValue::Object(object) = value { Some(*object) } else { None };
         let of_class =
             || (0..self.program.objects.len()).filter(|&o| self.program.objects[o].class == class).collect();
         let objects: Vec<usize> =
             named.map_or_else(of_class, |values| values.iter().filter_map(object).collect());
-        let part = |(k, object)| Part { name: format!("{list}[{k}]"), object };
+        let part = |(k, object)| NamedObject { name: format!("{list}[{k}]"), object };
         objects.into_iter().enumerate().map(part).collect()
     }
 
     /// Returns the value of a field, and records its line as that of `key`.
-    fn field(&mut self, part: &Part, field: &str, key: &str) -> Option<Value> {
+    fn field(&mut self, part: &NamedObject, field: &str, key: &str) -> Option<PythonValue> {
         let object = &self.program.objects[part.object];
         let name = format!("{}.{field}", part.name);
         match object.fields.get(field) {
-            Some((Value::None, _)) | None => {
+            Some((PythonValue::None, _)) | None => {
                 self.place.set(key, &name, object.line);
                 None
             }
@@ -183,15 +185,20 @@ impl Reader<'_> {
         }
     }
 
-    fn maybe_numbers(&mut self, part: &Part, field: &str, key: &str) -> Result<Option<Vec<f64>>, Error> {
+    fn maybe_numbers(
+        &mut self,
+        part: &NamedObject,
+        field: &str,
+        key: &str,
+    ) -> Result<Option<Vec<f64>>, Error> {
         let Some(value) = self.field(part, field, key) else { return Ok(None) };
-        let number = |value: &Value| if let Value::Number(x) = value { Some(*x) } else { None };
+        let number = |value: &PythonValue| if let PythonValue::Number(x) = value { Some(*x) } else { None };
         let numbers: Option<Vec<f64>> = self.program.elements(&value).iter().map(number).collect();
         let wrong = || self.place.error(key, "not a number or a list of numbers", "give numbers");
         numbers.map(Some).ok_or_else(wrong)
     }
 
-    fn maybe_number(&mut self, part: &Part, field: &str, key: &str) -> Result<Option<f64>, Error> {
+    fn maybe_number(&mut self, part: &NamedObject, field: &str, key: &str) -> Result<Option<f64>, Error> {
         match self.maybe_numbers(part, field, key)?.as_deref() {
             None => Ok(None),
             Some([one]) => Ok(Some(*one)),
@@ -199,16 +206,16 @@ impl Reader<'_> {
         }
     }
 
-    fn number_or(&mut self, part: &Part, field: &str, key: &str, default: f64) -> Result<f64, Error> {
+    fn number_or(&mut self, part: &NamedObject, field: &str, key: &str, default: f64) -> Result<f64, Error> {
         Ok(self.maybe_number(part, field, key)?.unwrap_or(default))
     }
 
-    fn number(&mut self, part: &Part, field: &str, key: &str) -> Result<f64, Error> {
+    fn number(&mut self, part: &NamedObject, field: &str, key: &str) -> Result<f64, Error> {
         let found = self.maybe_number(part, field, key)?;
         found.ok_or_else(|| self.missing(key, &format!("{}.set_{field}()", part.name)))
     }
 
-    fn count(&mut self, part: &Part, field: &str, key: &str) -> Result<usize, Error> {
+    fn count(&mut self, part: &NamedObject, field: &str, key: &str) -> Result<usize, Error> {
         let value = self.number(part, field, key)?;
         let whole = value.fract() == 0.0 && (0.0..=4096.0).contains(&value);
         if whole {
@@ -218,27 +225,27 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self, part: &Part, field: &str, key: &str) -> Option<String> {
+    fn text(&mut self, part: &NamedObject, field: &str, key: &str) -> Option<String> {
         match self.field(part, field, key) {
-            Some(Value::Text(text)) => Some(text),
+            Some(PythonValue::Text(text)) => Some(text),
             _ => None,
         }
     }
 
     /// Returns the Shack-Hartmann sensors that the first controller reads.
-    fn sensors(&mut self) -> Result<Vec<Part>, Error> {
+    fn sensors(&mut self) -> Result<Vec<NamedObject>, Error> {
         let all = self.parts("p_wfss", "wfs");
         let read = match self.parts("p_controllers", "controller").first().cloned() {
             Some(controller) => self.maybe_numbers(&controller, "nwfs", "p_controllers")?,
             None => None,
         };
-        let sensors: Vec<Part> = match &read {
+        let sensors: Vec<NamedObject> = match &read {
             None => all.clone(),
             Some(numbers) => {
                 let sensor = |x: &f64| {
                     (x.fract() == 0.0 && *x >= 0.0).then(|| all.get(*x as usize).cloned()).flatten()
                 };
-                let found: Option<Vec<Part>> = numbers.iter().map(sensor).collect();
+                let found: Option<Vec<NamedObject>> = numbers.iter().map(sensor).collect();
                 found.ok_or_else(|| {
                     let problem =
                         format!("the controller reads sensors {numbers:?}, of {} in p_wfss", all.len());
@@ -279,9 +286,9 @@ impl Reader<'_> {
         Ok(sensors)
     }
 
-    fn stars(&mut self, sensors: &[Part]) -> Result<(Vec<GuideStar>, NoiseModel), Error> {
+    fn stars(&mut self, sensors: &[NamedObject]) -> Result<(Vec<GuideStar>, NoiseModel), Error> {
         let mut stars = Vec::new();
-        let (mut natural, mut laser) = (Light::default(), Light::default());
+        let (mut natural, mut laser) = (StarLight::default(), StarLight::default());
         let mut noiseless = 0;
         for (i, sensor) in sensors.iter().enumerate() {
             let key = |name: &str| format!("guide_star[{i}].{name}");
@@ -363,11 +370,12 @@ impl Reader<'_> {
         Ok((stars, NoiseModel::Photometric(photometry)))
     }
 
-    fn photometry(&mut self, natural: &Light, laser: &Light) -> Result<Photometry, Error> {
-        let of = |light: &Light, name: &str| {
+    fn photometry(&mut self, natural: &StarLight, laser: &StarLight) -> Result<Photometry, Error> {
+        let of = |light: &StarLight, name: &str| {
             light.shared.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
         };
-        let either = |name: &str, a: &Light, b: &Light| of(a, name).or_else(|| of(b, name)).unwrap_or(1.0);
+        let either =
+            |name: &str, a: &StarLight, b: &StarLight| of(a, name).or_else(|| of(b, name)).unwrap_or(1.0);
         let (noise_ngs, noise_lgs) = (either("noise", natural, laser), either("noise", laser, natural));
         if noise_ngs != noise_lgs {
             let problem = format!("{noise_ngs} electrons for natural stars, {noise_lgs} for laser stars");
@@ -414,7 +422,7 @@ impl Reader<'_> {
                 continue;
             }
             let actuators = self.count(&dm, "nact", "sensors.nssp")?;
-            let coupling = self.number_or(&dm, "coupling", "mirror.coupling", crate::dm::COUPLING)?;
+            let coupling = self.number_or(&dm, "coupling", "mirror.coupling", COUPLING)?;
             return Ok((actuators.saturating_sub(1), MirrorModel::Gaussian { coupling, actuators: None }));
         }
         Ok((finest, MirrorModel::default()))
@@ -493,7 +501,7 @@ impl Reader<'_> {
 
 /// Light parameters that the sensors of one kind of star share.
 #[derive(Default)]
-struct Light {
+struct StarLight {
     /// Name in the file and value.
     shared: Vec<(&'static str, f64)>,
     /// Product of zero point and throughput of the first natural star, and its throughput.

@@ -1,6 +1,6 @@
 //! Systems for several tests.
 
-use zellige_tor::params::{
+use zellige_tor::system::{
     AngleUnit, Atmosphere, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System, Valid,
 };
 

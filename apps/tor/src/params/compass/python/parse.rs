@@ -1,7 +1,7 @@
 //! Parser that evaluates statements and expressions directly.
 
 use super::lex::{Token, Word, words};
-use super::{Program, Refusal, Value};
+use super::{Program, PythonValue, Refusal};
 
 /// Maximum nesting of brackets and signs.
 const DEEPEST: usize = 64;
@@ -12,7 +12,7 @@ const REMEDY: &str = "this reader executes nothing: write the values themselves 
 /// Parses a file.
 pub(in super::super) fn read(text: &str) -> Result<Program, Refusal> {
     let (tokens, end) = words(text);
-    let mut reader = Reader { tokens: &tokens, at: 0, depth: 0, program: Program::default() };
+    let mut reader = PythonParser { tokens: &tokens, at: 0, depth: 0, program: Program::default() };
     while reader.at < reader.tokens.len() {
         // An invalid token explains an invalid statement, unless the statement comes first.
         reader.statement().map_err(|refusal| match &end {
@@ -23,7 +23,7 @@ pub(in super::super) fn read(text: &str) -> Result<Program, Refusal> {
     end.map_or(Ok(reader.program), Err)
 }
 
-struct Reader<'t> {
+struct PythonParser<'t> {
     tokens: &'t [Token],
     at: usize,
     depth: usize,
@@ -36,7 +36,7 @@ const KEYWORDS: [&str; 19] = [
     "del", "assert", "raise", "global", "lambda", "async", "yield",
 ];
 
-impl Reader<'_> {
+impl PythonParser<'_> {
     fn line(&self) -> usize {
         self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |token| token.line)
     }
@@ -159,7 +159,10 @@ impl Reader<'_> {
     }
 
     /// Counts one level of nesting around `inner`.
-    fn nested(&mut self, inner: impl FnOnce(&mut Self) -> Result<Value, Refusal>) -> Result<Value, Refusal> {
+    fn nested(
+        &mut self,
+        inner: impl FnOnce(&mut Self) -> Result<PythonValue, Refusal>,
+    ) -> Result<PythonValue, Refusal> {
         if self.depth == DEEPEST {
             return self.refuse(format!("an expression nested more than {DEEPEST} deep"));
         }
@@ -169,7 +172,7 @@ impl Reader<'_> {
         result
     }
 
-    fn expression(&mut self) -> Result<Value, Refusal> {
+    fn expression(&mut self) -> Result<PythonValue, Refusal> {
         self.nested(|reader| {
             reader.binary(&["+", "-"], |reader| reader.binary(&["*", "/", "//", "%"], Self::unary))
         })
@@ -178,8 +181,8 @@ impl Reader<'_> {
     fn binary(
         &mut self,
         signs: &[&'static str],
-        mut operand: impl FnMut(&mut Self) -> Result<Value, Refusal>,
-    ) -> Result<Value, Refusal> {
+        mut operand: impl FnMut(&mut Self) -> Result<PythonValue, Refusal>,
+    ) -> Result<PythonValue, Refusal> {
         let line = self.line();
         let mut value = operand(self)?;
         while let Some(sign) = signs.iter().copied().find(|sign| self.is(sign)) {
@@ -191,14 +194,14 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn unary(&mut self) -> Result<Value, Refusal> {
+    fn unary(&mut self) -> Result<PythonValue, Refusal> {
         let line = self.line();
         let minus = self.is("-");
         if minus || self.is("+") {
             self.at += 1;
             let value = self.nested(Self::unary)?;
             return match value {
-                Value::Number(x) => Ok(Value::Number(if minus { -x } else { x })),
+                PythonValue::Number(x) => Ok(PythonValue::Number(if minus { -x } else { x })),
                 other => self.located(line, Err(format!("a sign before {}", other.kind()))),
             };
         }
@@ -213,16 +216,16 @@ impl Reader<'_> {
         self.located(line, result)
     }
 
-    fn primary(&mut self) -> Result<Value, Refusal> {
+    fn primary(&mut self) -> Result<PythonValue, Refusal> {
         let line = self.line();
         let mut value = match self.word().clone() {
             Word::Number(number) => {
                 self.at += 1;
-                Value::Number(number)
+                PythonValue::Number(number)
             }
             Word::Text(text) => {
                 self.at += 1;
-                Value::Text(text)
+                PythonValue::Text(text)
             }
             Word::Sign("[") => {
                 self.at += 1;
@@ -268,7 +271,7 @@ impl Reader<'_> {
     }
 
     /// Parses the elements up to a closing bracket.
-    fn sequence(&mut self, end: &str, mut elements: Vec<Value>) -> Result<Value, Refusal> {
+    fn sequence(&mut self, end: &str, mut elements: Vec<PythonValue>) -> Result<PythonValue, Refusal> {
         let line = self.line();
         while !self.take(end) {
             elements.push(self.expression()?);
@@ -282,7 +285,7 @@ impl Reader<'_> {
     }
 
     /// Returns the value of an earlier name.
-    fn name(&mut self) -> Result<Value, Refusal> {
+    fn name(&mut self) -> Result<PythonValue, Refusal> {
         let line = self.line();
         let name = self.attribute()?;
         let known = self.program.names.get(&name).cloned();
@@ -291,13 +294,13 @@ impl Reader<'_> {
 
     /// Parses an earlier name, `True`, `False`, `None`, or an object: `Param*(...)`,
     /// `module.Param*(...)`.
-    fn name_or_object(&mut self) -> Result<Value, Refusal> {
+    fn name_or_object(&mut self) -> Result<PythonValue, Refusal> {
         let line = self.line();
         let Word::Name(name) = self.word().clone() else { return self.name() };
         let constant = match name.as_str() {
-            "True" => Some(Value::Number(1.0)),
-            "False" => Some(Value::Number(0.0)),
-            "None" => Some(Value::None),
+            "True" => Some(PythonValue::Number(1.0)),
+            "False" => Some(PythonValue::Number(0.0)),
+            "None" => Some(PythonValue::None),
             _ => None,
         };
         if let Some(constant) = constant {

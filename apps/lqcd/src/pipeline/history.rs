@@ -5,20 +5,23 @@ use zellige_krylov::{History, Logger};
 
 /// History of a right-hand side, with an optional observer.
 #[derive(Clone)]
-pub(super) struct Watched<'o> {
+pub(super) struct ObservedHistory<'o> {
     pub history: History,
     observer: Option<&'o dyn Observer>,
     /// Number of steps before the current solve.
     before: usize,
 }
 
-impl<'o> Watched<'o> {
+impl<'o> ObservedHistory<'o> {
     /// Makes histories for `count` right-hand sides of at most `most_steps`. The observer is
     /// notified of the first one.
-    pub fn each(count: usize, most_steps: usize, observer: &'o dyn Observer) -> Vec<Watched<'o>> {
+    pub fn each(count: usize, most_steps: usize, observer: &'o dyn Observer) -> Vec<ObservedHistory<'o>> {
         observer.stage("iterations", most_steps as u64);
-        let of =
-            |at| Watched { history: History::default(), observer: (at == 0).then_some(observer), before: 0 };
+        let of = |at| ObservedHistory {
+            history: History::default(),
+            observer: (at == 0).then_some(observer),
+            before: 0,
+        };
         (0..count).map(of).collect()
     }
 
@@ -28,7 +31,7 @@ impl<'o> Watched<'o> {
     }
 }
 
-impl Logger for Watched<'_> {
+impl Logger for ObservedHistory<'_> {
     fn step(&mut self, residual: f64) {
         self.history.step(residual);
         if let Some(observer) = self.observer {

@@ -1,8 +1,12 @@
 //! Segments of a crystal, channels of its electronics, and the sets of channels that a search
 //! compares.
 
+pub(crate) mod map;
+
 use std::fmt;
 use std::str::FromStr;
+
+pub use map::{ChannelMap, MOST_SAMPLES};
 
 /// Number of sectors of a crystal around its axis.
 pub const SECTORS: usize = 6;

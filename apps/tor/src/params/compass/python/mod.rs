@@ -27,7 +27,7 @@ pub(super) struct Refusal {
 /// Value of an expression. Lists and objects are indices into the [`Program`], so that names that
 /// share one see each other's changes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum PythonValue {
     Number(f64),
     Text(String),
     None,
@@ -35,14 +35,14 @@ pub(super) enum Value {
     Object(usize),
 }
 
-impl Value {
+impl PythonValue {
     fn kind(&self) -> &'static str {
         match self {
-            Value::Number(_) => "a number",
-            Value::Text(_) => "a string",
-            Value::None => "None",
-            Value::List(_) => "a list",
-            Value::Object(_) => "an object",
+            PythonValue::Number(_) => "a number",
+            PythonValue::Text(_) => "a string",
+            PythonValue::None => "None",
+            PythonValue::List(_) => "a list",
+            PythonValue::Object(_) => "an object",
         }
     }
 }
@@ -56,65 +56,65 @@ pub(super) struct Object {
     /// Line of its construction.
     pub(super) line: usize,
     /// Fields that were set, each with its line.
-    pub(super) fields: HashMap<String, (Value, usize)>,
+    pub(super) fields: HashMap<String, (PythonValue, usize)>,
 }
 
 /// Names, lists and objects of a file.
 #[derive(Debug, Default)]
 pub(super) struct Program {
-    names: HashMap<String, Value>,
-    lists: Vec<Vec<Value>>,
+    names: HashMap<String, PythonValue>,
+    lists: Vec<Vec<PythonValue>>,
     pub(super) objects: Vec<Object>,
 }
 
 impl Program {
     /// Returns the value of a name.
-    pub(super) fn name(&self, name: &str) -> Option<&Value> {
+    pub(super) fn name(&self, name: &str) -> Option<&PythonValue> {
         self.names.get(name)
     }
 
     /// Returns the elements of a list, or the value itself if it is no list.
-    pub(super) fn elements<'v>(&'v self, value: &'v Value) -> &'v [Value] {
+    pub(super) fn elements<'v>(&'v self, value: &'v PythonValue) -> &'v [PythonValue] {
         match value {
-            Value::List(list) => &self.lists[*list],
+            PythonValue::List(list) => &self.lists[*list],
             other => std::slice::from_ref(other),
         }
     }
 
-    fn list(&mut self, elements: Vec<Value>) -> Result<Value, String> {
+    fn list(&mut self, elements: Vec<PythonValue>) -> Result<PythonValue, String> {
         // The limit is on all lists together, because a short file may double a list repeatedly.
         if elements.len() + self.lists.iter().map(Vec::len).sum::<usize>() > MOST_ELEMENTS {
             return Err(format!("lists of more than {MOST_ELEMENTS} elements together"));
         }
         self.lists.push(elements);
-        Ok(Value::List(self.lists.len() - 1))
+        Ok(PythonValue::List(self.lists.len() - 1))
     }
 
-    fn object(&mut self, class: &str, line: usize) -> Value {
+    fn object(&mut self, class: &str, line: usize) -> PythonValue {
         let class = class.trim_start_matches("Param").replace('_', "").to_ascii_lowercase();
         self.objects.push(Object { class, line, fields: HashMap::new() });
-        Value::Object(self.objects.len() - 1)
+        PythonValue::Object(self.objects.len() - 1)
     }
 
     /// Returns the field of an object, as `get_NAME()` and the attribute do.
-    fn field(&self, of: &Value, name: &str) -> Result<Value, String> {
-        let Value::Object(object) = of else {
+    fn field(&self, of: &PythonValue, name: &str) -> Result<PythonValue, String> {
+        let PythonValue::Object(object) = of else {
             return Err(format!("'.{name}' of {}: only objects Param*() have attributes here", of.kind()));
         };
         let found = self.objects[*object].fields.get(name).map(|(value, _)| value.clone());
         found.ok_or_else(|| format!("'.{name}' was not set before: this reader has no defaults"))
     }
 
-    fn set(&mut self, of: &Value, name: &str, value: Value, line: usize) -> Result<(), String> {
-        let Value::Object(object) = of else {
+    fn set(&mut self, of: &PythonValue, name: &str, value: PythonValue, line: usize) -> Result<(), String> {
+        let PythonValue::Object(object) = of else {
             return Err(format!("set_{name}() of {}: only objects Param*() have it here", of.kind()));
         };
         self.objects[*object].fields.insert(name.to_owned(), (value, line));
         Ok(())
     }
 
-    fn append(&mut self, to: &Value, value: Value) -> Result<(), String> {
-        let Value::List(list) = *to else {
+    fn append(&mut self, to: &PythonValue, value: PythonValue) -> Result<(), String> {
+        let PythonValue::List(list) = *to else {
             return Err(format!("append() to {}", to.kind()));
         };
         if self.lists.iter().map(Vec::len).sum::<usize>() >= MOST_ELEMENTS {
@@ -124,8 +124,8 @@ impl Program {
         Ok(())
     }
 
-    fn index(&self, of: &Value, at: &Value) -> Result<Value, String> {
-        let (Value::List(list), Value::Number(at)) = (of, at) else {
+    fn index(&self, of: &PythonValue, at: &PythonValue) -> Result<PythonValue, String> {
+        let (PythonValue::List(list), PythonValue::Number(at)) = (of, at) else {
             return Err(format!("{} with {} as index", of.kind(), at.kind()));
         };
         let elements = &self.lists[*list];
@@ -135,9 +135,9 @@ impl Program {
     }
 
     /// Evaluates `a OP b`.
-    fn operate(&mut self, a: &Value, operator: &str, b: &Value) -> Result<Value, String> {
+    fn operate(&mut self, a: &PythonValue, operator: &str, b: &PythonValue) -> Result<PythonValue, String> {
         match (a, operator, b) {
-            (Value::Number(a), _, Value::Number(b)) => {
+            (PythonValue::Number(a), _, PythonValue::Number(b)) => {
                 let result = match operator {
                     "+" => a + b,
                     "-" => a - b,
@@ -148,15 +148,16 @@ impl Program {
                     // In Python the result has the sign of the divisor.
                     _ => a - b * (a / b).floor(),
                 };
-                let finite = result.is_finite().then_some(Value::Number(result));
+                let finite = result.is_finite().then_some(PythonValue::Number(result));
                 finite.ok_or_else(|| format!("{a} {operator} {b} is not a finite number"))
             }
-            (Value::List(_), "+", Value::List(_)) => {
+            (PythonValue::List(_), "+", PythonValue::List(_)) => {
                 let both = [self.elements(a), self.elements(b)].concat();
                 self.list(both)
             }
-            (Value::List(_), "*", Value::Number(times)) | (Value::Number(times), "*", Value::List(_)) => {
-                let list = if matches!(a, Value::List(_)) { a } else { b };
+            (PythonValue::List(_), "*", PythonValue::Number(times))
+            | (PythonValue::Number(times), "*", PythonValue::List(_)) => {
+                let list = if matches!(a, PythonValue::List(_)) { a } else { b };
                 let elements = self.elements(list);
                 let count = times.max(0.0) * elements.len() as f64;
                 if times.fract() != 0.0 || count > MOST_ELEMENTS as f64 {
