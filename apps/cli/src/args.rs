@@ -16,6 +16,7 @@ mod solve;
 mod sparse;
 mod tor;
 mod trace;
+mod trace_file;
 mod vector;
 
 use std::ffi::OsString;
@@ -50,6 +51,7 @@ pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
+pub use trace_file::{TraceFile, TraceFormat};
 pub use vector::VectorSource;
 
 /// Template of the top-level help: the verbs on one screen, one line for each option.

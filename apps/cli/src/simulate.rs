@@ -13,7 +13,7 @@ use zellige_tor::pipeline::simulate::{Error, RankReport, Report, Request, compar
 use crate::args::{Simulate, SimulateCommon};
 use crate::devices;
 use crate::exit::CommandError;
-use crate::machine;
+use crate::models;
 use crate::out;
 use crate::results::page_of;
 
@@ -100,7 +100,7 @@ fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
 
 /// Returns the platform of this machine, from its calibration.
 fn host(workers: usize) -> anyhow::Result<Platform> {
-    let (models, _) = machine::cached()
+    let (models, _) = models::cached()
         .map_err(|unusable| anyhow!("--platform host needs performance models; {unusable}"))?;
     Platform::host(models, workers)
         .with_context(|| format!("--platform host: run zellige machine calibrate --workers {workers} first"))
@@ -146,9 +146,9 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
         }
         compare(&mut reports[first..]);
     }
-    let text = || {
+    let text = |colours| {
         let table = if reports.iter().any(|report| report.nodes > 1) { by_nodes } else { table };
-        let table = table(&reports).render(out::colours(&std::io::stdout()));
+        let table = table(&reports).render(colours);
         let m = m.map_or(String::new(), |m| format!(", m = {m}"));
         format!(
             "{table}{} on {} device(s), {}, n = {n}{m}, {} tasks; predictions, no task ran\n",

@@ -11,7 +11,6 @@ mod smear;
 use zellige_lqcd::pipeline::{Options, Solver};
 
 use crate::args::{Lqcd, LqcdSystem};
-use crate::interrupt;
 
 /// Runs a verb of `zellige lqcd`.
 ///
@@ -41,13 +40,5 @@ fn options(args: &LqcdSystem) -> Options {
         heavy_quark: None,
         most_steps: args.max_steps,
         solver: Solver::default(),
-    }
-}
-
-/// Converts an error of the library. After Ctrl-C, every error becomes an interruption.
-fn failed(error: zellige_lqcd::Error) -> anyhow::Error {
-    match interrupt::check() {
-        Err(interrupted) => interrupted.into(),
-        Ok(()) => error.into(),
     }
 }

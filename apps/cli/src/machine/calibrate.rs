@@ -8,11 +8,12 @@ use zellige_gpu::Driver;
 use zellige_measure::calibrate::{Calibration, platform};
 use zellige_runtime::model::{Loaded, Models, default_path};
 
-use super::models::{Known, identity};
+use super::known::Known;
 use crate::args::{MachineCalibrate, Output};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::models::identity;
 use crate::out;
 use crate::progress::Progress;
 use crate::provenance;

@@ -16,11 +16,10 @@ use zellige_psa::params::EXAMPLE;
 use zellige_psa::pipeline::results::BasisResult;
 use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
-use super::{electronics, failed};
+use super::electronics;
 use crate::args::{BasisValues, PsaSimulate};
-use crate::interrupt;
-use crate::progress::Progress;
 use crate::results::page_of;
+use crate::run::Run;
 
 /// A signal is settled if it is this close to its final value (fraction of the whole charge).
 const SETTLED: f32 = 0.01;
@@ -41,17 +40,15 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
         None => lattice(&crystal, args.step)?,
     };
     let electronics = electronics(args.electronics, Electronics::default());
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();
-    let fields = Arc::new(detector::fields(&rt, &crystal, args.grid, &progress).map_err(failed)?);
-    let solved = begin.elapsed();
-    let detector = Arc::new(Detector::new(&crystal, Arc::clone(&fields), electronics, 1.0)?);
-    let basis = basis(&rt, &detector, &points, sampling(args), &progress).map_err(failed)?;
-    let times = [solved, begin.elapsed() - solved];
-    drop((progress, armed));
-    interrupt::check()?;
+    let (fields, basis, times) = run.work(|progress| -> anyhow::Result<_> {
+        let fields = Arc::new(detector::fields(run.runtime(), &crystal, args.grid, progress)?);
+        let solved = begin.elapsed();
+        let detector = Arc::new(Detector::new(&crystal, Arc::clone(&fields), electronics, 1.0)?);
+        let basis = basis(run.runtime(), &detector, &points, sampling(args), progress)?;
+        Ok((fields, basis, [solved, begin.elapsed() - solved]))
+    })?;
     let target = args.record.as_ref().or(args.gretina.as_ref());
     let written: &Path = {
         match (target, &args.output) {
@@ -91,9 +88,8 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
         written: written.display().to_string(),
     }];
     let title = format!("Basis of {}", crystal.name);
-    let trace = args.outputs.recorded(&rt)?;
-    let text = || text(&crystal, &fields, &basis, times, written);
-    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)
+    let text = |_| text(&crystal, &fields, &basis, times, written);
+    run.write(&title, &results, || page_of(&title, &results), text)
 }
 
 fn crystal(args: &PsaSimulate) -> Result<Crystal, zellige_psa::Error> {

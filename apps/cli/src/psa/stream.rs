@@ -18,14 +18,15 @@ use zellige_psa::pipeline::stream::source::{Mark, Once};
 use zellige_psa::pipeline::stream::{self, Options, Overload, Summary};
 use zellige_psa::search::{Batching, Event, Flow, Rules};
 
-use super::failed;
 use super::run::{plan, rules};
 use crate::args::{PsaFrames, PsaOverload, PsaSend, PsaStream};
+use crate::devices::Needs;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out;
-use crate::progress::{self, Progress};
+use crate::progress::Progress;
 use crate::results::page_of;
+use crate::run::Setup;
 
 /// Writes events as frames.
 ///
@@ -133,8 +134,8 @@ fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Tra
 /// output of another input, Ctrl-C.
 pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let plan = plan(&args.search);
-    plan.check()?;
-    let devices = super::devices(&args.execution, &plan)?;
+    super::check(&plan, &args.execution)?;
+    let setup = Setup::new(&args.execution, &Needs::default(), &args.outputs)?;
     let basis = files::read_basis(&args.basis)?;
     let step = basis.sampling().step;
     let latency = Duration::from_secs_f64(args.latency / 1000.0);
@@ -148,9 +149,8 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         },
         ..Options::default()
     };
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
-    let mut flow =
-        Flow::new(&rt, &plan, batching, &basis, rules(&args.rules, &plan, basis.sampling().samples)?)?;
+    let rules = rules(&args.rules, &plan, basis.sampling().samples)?;
+    let run = setup.start()?;
     let is_stdout = args.output.is_stdout();
     let input = match (&args.listen, &args.input) {
         (Some(_), _) | (None, None) => "socket".to_owned(),
@@ -164,33 +164,31 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     if from.frames > 0 {
         out::note(&format!("zellige: continuing after {} frames of an earlier run", from.frames));
     }
-    let _armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
-    Observer::stage(&progress, "events", 0);
-    let summary = match (&args.listen, &args.input) {
-        (Some(address), _) => {
-            let listener = Listener::bind(address, from)?;
-            out::note(&format!("zellige: listening at {}", listener.address()));
-            stream::run(listener, &mut output, &mut flow, &options, &progress)
+    let summary = run.work(|progress| -> anyhow::Result<_> {
+        progress.stage("events", 0);
+        let mut flow = Flow::new(run.runtime(), &plan, batching, &basis, rules)?;
+        let summary = match (&args.listen, &args.input) {
+            (Some(address), _) => {
+                let listener = Listener::bind(address, from)?;
+                out::note(&format!("zellige: listening at {}", listener.address()));
+                stream::run(listener, &mut output, &mut flow, &options, progress)
+            }
+            (None, Some(path)) if &**path == Path::new("-") => {
+                stream::run(Once::new(io::stdin()), &mut output, &mut flow, &options, progress)
+            }
+            (None, Some(path)) => {
+                stream::run(Once::open(path, from)?, &mut output, &mut flow, &options, progress)
+            }
+            (None, None) => unreachable!("one of the two is required"),
+        };
+        if summary.is_err()
+            && let Ok(Some(Journal { frames, .. })) = Journal::read(&args.output)
+        {
+            out::note(&format!(
+                "zellige: {frames} frames are complete: the same command continues after them"
+            ));
         }
-        (None, Some(path)) if &**path == Path::new("-") => {
-            stream::run(Once::new(io::stdin()), &mut output, &mut flow, &options, &progress)
-        }
-        (None, Some(path)) => {
-            stream::run(Once::open(path, from)?, &mut output, &mut flow, &options, &progress)
-        }
-        (None, None) => unreachable!("one of the two is required"),
-    };
-    let summary = summary.map_err(|error| {
-        if let Ok(Some(journal)) = Journal::read(&args.output) {
-            let frames = journal.frames;
-            progress::aside(|| {
-                out::note(&format!(
-                    "zellige: {frames} frames are complete: the same command continues after them"
-                ));
-            });
-        }
-        failed(error)
+        Ok(summary?)
     })?;
     if summary.events == 0 && summary.foreign > 0 {
         let problem = format!("none of its {} frames has traces of zellige psa frames", summary.foreign);
@@ -204,13 +202,10 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         return Err(CommandError::option(input.as_str(), problem).into());
     }
     output.finish()?;
-    drop(progress);
-    devices.done(&args.execution, &rt);
-    let text = || if is_stdout { String::new() } else { text(&summary, args) };
+    let text = |_| if is_stdout { String::new() } else { text(&summary, args) };
     let title = format!("Stream of events from {input}");
-    let results = [summary];
-    let trace = args.outputs.recorded(&rt)?;
-    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)
+    let results = [&summary];
+    run.write(&title, &results, || page_of(&title, &results), text)
 }
 
 fn text(summary: &Summary, args: &PsaStream) -> String {

@@ -16,11 +16,8 @@ use zellige_psa::track::montecarlo::{Spec, Target as Germanium};
 use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Motion, Settings, track_all};
 
-use super::failed;
 use crate::args::{PsaTrackArgs, TrackGeometry};
-use crate::interrupt;
-use crate::out;
-use crate::progress::Progress;
+use crate::run::Run;
 
 /// Number of crystals of the built-in array.
 const CRYSTALS: usize = 180;
@@ -89,22 +86,16 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     };
     let hits = Hits::read(path, &array, args.coincidence_window)?;
     let settings = settings(args, array.inner_radius());
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();
-    let tracked = track_all(&rt, &hits.points, &settings, &progress).map_err(failed)?;
+    let tracked = run.work(|progress| track_all(run.runtime(), &hits.points, &settings, progress))?;
     let seconds = begin.elapsed().as_secs_f64();
-    drop((progress, armed));
-    interrupt::check()?;
     let spectra = Spectra::of(&hits, &tracked, args.step, args.most)?;
     hits::write(folder, &hits, &tracked, &spectra)?;
     let result = TrackResult::new(&hits, &tracked, spectra, seconds);
     let name = path.display().to_string();
-    let trace = args.outputs.recorded(&rt)?;
-    let results = [&result];
     let page = || Ok(report::of_hits(&name, &result));
-    args.outputs.write(&name, trace.as_ref(), &results, page, || text(&result, folder))
+    run.write(&name, &[&result], page, |_| text(&result, folder))
 }
 
 fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
@@ -132,23 +123,19 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
     };
     let counting = Counting { events, window: simulation.window, step: args.step, most: args.most };
     let multiplicities: Vec<usize> = simulation.multiplicity.iter().map(|&m| m.into()).collect();
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();
-    let tallies = survey(&rt, &spec, &settings, &multiplicities, &counting, &progress).map_err(failed)?;
+    let tallies =
+        run.work(|progress| survey(run.runtime(), &spec, &settings, &multiplicities, &counting, progress))?;
     let seconds = begin.elapsed().as_secs_f64();
-    drop((progress, armed));
-    interrupt::check()?;
     let rows: Vec<TallyResult> = tallies.into_iter().map(TallyResult::from).collect();
     let title = format!("{events} events of each multiplicity, {} keV", simulation.energy);
-    let text = || format!("{title}, {} s\n{}", digits(seconds), table(&rows));
-    let trace = args.outputs.recorded(&rt)?;
+    let text = |colours| format!("{title}, {} s\n{}", digits(seconds), table(&rows, colours));
     let page = || Ok(report::of_simulation(&title, &rows));
-    args.outputs.write(&title, trace.as_ref(), &rows, page, text)
+    run.write(&title, &rows, page, text)
 }
 
-fn table(rows: &[TallyResult]) -> String {
+fn table(rows: &[TallyResult], colours: bool) -> String {
     let mut table = Table::new(&[
         ("multiplicity", Side::Right),
         ("emitted", Side::Right),
@@ -170,5 +157,5 @@ fn table(rows: &[TallyResult]) -> String {
             percent(*peak_to_total),
         ]);
     }
-    table.render(out::colours(&std::io::stdout()))
+    table.render(colours)
 }
