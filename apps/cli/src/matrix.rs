@@ -148,8 +148,7 @@ fn comment(args: &MatrixGenerate) -> String {
 }
 
 fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
-    let read = files::read_real(&args.matrix)?;
-    let matrix = if args.keep_zeros { read } else { read.without_zeros() };
+    let matrix = files::read_real(&args.matrix)?.without_zeros();
     write(&args.output, &matrix, "")?;
     let elements = matrix.elements();
     out::print(&format!(

@@ -18,7 +18,6 @@ pub fn identity() -> Identity {
     Identity::of_host(format!("zellige {} {profile} {}", env!("CARGO_PKG_VERSION"), simd().join(" ")))
 }
 
-/// Usability of the file of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {

@@ -122,7 +122,8 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
         let problem = format!("platform {} has no table [network] with gb_s and latency_us", platform.name);
         return Err(CommandError::option("--nodes", problem).into());
     }
-    let usual = if args.platform == HOST { 0 } else { 2 };
+    // Workers of this machine share its memory and prefetch nothing.
+    let ahead = if args.platform == HOST { 0 } else { 2 };
     let norms = args.norms.as_deref().map(norms).transpose()?;
     let (mut reports, mut trace) = (Vec::new(), None);
     for rule in &args.rules {
@@ -137,7 +138,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
                 fuse_updates: args.fuse_updates.into(),
                 cyclic_block: usize::from(args.cyclic_block),
                 policy: args.sched.clone(),
-                ahead: args.ahead.unwrap_or(usual).into(),
+                ahead,
                 nodes: nodes.into(),
             };
             let (report, recorded) = simulate(&request, &platform).map_err(|error| refused(rule, error))?;

@@ -137,7 +137,6 @@ fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
         ("--shifts", !args.shifts.is_empty()),
         ("--relax", !args.relax.is_empty()),
         ("--reliable", args.reliable.is_some()),
-        ("--abs-tol", args.abs_tol.is_some()),
         ("--nullspace", args.nullspace.is_some()),
         ("--reorder", args.reorder),
     ];
@@ -196,7 +195,6 @@ fn write_measures(to: &mut dyn Write, fitted: &[Fitted]) -> std::io::Result<()> 
 }
 
 fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
-    let absolute = args.abs_tol.map(Stop::Absolute);
     // A time too long to represent means no limit.
     let longest = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let time = args.max_time.map(|seconds| Stop::After(longest(seconds)));
@@ -207,7 +205,6 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
         inner: args.operator,
         x_for: args.x_for.as_ref().map(|x| vectors::one("--x-for", x, columns)).transpose()?,
         basis: args.basis_format,
-        orthogonalisation: args.orthogonalise,
         relaxed: args.relax.clone(),
         reliable: args.reliable,
         // Shifts are not supported with scaling.
@@ -215,9 +212,10 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
             ScalingChoice::Auto if !args.shifts.is_empty() => ScalingChoice::None,
             scaling => scaling,
         },
-        stop: stop.into_iter().chain(absolute).chain(time).collect(),
+        stop: stop.into_iter().chain(time).collect(),
         reorder: args.reorder,
         without_constant: args.nullspace.is_some(),
+        ..Options::default()
     })
 }
 

@@ -1,8 +1,8 @@
 //! `zellige lqcd dslash`.
 
-use zellige_lqcd::Geometry;
 use zellige_lqcd::pipeline::dslash::{dslash, random_links};
 use zellige_lqcd::report::text;
+use zellige_lqcd::{Action, Geometry};
 
 use crate::args::{Device, LqcdDslash};
 use crate::devices::Needs;
@@ -24,8 +24,8 @@ pub fn run(args: &LqcdDslash) -> anyhow::Result<()> {
     let setup = Setup::new(&args.execution, &Needs::default(), &args.outputs)?;
     let bandwidth = setup.devices.copy_rate().map(|rate| rate / 1e9);
     let run = setup.start()?;
-    let links = random_links(geometry, !args.naive, 1);
-    let (columns, repeats) = (args.columns.into(), args.repeat.into());
+    let links = random_links(geometry, args.action != Action::Naive, 1);
+    let (columns, repeats) = (args.columns.into(), args.repeats.into());
     let rate = |&precision| dslash(run.runtime(), &links, precision, columns, repeats, bandwidth);
     let results = run.work(|_| args.precision.iter().map(rate).collect::<Result<Vec<_>, _>>())?;
     let title = "The staggered operator";

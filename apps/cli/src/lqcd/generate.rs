@@ -20,9 +20,8 @@ pub fn run(args: &LqcdGenerate) -> anyhow::Result<()> {
     let options = Quenched {
         beta: args.beta,
         trajectories: args.trajectories as usize,
-        overrelaxation: args.overrelaxation as usize,
         seed: args.seed,
-        start: args.start,
+        ..Quenched::default()
     };
     let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();

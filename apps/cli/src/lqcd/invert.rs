@@ -20,9 +20,9 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let options = Options {
         solver: args.solver.solver(args.method),
         heavy_quark: args.heavy_quark_tol,
-        ..options(&args.system)
+        ..options(&args.system, args.tol)
     };
-    if args.execution.device != Device::Cpu && options.solver.formats() != Mixed::Double {
+    if args.execution.device != Device::Cpu && options.solver.precision != Mixed::Double {
         let problem = "GPUs compute with vectors in float64 only: use double";
         return Err(CommandError::option("--precision", problem).into());
     }

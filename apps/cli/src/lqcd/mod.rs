@@ -29,14 +29,14 @@ pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
     }
 }
 
-/// Converts the options of a system, with the default solver.
-fn options(args: &LqcdSystem) -> Options {
+/// Converts the options of a system, with a tolerance and the default solver.
+fn options(args: &LqcdSystem, tolerance: f64) -> Options {
     Options {
         action: args.action,
         mass: args.mass,
         boundary: args.bc,
         source: args.source,
-        tolerance: args.tol,
+        tolerance,
         heavy_quark: None,
         most_steps: args.max_steps,
         solver: Solver::default(),

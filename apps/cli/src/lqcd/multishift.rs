@@ -17,7 +17,8 @@ use crate::run::Run;
 pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
     let shifts = shifts(args)?;
     let gauge = files::read(&args.system.lattice)?.gauge;
-    let options = Options { solver: args.solver.solver(Method::Cg), ..options(&args.system) };
+    let options =
+        Options { solver: args.solver.solver(Method::Cg), ..options(&args.system, shifts[0].tolerance) };
     let refinement = Solver { precision: args.refine.unwrap_or(options.solver.precision), ..options.solver };
     let run = Run::on_cpu(args.workers, &args.outputs)?;
     let (result, histories) =
@@ -32,14 +33,15 @@ pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
 }
 
 fn shifts(args: &LqcdMultishift) -> Result<Vec<Shift>, CommandError> {
-    let tolerances = match args.tols.len() {
-        0 => vec![args.system.tol; args.shifts.len()],
-        count if count == args.shifts.len() => args.tols.clone(),
-        count => {
-            let problem =
-                format!("{count} tolerances for {} shifts: give one for each shift", args.shifts.len());
-            return Err(CommandError::option("--tols", problem));
-        }
+    let tolerance = |at: usize| match args.tol[..] {
+        [tolerance] => tolerance,
+        _ => args.tol[at],
     };
-    Ok(args.shifts.iter().zip(tolerances).map(|(&shift, tolerance)| Shift { shift, tolerance }).collect())
+    if ![1, args.shifts.len()].contains(&args.tol.len()) {
+        let (count, shifts) = (args.tol.len(), args.shifts.len());
+        let problem = format!("{count} tolerances for {shifts} shifts: give one, or one for each shift");
+        return Err(CommandError::option("--tol", problem));
+    }
+    let shifts = args.shifts.iter().enumerate();
+    Ok(shifts.map(|(at, &shift)| Shift { shift, tolerance: tolerance(at) }).collect())
 }

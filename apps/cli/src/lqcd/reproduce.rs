@@ -16,7 +16,7 @@ use crate::run::Run;
 pub fn run(args: &LqcdReproduce) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
     let run = Run::on_cpu(args.workers, &args.outputs)?;
-    let options = options(&args.system);
+    let options = options(&args.system, args.tol);
     let (result, histories) =
         run.work(|progress| reproduce(run.runtime(), &gauge, args.what, &options, progress))?;
     let name = args.system.lattice.display().to_string();

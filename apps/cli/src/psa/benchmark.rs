@@ -49,7 +49,7 @@ fn samples(
         Arc::new(Detector::new(&origin.crystal, Arc::new(fields), origin.electronics, args.speed)?);
     let mut samples = Vec::new();
     for &noise in &args.noise {
-        for &seed in &args.seeds {
+        for &seed in &args.seed {
             let spec = Spec {
                 count: args.count as usize,
                 seed,

@@ -31,11 +31,10 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
         hits: args.hits.into(),
         within: args.within,
         noise: args.noise,
-        correlation: args.correlation,
         adc_step: args.adc_step,
-        jitter: args.jitter,
         rate: args.rate,
         sampling,
+        ..Spec::default()
     };
     let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();

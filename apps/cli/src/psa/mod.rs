@@ -64,7 +64,10 @@ fn fields(folder: &Path, rt: &Runtime, origin: &Origin, progress: &Progress) -> 
 fn electronics(said: args::Electronics, known: Electronics) -> Electronics {
     Electronics {
         tau: said.tau.unwrap_or(known.tau),
-        cross_talk: said.cross_talk.unwrap_or(known.cross_talk),
-        differential_cross_talk: said.differential_cross_talk.unwrap_or(known.differential_cross_talk),
+        cross_talk: said.cross_talk.map_or(known.cross_talk, |(proportional, _)| proportional),
+        differential_cross_talk: said
+            .cross_talk
+            .and_then(|(_, differential)| differential)
+            .unwrap_or(known.differential_cross_talk),
     }
 }

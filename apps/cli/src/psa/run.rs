@@ -1,12 +1,10 @@
 //! `zellige psa run`.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use zellige_app::text::digits;
 use zellige_files::array::is_array;
 use zellige_files::observe::Observer;
 use zellige_psa::array::Array;
@@ -18,14 +16,14 @@ use zellige_psa::files;
 use zellige_psa::files::channel_map::ChannelMap;
 use zellige_psa::files::traces::{EventFile, Needs};
 use zellige_psa::pipeline::results::{EventResult, Results};
-use zellige_psa::report::{self, Shown};
+use zellige_psa::report::{self, Shown, text};
 use zellige_psa::search::crosstalk::CrossTalk;
 use zellige_psa::search::saturation::{Levels, Saturated};
 use zellige_psa::search::{
-    Answer, Batching, Event, Files, Flags, Flow, Found, Input, Method, PairPlan, Place, Plan, Rules, Searcher,
+    Answer, Batching, Event, Files, Flags, Flow, Found, Input, PairPlan, Place, Plan, Rules, Searcher,
 };
 
-use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
+use crate::args::{PsaRules, PsaRunArgs, PsaSearch};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -42,10 +40,9 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     let plan = plan(&args.search);
     super::check(&plan, &args.execution)?;
     let setup = Setup::on_ranks(&args.execution, &devices::Needs::default(), &args.outputs)?;
-    let batching = Batching { size: args.batch.into(), ..Batching::default() };
     let (run, search) = match (&args.positions, &args.energies) {
-        (Some(positions), Some(energies)) => arrays(args, &plan, setup, batching, [positions, energies])?,
-        _ => folders(args, &plan, setup, batching)?,
+        (Some(positions), Some(energies)) => arrays(args, &plan, setup, [positions, energies])?,
+        _ => folders(args, &plan, setup)?,
     };
     let title = format!("Events of {}", args.events.display());
     let results = [&search.results];
@@ -55,7 +52,9 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     };
     let kept = args.outputs.json.is_some() || args.outputs.has_report();
     let hint = if kept { "" } else { "no file was written: use --json FILE or --report FILE.html\n" };
-    run.write(&title, &results, page, |_| text(&search) + hint)
+    run.write(&title, &results, page, |_| {
+        text::of_search(&search.results, search.events, search.seconds) + hint
+    })
 }
 
 /// Results of a search.
@@ -98,7 +97,6 @@ fn arrays<'a>(
     args: &PsaRunArgs,
     plan: &Plan,
     setup: Setup<'a>,
-    batching: Batching,
     [positions, energies]: [&Path; 2],
 ) -> anyhow::Result<(Run<'a>, Search)> {
     are_of_arrays(args)?;
@@ -120,7 +118,7 @@ fn arrays<'a>(
         clipped.into_iter().for_each(|clipped| progress.warn(&clipped));
         let part = run.processes().part(input.events.len());
         progress.stage("searching", part.len() as u64);
-        let mut searcher = Searcher::new(run.runtime(), plan, batching);
+        let mut searcher = Searcher::new(run.runtime(), plan, Batching::default());
         searcher.host(input.segment, &input.basis)?;
         let begin = Instant::now();
         for (hit, samples) in input.hits().skip(part.start).take(part.len()) {
@@ -163,12 +161,7 @@ fn saturated(clipped: usize, events: usize, what: Saturated, is_known: bool) -> 
 const ON_THE_WAY: usize = 8192;
 
 /// Searches for the events of a whole crystal.
-fn folders<'a>(
-    args: &PsaRunArgs,
-    plan: &Plan,
-    setup: Setup<'a>,
-    batching: Batching,
-) -> anyhow::Result<(Run<'a>, Search)> {
+fn folders<'a>(args: &PsaRunArgs, plan: &Plan, setup: Setup<'a>) -> anyhow::Result<(Run<'a>, Search)> {
     let basis = files::read_basis(&args.basis)?;
     let mut source = Source::open(args, basis.sampling())?;
     let shifts = if args.rules.align { ALIGNED } else { 0 }.max(args.rules.shifts.into());
@@ -183,7 +176,7 @@ fn folders<'a>(
     let run = setup.start()?;
     let (begin, answers, shown) = run.work(|progress| -> anyhow::Result<_> {
         progress.stage("searching", source.total());
-        let mut flow = Flow::new(run.runtime(), plan, batching, &basis, rules)?;
+        let mut flow = Flow::new(run.runtime(), plan, Batching::default(), &basis, rules)?;
         let mut comparison = Comparison::new(&basis, shifts);
         let begin = Instant::now();
         let mut answers = Vec::new();
@@ -365,13 +358,7 @@ fn gathered(session: &Session, own: Results) -> anyhow::Result<Results> {
 
 /// Converts the search options to a plan.
 pub(super) fn plan(args: &PsaSearch) -> Plan {
-    let method = match args.method {
-        PsaMethod::Fgs => Method::Full,
-        PsaMethod::Cfgs => Method::CoarseFine { cells: args.cells },
-        PsaMethod::Screen => Method::Screen { by: args.screen, keep: args.top },
-        PsaMethod::Exact => Method::Exact { cap: args.cap },
-    };
-    Plan { method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
+    Plan { method: args.method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
 }
 
 /// Converts the event options to rules, for a basis with signals of `samples` samples. The default
@@ -382,40 +369,12 @@ pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rule
         channels: args.channels,
         window: args.window.map_or(Rules::DEFAULT.window.min(samples), usize::from),
         threshold: args.threshold,
-        coarse_below: args.coarse_below,
         shifts: args.shifts.into(),
         align: args.align,
         pairs: args.pairs.map(pairs),
         cross_talk: args.cross_talk.as_deref().map(CrossTalk::read).transpose()?,
         trapping: args.trapping,
         saturated: args.saturated,
+        ..Rules::DEFAULT
     })
-}
-
-fn text(search: &Search) -> String {
-    let Search { results, events, seconds, .. } = search;
-    let count = results.events.len();
-    let mut text = format!(
-        "{events} events, {count} hits in {} s, {} events per second\n",
-        digits(*seconds),
-        digits(*events as f64 / seconds.max(f64::MIN_POSITIVE))
-    );
-    let mut flags: BTreeMap<&str, usize> = BTreeMap::new();
-    results
-        .events
-        .iter()
-        .flat_map(|event| &event.flags)
-        .for_each(|flag| *flags.entry(flag).or_default() += 1);
-    for (flag, count) in flags {
-        text += &format!("{flag}: {count}\n");
-    }
-    let mut spreads: Vec<f64> = results.events.iter().map(|event| event.spread).collect();
-    spreads.sort_unstable_by(f64::total_cmp);
-    if let Some(median) = spreads.get(count / 2) {
-        text += &format!(
-            "points within 2 % of the best figure of merit are within {} mm of it (median)\n",
-            digits(*median)
-        );
-    }
-    text
 }

@@ -4,7 +4,6 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use zellige_app::text::digits;
 use zellige_files::observe::Observer;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::events::Events;
@@ -15,7 +14,8 @@ use zellige_psa::pipeline::stream::output::Output;
 use zellige_psa::pipeline::stream::record::{KIND, Traces};
 use zellige_psa::pipeline::stream::socket::{self, Listener};
 use zellige_psa::pipeline::stream::source::{Mark, Once};
-use zellige_psa::pipeline::stream::{self, Options, Overload, Summary};
+use zellige_psa::pipeline::stream::{self, Options, Overload};
+use zellige_psa::report::text;
 use zellige_psa::search::{Batching, Event, Flow, Rules};
 
 use super::run::{plan, rules};
@@ -48,7 +48,7 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
     if window > samples {
         return Err(CommandError::option("--window", format!("these events have {samples} samples")).into());
     }
-    let total = events.count() as u64 * u64::from(args.repeat);
+    let total = events.count() as u64 * u64::from(args.repeats);
     let progress = Progress::new();
     Observer::stage(&progress, "writing frames", total);
     let body = |out: &mut dyn Write| -> io::Result<()> {
@@ -56,7 +56,7 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
         let span = events.timestamps.last().map_or(0, |last| last + 1000);
         let (mut payload, mut done) = (Vec::new(), 0);
         let mut clipped = Clipped::default();
-        for round in 0..u64::from(args.repeat) {
+        for round in 0..u64::from(args.repeats) {
             for event in 0..events.count() {
                 let (mut traces, channels) = traces(&events, event, args.channels, window);
                 traces.crystal = args.crystal;
@@ -139,10 +139,9 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let basis = files::read_basis(&args.basis)?;
     let step = basis.sampling().step;
     let latency = Duration::from_secs_f64(args.latency / 1000.0);
-    let batching = Batching { size: args.batch.into(), patience: latency / 4 };
+    let batching = Batching { patience: latency / 4, ..Batching::default() };
     let options = Options {
         latency,
-        buffer: args.buffer as usize,
         overload: match args.overload {
             PsaOverload::Block => Overload::Block,
             PsaOverload::Shed => Overload::Shed,
@@ -202,40 +201,11 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         return Err(CommandError::option(input.as_str(), problem).into());
     }
     output.finish()?;
-    let text = |_| if is_stdout { String::new() } else { text(&summary, args) };
+    let text =
+        |_| if is_stdout { String::new() } else { text::of_stream(&summary, args.latency, &args.output) };
     let title = format!("Stream of events from {input}");
     let results = [&summary];
     run.write(&title, &results, || page_of(&title, &results), text)
-}
-
-fn text(summary: &Summary, args: &PsaStream) -> String {
-    let rate = summary.events as f64 / summary.seconds.max(f64::MIN_POSITIVE);
-    let mut text = format!(
-        "{} events, {} hits in {} s, {} events per second\n",
-        summary.events,
-        summary.hits,
-        digits(summary.seconds),
-        digits(rate)
-    );
-    text += &format!(
-        "latency: {} ms (median), {} ms (99 %), {} ms at most; {} took longer than {} ms\n",
-        digits(summary.latency_p50_ms),
-        digits(summary.latency_p99_ms),
-        digits(summary.latency_most_ms),
-        summary.late,
-        args.latency
-    );
-    let odd = [
-        (summary.shed, "dropped events (shed)"),
-        (summary.broken, "invalid events"),
-        (summary.foreign, "frames of other types"),
-        (summary.saturated, "events with clipped samples (saturated)"),
-    ];
-    for (count, what) in odd.into_iter().filter(|(count, _)| *count > 0) {
-        text += &format!("{what}: {count}\n");
-    }
-    text += &format!("written: {}\n", args.output.display());
-    text
 }
 
 /// Sends frames to a stream.

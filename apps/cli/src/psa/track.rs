@@ -3,18 +3,17 @@
 use std::path::Path;
 use std::time::Instant;
 
-use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
 use zellige_psa::array::Array;
 use zellige_psa::crystal::Crystal;
 use zellige_psa::files;
 use zellige_psa::params::EXAMPLE;
 use zellige_psa::pipeline::results::{TallyResult, TrackResult};
-use zellige_psa::report;
+use zellige_psa::report::{self, text};
 use zellige_psa::track::hits::{self, Hits, Spectra};
 use zellige_psa::track::montecarlo::{Spec, Target as Germanium};
 use zellige_psa::track::survey::{Counting, survey};
-use zellige_psa::track::{Motion, Settings, track_all};
+use zellige_psa::track::{Settings, track_all};
 
 use crate::args::{PsaTrackArgs, TrackGeometry};
 use crate::run::Run;
@@ -24,6 +23,12 @@ const CRYSTALS: usize = 180;
 
 /// Thickness of the built-in shell (mm): the length of a crystal.
 const THICKNESS: f64 = 90.0;
+
+/// Upper end of spectra (keV).
+const MOST: f64 = 4000.0;
+
+/// Energy error of simulated points: FWHM (keV).
+const ENERGY_WIDTH: f64 = 2.0;
 
 /// Combines hits, read or simulated, into gamma rays.
 ///
@@ -49,33 +54,12 @@ fn array(geometry: &TrackGeometry) -> Result<Option<Array>, zellige_psa::Error> 
 fn settings(args: &PsaTrackArgs, inner_radius: f64) -> Settings {
     Settings {
         source: args.geometry.source,
-        motion: Motion { beta: args.geometry.beta, axis: args.geometry.beam_axis },
+        motion: args.geometry.beta,
         inner_radius,
-        packing: args.tracking.packing,
         threshold: args.tracking.threshold,
         resolution: args.tracking.resolution,
-        energy_error: args.tracking.energy_error,
-        most_points: args.tracking.points.into(),
-        accept: args.tracking.accept,
         ..Settings::default()
     }
-}
-
-/// Returns the summary of a tracked run as text.
-fn text(result: &TrackResult, folder: &Path) -> String {
-    format!(
-        "{} hits in {} events: {} points after packing, {} unused, {} s\n{} gamma rays: {} scattered, {} pairs, {} single points\nwritten: {}\n",
-        result.hits,
-        result.events,
-        result.points,
-        result.unused_points,
-        digits(result.seconds),
-        result.gammas,
-        result.compton,
-        result.pairs,
-        result.single,
-        folder.display()
-    )
 }
 
 fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
@@ -90,12 +74,12 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     let begin = Instant::now();
     let tracked = run.work(|progress| track_all(run.runtime(), &hits.points, &settings, progress))?;
     let seconds = begin.elapsed().as_secs_f64();
-    let spectra = Spectra::of(&hits, &tracked, args.step, args.most)?;
+    let spectra = Spectra::of(&hits, &tracked, args.step, MOST)?;
     hits::write(folder, &hits, &tracked, &spectra)?;
     let result = TrackResult::new(&hits, &tracked, spectra, seconds);
     let name = path.display().to_string();
     let page = || Ok(report::of_hits(&name, &result));
-    run.write(&name, &[&result], page, |_| text(&result, folder))
+    run.write(&name, &[&result], page, |_| text::of_hits(&result, folder))
 }
 
 fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
@@ -119,9 +103,9 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
         motion: settings.motion,
         target,
         smearing: simulation.smearing,
-        energy_width: simulation.energy_width,
+        energy_width: ENERGY_WIDTH,
     };
-    let counting = Counting { events, window: simulation.window, step: args.step, most: args.most };
+    let counting = Counting { events, window: simulation.window, step: args.step, most: MOST };
     let multiplicities: Vec<usize> = simulation.multiplicity.iter().map(|&m| m.into()).collect();
     let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();
@@ -130,32 +114,7 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
     let seconds = begin.elapsed().as_secs_f64();
     let rows: Vec<TallyResult> = tallies.into_iter().map(TallyResult::from).collect();
     let title = format!("{events} events of each multiplicity, {} keV", simulation.energy);
-    let text = |colours| format!("{title}, {} s\n{}", digits(seconds), table(&rows, colours));
+    let text = |colours| format!("{title}, {} s\n{}", digits(seconds), text::of_tallies(&rows, colours));
     let page = || Ok(report::of_simulation(&title, &rows));
     run.write(&title, &rows, page, text)
-}
-
-fn table(rows: &[TallyResult], colours: bool) -> String {
-    let mut table = Table::new(&[
-        ("multiplicity", Side::Right),
-        ("emitted", Side::Right),
-        ("% absorbed", Side::Right),
-        ("tracked", Side::Right),
-        ("in peak", Side::Right),
-        ("% efficiency", Side::Right),
-        ("% peak to total", Side::Right),
-    ]);
-    for TallyResult { efficiency, peak_to_total, absorbed_share, tally } in rows {
-        let percent = |share: f64| format!("{:.2}", 100.0 * share);
-        table.row([
-            tally.multiplicity.to_string(),
-            tally.emitted.to_string(),
-            percent(*absorbed_share),
-            tally.tracked.to_string(),
-            tally.peak.to_string(),
-            percent(*efficiency),
-            percent(*peak_to_total),
-        ]);
-    }
-    table.render(colours)
 }

@@ -22,7 +22,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let asked = args.precision.iter().chain(&args.factor.solve_precision);
     let setup = Setup::on_ranks(&args.execution, &Needs::of_rules(asked), &args.outputs)?;
     let output = &args.output;
-    let norms = &args.norms_out;
+    let norms = &args.norms;
     let input = super::read(&args.system)?;
     let options = Options {
         rules: rules(&args.precision),
