@@ -221,7 +221,7 @@ pub struct BenchGpu {
     /// Matrix orders [default: 16384,32768,65536,100352; of routines 512 to 8192].
     ///
     /// With --quick 8192,16384, and of routines 1024,2048. Runs with little memory have the order
-    /// 32768 (with --quick 16384), or the largest one that is given if that is smaller.
+    /// 32768 (with --quick 16384), or a smaller one that is given and has at least 12 tiles a row.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub n: Vec<u32>,
     /// Tile size, a multiple of 16 [default: 2048; of reconstructors by their size].

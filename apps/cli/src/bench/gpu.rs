@@ -1,5 +1,6 @@
 //! `zellige bench gpu`.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,12 @@ use crate::progress::Progress;
 use crate::provenance;
 use crate::results::{is_stdout, write_json};
 
-/// Maximum order of a single routine.
-const LARGEST_ROUTINE: u32 = 32_768;
+/// Orders of single routines.
+const ROUTINES: RangeInclusive<u32> = 16..=32_768;
+
+/// Minimum number of tiles in a row with little memory: each of four parts of a GPU then has room
+/// for the operands of a product.
+const LEAST_TILES: u32 = 12;
 
 /// Converts the options to the sizes of the measurements.
 fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
@@ -26,15 +31,17 @@ fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
         return Err(CommandError::option("--tile", problem));
     }
     let usual = Sizes::usual(args.quick);
-    let mut routines: Vec<u32> = args.n.iter().copied().filter(|n| *n <= LARGEST_ROUTINE).collect();
+    let mut routines: Vec<u32> = args.n.iter().copied().filter(|n| ROUTINES.contains(n)).collect();
     routines.dedup();
+    let tile = args.tile.unwrap_or(usual.tile);
+    let out_of_core = args.n.iter().copied().filter(|n| n / tile >= LEAST_TILES).max();
     Ok(Sizes {
         parts: if args.only.is_empty() { usual.parts } else { args.only.clone() },
         tuning: tuning(&args.tuning),
         routines: if args.n.is_empty() { usual.routines } else { routines },
-        out_of_core: args.n.iter().max().map_or(usual.out_of_core, |&most| most.min(usual.out_of_core)),
+        out_of_core: out_of_core.map_or(usual.out_of_core, |most| most.min(usual.out_of_core)),
         n: if args.n.is_empty() { usual.n } else { args.n.clone() },
-        tile: args.tile.unwrap_or(usual.tile),
+        tile,
         rules: args.precision.clone(),
         solve_rule: args.solve_precision.clone(),
         fuse_updates: args.fuse_updates,
