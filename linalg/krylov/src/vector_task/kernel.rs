@@ -46,7 +46,7 @@ impl<E: Scalar> Program<E> {
                 DotFactor::Change(_) => program.dot_change(at(dot.x), dot.at),
             }
         }
-        program.fits().then(|| VectorKernel {
+        program.fits().then_some(VectorKernel {
             program,
             columns: self.columns,
             block: self.reduction_rows,
