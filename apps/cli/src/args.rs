@@ -16,6 +16,7 @@ mod solve;
 mod sparse;
 mod tor;
 mod trace;
+mod trace_file;
 mod vector;
 
 use std::ffi::OsString;
@@ -25,7 +26,7 @@ use clap::{Parser, Subcommand};
 use zellige_dense::Submission;
 use zellige_runtime::sched::POLICIES;
 
-pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
+pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number, Tune};
 pub use check::{check, has_option};
 pub use config::expand;
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
@@ -38,18 +39,18 @@ pub use manual::{CompletionsArgs, ManArgs};
 pub use outputs::RunOutputs;
 pub use paths::{Input, Output, OutputFile, OutputFolder};
 pub use psa::{
-    BasisValues, Electronics, Psa, PsaBenchmark, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod,
-    PsaOverload, PsaRules, PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTrackArgs,
-    TrackGeometry,
+    BasisFormat, Electronics, Psa, PsaBenchmark, PsaCompareArgs, PsaEvents, PsaFrames, PsaOverload, PsaRules,
+    PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTrackArgs, TrackGeometry,
 };
 pub use selftest::SelftestArgs;
 pub use simulate::{Simulate, SimulateCommon};
 pub use solve::SolveArgs;
-pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem, Round, Size, SpmvArgs};
+pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem, Size, SpmvArgs};
 pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
+pub use trace_file::{TraceFile, TraceFormat};
 pub use vector::VectorSource;
 
 /// Template of the top-level help: the verbs on one screen, one line for each option.
@@ -399,7 +400,7 @@ mod tests {
     }
 
     /// Former names of options in some verbs, each with the one name in use now.
-    const ONE_NAME: [(&str, &str); 13] = [
+    const ONE_NAME: [(&str, &str); 22] = [
         ("out", "output"),
         ("gpu-mem", "device-memory"),
         ("capacity", "device-memory"),
@@ -412,7 +413,16 @@ mod tests {
         ("look-left", "fuse-updates"),
         ("policy", "sched"),
         ("deaths", "device-failures"),
-        ("memory", "memory-share"),
+        ("memory", "device-memory"),
+        ("memory-share", "device-memory"),
+        ("tasks", "count"),
+        ("repeat", "repeats"),
+        ("seeds", "seed"),
+        ("tols", "tol"),
+        ("norms-out", "norms"),
+        ("naive", "action"),
+        ("only-graphs", "only"),
+        ("values", "format"),
     ];
 
     #[test]

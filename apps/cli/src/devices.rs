@@ -18,7 +18,7 @@ use zellige_tor::pipeline::TileChoice;
 
 use crate::args::{CudaDevices, Device, ExecutionArgs, MemorySize};
 use crate::exit::CommandError;
-use crate::machine;
+use crate::models;
 use crate::nodes;
 use crate::out;
 
@@ -181,19 +181,19 @@ impl Devices {
     /// of this machine.
     pub fn runtime(&self, args: &ExecutionArgs) -> RuntimeBuilder {
         let usual = if self.gpus.is_empty() { POLICY } else { GPU_POLICY };
-        let models = match &args.sched {
-            Some(asked) => machine::for_policy(asked),
+        let known = match &args.sched {
+            Some(asked) => models::for_policy(asked),
             None if self.gpus.is_empty() => None,
             // Models of CPU cores are used if there are any. Without them nothing is reported,
             // since the user did not request a policy that needs models.
-            None => machine::cached().ok().map(|(models, _)| models),
+            None => models::cached().ok().map(|(models, _)| models),
         };
         let mut builder = builder().policy(args.sched.as_deref().unwrap_or(usual));
         if let Some(workers) = args.workers {
             builder = builder.workers(workers.into());
         }
-        if let Some(models) = models {
-            builder = builder.models(models);
+        if let Some(known) = known {
+            builder = builder.models(known);
         }
         if let Some(limit) = args.host_memory {
             let folder = args.swap.clone().unwrap_or_else(std::env::temp_dir);
@@ -229,7 +229,7 @@ impl Devices {
             out::note(nodes::summary(&rt.memory(), out::colours(&std::io::stderr())).trim_end());
         }
         if let Some(models) = rt.models() {
-            machine::keep(models);
+            models::keep(models);
         }
     }
 

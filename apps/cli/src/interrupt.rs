@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use zellige_runtime::Canceller;
 
 use crate::exit::{self, CommandError};
-use crate::{out, progress};
+use crate::{bar, out};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static TASKS: Mutex<Option<Canceller>> = Mutex::new(None);
@@ -51,9 +51,7 @@ fn on_signal() {
     if let Some(tasks) = &*TASKS.lock() {
         tasks.cancel_all();
     }
-    progress::aside(|| {
-        out::note("zellige: interrupted, cancelling tasks (press Ctrl-C again to end at once)")
-    });
+    out::note("zellige: interrupted, cancelling tasks (press Ctrl-C again to end at once)");
 }
 
 /// Ends the process. A file that is being written is removed; a complete one stays.
@@ -62,7 +60,7 @@ fn leave() -> ! {
     // A write to standard error blocks if nobody reads it, so another thread does it.
     let (said, heard) = std::sync::mpsc::channel();
     let speaker = std::thread::Builder::new().spawn(move || {
-        progress::clear();
+        bar::clear();
         out::error(&CommandError::Interrupted.to_string());
         let _ = said.send(());
     });

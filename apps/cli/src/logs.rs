@@ -8,7 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit::CommandError;
-use crate::{out, progress};
+use crate::{bar, out};
 
 /// Starts the log, at the level of `--log`, of `RUST_LOG`, or else at warnings.
 ///
@@ -43,7 +43,7 @@ struct BesideTheBar;
 impl Write for BesideTheBar {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Each call writes a complete line.
-        progress::aside(|| {
+        bar::aside(|| {
             // It is no failure if nobody reads standard error.
             let _ = io::stderr().write_all(bytes);
             Ok(bytes.len())

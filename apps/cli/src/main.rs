@@ -5,6 +5,7 @@
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod arenas;
 mod args;
+mod bar;
 mod bench;
 mod devices;
 mod exit;
@@ -14,6 +15,7 @@ mod lqcd;
 mod machine;
 mod manual;
 mod matrix;
+mod models;
 mod nodes;
 mod out;
 mod processes;
@@ -21,6 +23,7 @@ mod progress;
 mod provenance;
 mod psa;
 mod results;
+mod run;
 #[cfg(test)]
 mod schemas;
 mod selftest;

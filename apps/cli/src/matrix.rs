@@ -1,12 +1,12 @@
 //! `zellige matrix`.
 
-use zellige_app::text::bytes;
 use zellige_solve::pipeline::results::MatrixResult;
+use zellige_solve::report::text;
 use zellige_sparse::files::market::{self, Symmetry};
 use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
-use zellige_sparse::{Csr, Description, describe, describe_complex, files};
+use zellige_sparse::{Csr, describe, describe_complex, files};
 
 use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OutputFile, Problem};
 use crate::exit::CommandError;
@@ -33,60 +33,7 @@ fn info(args: &MatrixInfo) -> anyhow::Result<()> {
     if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
-    out::print(&text(&description))
-}
-
-fn text(d: &Description) -> String {
-    let mean = d.nonzeros.0 as f64 / d.shape.0.max(1) as f64;
-    let kind = if d.complex { "complex, " } else { "" };
-    let symmetry = match d.symmetric {
-        _ if d.complex && d.hermitian => "Hermitian",
-        (_, true) => "symmetric",
-        (true, false) => "not symmetric, with a symmetric pattern",
-        (false, false) => "not symmetric",
-    };
-    let doubled = if d.complex { ", as the real matrix of twice the size" } else { "" };
-    let text = format!(
-        "size          {} x {}, {kind}{symmetry}\n\
-         nonzeros      {}, {} of them zero; {} to {} per row, {mean:.1} on average\n\
-         bandwidth     {}; {} zeros on the diagonal\n\
-         magnitudes    {:.3e} to {:.3e}\n\
-         row sums      {:.3e} to {:.3e} of magnitudes\n\
-         CSR           {} in fp64{doubled}\n",
-        d.shape.0,
-        d.shape.1,
-        d.nonzeros.0,
-        d.nonzeros.1,
-        d.row_nonzeros.0,
-        d.row_nonzeros.1,
-        d.bandwidth,
-        d.zero_diagonals,
-        d.magnitudes.0,
-        d.magnitudes.1,
-        d.norm_inf.1,
-        d.norm_inf.0,
-        bytes(d.bytes),
-    );
-    text + histogram(&d.decades).as_str()
-}
-
-/// Maximum number of lines of the histogram, to fit a screen.
-const MOST_LINES: usize = 20;
-
-/// Formats the numbers of nonzeros by magnitude, the largest first. Each line is one decade, or
-/// several.
-fn histogram(decades: &[(i32, u64)]) -> String {
-    let step = decades.len().div_ceil(MOST_LINES).max(1);
-    let bins: Vec<(i32, u64)> =
-        decades.chunks(step).map(|bin| (bin[0].0, bin.iter().map(|decade| decade.1).sum())).collect();
-    let most = bins.iter().map(|bin| bin.1).max().unwrap_or(0);
-    let mut text = String::new();
-    for &(decade, count) in bins.iter().rev() {
-        let bar = "#".repeat((count * 50).div_ceil(most.max(1)) as usize);
-        text.push_str(format!("1e{decade:<5} {count:>12}  {bar}").trim_end());
-        text.push('\n');
-    }
-    text
+    out::print(&text::of_matrix(&description))
 }
 
 fn generate(args: &MatrixGenerate) -> anyhow::Result<()> {
@@ -148,8 +95,7 @@ fn comment(args: &MatrixGenerate) -> String {
 }
 
 fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
-    let read = files::read_real(&args.matrix)?;
-    let matrix = if args.keep_zeros { read } else { read.without_zeros() };
+    let matrix = files::read_real(&args.matrix)?.without_zeros();
     write(&args.output, &matrix, "")?;
     let elements = matrix.nonzeros();
     out::print(&format!(
@@ -164,19 +110,4 @@ fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
 fn write(to: &OutputFile, matrix: &Csr, comment: &str) -> anyhow::Result<()> {
     let symmetry = if matrix.is_symmetric() { Symmetry::Symmetric } else { Symmetry::General };
     to.write(|out| market::write_to(out, to, matrix, symmetry, comment).map_err(std::io::Error::other))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn histograms_fit_a_screen() {
-        let decades: Vec<(i32, u64)> = (-300..300).map(|decade| (decade, 1)).collect();
-        let text = histogram(&decades);
-        assert_eq!(text.lines().count(), 20);
-        assert!(text.starts_with("1e270") && text.lines().all(|line| line.contains(" 30 ")), "{text}");
-        assert_eq!(histogram(&decades[..2]).lines().count(), 2);
-        assert_eq!(histogram(&[]), "");
-    }
 }

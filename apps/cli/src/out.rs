@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::Context;
 
+use crate::bar;
+
 /// The number of this rank. Ranks other than 0 print errors only.
 static RANK: AtomicUsize = AtomicUsize::new(0);
 
@@ -48,10 +50,11 @@ pub fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Prints lines to standard error. It is no failure if nobody reads them.
+/// Prints lines to standard error, with the progress bar out of the way. It is no failure if nobody
+/// reads them.
 pub fn note(text: &str) {
     if !is_mute() {
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = bar::aside(|| writeln!(io::stderr().lock(), "{text}"));
     }
 }
 

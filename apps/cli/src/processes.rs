@@ -5,7 +5,6 @@ use std::ops::Range;
 use zellige_runtime::{Runtime, RuntimeBuilder, Trace};
 use zellige_sparse::krylov::Executor;
 
-use crate::args::RunOutputs;
 use crate::exit::CommandError;
 
 #[cfg(feature = "mpi")]
@@ -21,6 +20,14 @@ pub struct Processes {
 }
 
 impl Processes {
+    /// Returns this process alone.
+    pub fn single() -> Processes {
+        Processes {
+            #[cfg(feature = "mpi")]
+            mpi: None,
+        }
+    }
+
     /// Finds the processes that were started together with this one. From here on only the first of
     /// them prints anything but errors.
     ///
@@ -50,7 +57,7 @@ impl Processes {
             Some(count) => Err(CommandError::Processes(format!(
                 "{count} processes were started together, but this command was built without MPI: build it with --features mpi"
             ))),
-            None => Ok(Processes {}),
+            None => Ok(Processes::single()),
         }
     }
 
@@ -123,16 +130,21 @@ impl Session {
         }
     }
 
-    /// Waits for all tasks and returns the trace, if one was requested. The first process gets the
-    /// trace of all processes.
+    /// Waits for all tasks and transfers, and returns the trace if one was requested. The first
+    /// process gets the trace of all processes.
     ///
     /// # Errors
     /// A failed task that was not reported yet; a process that has ended.
-    pub fn recorded(&self, outputs: &RunOutputs) -> anyhow::Result<Option<Trace>> {
+    #[cfg_attr(not(feature = "mpi"), expect(unused_variables))]
+    pub fn recorded(&self, is_traced: bool) -> anyhow::Result<Option<Trace>> {
         match self {
-            Session::One(runtime) => outputs.recorded(runtime),
+            Session::One(runtime) => {
+                runtime.wait_all()?;
+                runtime.wait_transfers()?;
+                Ok(runtime.take_trace())
+            }
             #[cfg(feature = "mpi")]
-            Session::Rank(cluster) if outputs.is_traced() => Ok(cluster.take_trace()?),
+            Session::Rank(cluster) if is_traced => Ok(cluster.take_trace()?),
             #[cfg(feature = "mpi")]
             Session::Rank(cluster) => {
                 cluster.wait_all()?;

@@ -8,30 +8,10 @@ use parking_lot::Mutex;
 use zellige_files::observe::Observer;
 use zellige_runtime::Runtime;
 
-use crate::{interrupt, out};
+use crate::{bar, interrupt, out};
 
 /// Time before a bar is shown; shorter work shows none.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The visible bar, shared by all that write to standard error.
-static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
-
-/// Runs `say`, which writes to standard error, with the bar out of the way.
-pub fn aside<R>(say: impl FnOnce() -> R) -> R {
-    // The lock is not held during the write, which may block.
-    let bar = SHOWN.lock().clone();
-    match bar {
-        Some(bar) => bar.suspend(say),
-        None => say(),
-    }
-}
-
-/// Removes the bar permanently.
-pub fn clear() {
-    if let Some(bar) = SHOWN.lock().take() {
-        bar.finish_and_clear();
-    }
-}
 
 /// Observer that shows the progress of a run, and stops it after Ctrl-C.
 pub struct Progress<'r> {
@@ -78,15 +58,13 @@ impl<'r> Progress<'r> {
     /// Changes the name of the stage.
     pub fn say(&self, words: &str) {
         words.clone_into(&mut self.stage.lock().name);
-        if let Some(bar) = &*SHOWN.lock() {
-            bar.set_message(words.to_string());
-        }
+        bar::change(|bar| bar.set_message(words.to_string()));
     }
 }
 
 impl Drop for Progress<'_> {
     fn drop(&mut self) {
-        clear();
+        bar::clear();
     }
 }
 
@@ -101,21 +79,21 @@ impl Observer for Progress<'_> {
             name.clone_into(&mut stage.name);
             stage.total = total;
         }
-        if let Some(bar) = &*SHOWN.lock() {
+        bar::change(|bar| {
             bar.set_position(0);
             bar.set_length(total);
             bar.set_message(name.to_string());
-        }
+        });
     }
 
     fn advance(&self, done: u64) {
         if self.terminal && self.begin.elapsed() >= PATIENCE {
-            SHOWN.lock().get_or_insert_with(|| self.bar()).set_position(done);
+            bar::show(|| self.bar(), done);
         }
     }
 
     fn warn(&self, text: &str) {
-        aside(|| out::note(&format!("warning: {text}")));
+        out::note(&format!("warning: {text}"));
     }
 
     fn cancelled(&self) -> bool {

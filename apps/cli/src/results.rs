@@ -4,13 +4,10 @@ use anyhow::Context;
 use serde::Serialize;
 use zellige_app::json::Envelope;
 use zellige_app::page::Page;
-use zellige_runtime::{Runtime, RuntimeBuilder, Trace};
+use zellige_runtime::Trace;
 
 use crate::args::{Output, OutputFile, RunOutputs};
-use crate::{devices, out, provenance};
-
-/// Default number of trace records for each worker, if the number of tasks is unknown.
-const TRACE_ROOM: usize = 1 << 16;
+use crate::{interrupt, out, provenance};
 
 /// Writes results as JSON; does nothing if `target` is `None`.
 ///
@@ -48,33 +45,9 @@ pub fn page_of<T: Serialize>(title: &str, results: &[T]) -> anyhow::Result<Page>
 }
 
 impl RunOutputs {
-    /// Enables the trace if it is requested or shown in the report, with the default capacity.
-    pub fn traced(&self, builder: RuntimeBuilder) -> RuntimeBuilder {
-        self.traced_with(builder, TRACE_ROOM)
-    }
-
     /// Returns whether a report is requested.
     pub fn has_report(&self) -> bool {
         self.report.is_some()
-    }
-
-    /// Enables the trace if it is requested or shown in the report, with a capacity of `records`
-    /// for each worker.
-    pub fn traced_with(&self, builder: RuntimeBuilder, records: usize) -> RuntimeBuilder {
-        if self.is_traced() { builder.trace_capacity(records) } else { builder }
-    }
-
-    /// Builds a runtime with so many CPU workers, by default one per core, and with a trace if one
-    /// is needed.
-    ///
-    /// # Errors
-    /// The errors of [`RuntimeBuilder::build`].
-    pub fn runtime(&self, workers: Option<u16>) -> anyhow::Result<Runtime> {
-        let mut rt = self.traced(devices::builder());
-        if let Some(workers) = workers {
-            rt = rt.workers(workers.into());
-        }
-        Ok(rt.build()?)
     }
 
     /// Returns whether a trace is needed, for its own file or for the report.
@@ -82,22 +55,13 @@ impl RunOutputs {
         self.trace.is_some() || self.report.is_some()
     }
 
-    /// Waits for all tasks and transfers, and returns the trace.
-    ///
-    /// # Errors
-    /// A failed task that was not reported yet.
-    pub fn recorded(&self, rt: &Runtime) -> anyhow::Result<Option<Trace>> {
-        rt.wait_all()?;
-        rt.wait_transfers()?;
-        Ok(rt.take_trace())
-    }
-
     /// Returns whether standard output is reserved for JSON.
     pub fn is_quiet(&self) -> bool {
         is_stdout(self.json.as_ref())
     }
 
-    /// Writes the trace, the report and the JSON if they are requested, and prints the text.
+    /// Writes the trace, the report and the JSON if they are requested, and prints the text. The
+    /// argument of `text` tells whether it may have colours.
     ///
     /// # Errors
     /// An output that cannot be written; after Ctrl-C, an interruption before anything is written.
@@ -107,9 +71,9 @@ impl RunOutputs {
         trace: Option<&Trace>,
         results: &[T],
         page: impl FnOnce() -> anyhow::Result<Page>,
-        text: impl FnOnce() -> String,
+        text: impl FnOnce(bool) -> String,
     ) -> anyhow::Result<()> {
-        crate::interrupt::check()?;
+        interrupt::check()?;
         if let (Some(file), Some(trace)) = (&self.trace, trace) {
             file.write(trace, title)?;
         }
@@ -124,7 +88,7 @@ impl RunOutputs {
         write_json(self.json.as_ref(), results)?;
         match self.is_quiet() {
             true => Ok(()),
-            false => out::print(&text()),
+            false => out::print(&text(out::colours(&std::io::stdout()))),
         }
     }
 }

@@ -57,7 +57,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("bench memory", schema::<zellige_measure::memory::MemoryBenchFigures>()),
         ("bench gpu", schema::<zellige_measure::gpu::Figures>()),
         ("machine show", schema::<machine::show::Machine>()),
-        ("machine calibrate", schema::<machine::models::Known>()),
+        ("machine calibrate", schema::<machine::known::Known>()),
         ("simulate tor", schema::<zellige_tor::pipeline::simulate::Report>()),
         ("simulate cholesky", schema::<zellige_tor::pipeline::simulate::Report>()),
         ("trace summary", schema::<crate::trace::Summary>()),

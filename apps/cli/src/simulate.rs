@@ -3,17 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use zellige_app::table::{Side, Table};
-use zellige_app::text::{bytes, digits};
 use zellige_dense::Rule;
 use zellige_sim::platform::Platform;
 use zellige_tor::pipeline::norms::TileNorms;
-use zellige_tor::pipeline::simulate::{RankReport, Report, Request, SimulateError, compare, simulate};
+use zellige_tor::pipeline::simulate::{Request, SimulateError, compare, simulate};
+use zellige_tor::report::text;
 
 use crate::args::{Simulate, SimulateCommon};
 use crate::devices;
 use crate::exit::CommandError;
-use crate::machine;
+use crate::models;
 use crate::out;
 use crate::results::page_of;
 
@@ -100,7 +99,7 @@ fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
 
 /// Returns the platform of this machine, from its calibration.
 fn host(workers: usize) -> anyhow::Result<Platform> {
-    let (models, _) = machine::cached()
+    let (models, _) = models::cached()
         .map_err(|unusable| anyhow!("--platform host needs performance models; {unusable}"))?;
     Platform::host(models, workers)
         .with_context(|| format!("--platform host: run zellige machine calibrate --workers {workers} first"))
@@ -122,7 +121,8 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
         let problem = format!("platform {} has no table [network] with gb_s and latency_us", platform.name);
         return Err(CommandError::option("--nodes", problem).into());
     }
-    let usual = if args.platform == HOST { 0 } else { 2 };
+    // Workers of this machine share its memory and prefetch nothing.
+    let ahead = if args.platform == HOST { 0 } else { 2 };
     let norms = args.norms.as_deref().map(norms).transpose()?;
     let (mut reports, mut trace) = (Vec::new(), None);
     for rule in &args.rules {
@@ -137,7 +137,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
                 fuse_updates: args.fuse_updates.into(),
                 cyclic_block: usize::from(args.cyclic_block),
                 policy: args.sched.clone(),
-                ahead: args.ahead.unwrap_or(usual).into(),
+                ahead,
                 nodes: nodes.into(),
             };
             let (report, recorded) = simulate(&request, &platform).map_err(|error| refused(rule, error))?;
@@ -146,9 +146,8 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
         }
         compare(&mut reports[first..]);
     }
-    let text = || {
-        let table = if reports.iter().any(|report| report.nodes > 1) { by_nodes } else { table };
-        let table = table(&reports).render(out::colours(&std::io::stdout()));
+    let text = |colours| {
+        let table = text::of_simulations(&reports, colours);
         let m = m.map_or(String::new(), |m| format!(", m = {m}"));
         format!(
             "{table}{} on {} device(s), {}, n = {n}{m}, {} tasks; predictions, no task ran\n",
@@ -179,79 +178,4 @@ fn refused(rule: &Rule, error: SimulateError) -> anyhow::Error {
         }
         SimulateError::Linalg(error) => anyhow::Error::from(error),
     }
-}
-
-/// Returns the table of strong scaling: work, messages and bytes of the ranks.
-fn by_nodes(reports: &[Report]) -> Table {
-    let right = |title| (title, Side::Right);
-    let titles = [
-        "nodes",
-        "seconds",
-        "speedup",
-        "efficiency",
-        "idle",
-        "tasks per rank",
-        "messages",
-        "sent",
-        "most by adapter",
-        "its share",
-        "host memory",
-        "of a device",
-    ];
-    let titles: Vec<_> = [("rule", Side::Left)].into_iter().chain(titles.map(right)).collect();
-    let mut table = Table::new(&titles);
-    for report in reports {
-        let sum = |of: fn(&RankReport) -> u64| report.ranks.iter().map(of).sum::<u64>();
-        let most = |of: fn(&RankReport) -> u64| bytes(report.ranks.iter().map(of).max().unwrap_or(0));
-        let tasks = || report.ranks.iter().map(|rank| rank.tasks);
-        let share = report.ranks.iter().map(|rank| rank.adapter_share).fold(0.0, f64::max);
-        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-        table.row([
-            report.rule.clone(),
-            report.nodes.to_string(),
-            digits(report.makespan_seconds),
-            digits(report.speedup),
-            percent(report.efficiency),
-            percent(report.idle_share),
-            format!("{} to {}", tasks().min().unwrap_or(0), tasks().max().unwrap_or(0)),
-            sum(|rank| rank.messages.sent).to_string(),
-            bytes(sum(|rank| rank.messages.sent_bytes)),
-            most(|rank| rank.messages.sent_bytes.max(rank.messages.received_bytes)),
-            percent(share),
-            most(|rank| rank.host_peak_bytes),
-            most(|rank| rank.device_peak_bytes),
-        ]);
-    }
-    table
-}
-
-fn table(reports: &[Report]) -> Table {
-    let mut table = Table::new(&[
-        ("rule", Side::Left),
-        ("low", Side::Right),
-        ("seconds", Side::Right),
-        ("Tflop/s", Side::Right),
-        ("of fp32 peak", Side::Right),
-        ("idle", Side::Right),
-        ("x bound", Side::Right),
-        ("to devices", Side::Right),
-        ("to host", Side::Right),
-        ("between", Side::Right),
-    ]);
-    for report in reports {
-        let moved = report.bytes_moved;
-        table.row([
-            report.rule.clone(),
-            format!("{:.0} %", 100.0 * report.low_share),
-            digits(report.makespan_seconds),
-            digits(report.tflops),
-            format!("{:.0} %", 100.0 * report.fraction_of_peak),
-            format!("{:.0} %", 100.0 * report.idle_share),
-            digits(report.makespan_seconds / report.bounds.mixed),
-            bytes(moved.h2d),
-            bytes(moved.d2h),
-            bytes(moved.p2p),
-        ]);
-    }
-    table
 }

@@ -3,12 +3,11 @@
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
 use zellige_files::observe::Observer;
-use zellige_kernels::packed::Rounding;
 use zellige_measure::spmv::results::SpmvResult;
 use zellige_measure::spmv::{StorageRow, Survey, report};
 use zellige_sparse::files;
 
-use crate::args::{Round, SpmvArgs};
+use crate::args::SpmvArgs;
 use crate::devices;
 use crate::out;
 use crate::progress::Progress;
@@ -30,11 +29,6 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
         sets: &sets,
         accuracies: &args.eps,
         criteria: &criteria,
-        rounding: match args.round {
-            Round::Nearest => Rounding::Nearest,
-            Round::Chop => Rounding::Chop,
-        },
-        drops: !args.no_drop,
         x: Some(&x),
         workers: workers.into(),
         repeats: args.repeats.into(),

@@ -1,11 +1,9 @@
-//! Trace files of a run, with the format in the name's ending, and `zellige trace`, which reads
-//! native traces.
+//! `zellige trace`, which reads native traces.
 
 mod summary;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,7 +12,9 @@ use zellige_app::text::digits;
 use zellige_runtime::Trace;
 use zellige_runtime::trace::Report;
 
-use crate::args::{Output, TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
+use crate::args::{
+    Output, TraceCompareArgs, TraceFile, TraceFormArgs, TraceFormat, TraceSummaryArgs, TraceVerb,
+};
 use crate::exit::CommandError;
 use crate::out;
 use crate::results::{is_stdout, write_json};
@@ -31,9 +31,9 @@ const MOST_BYTES: u64 = 16 << 30;
 pub fn run(verb: &TraceVerb) -> anyhow::Result<()> {
     match verb {
         TraceVerb::Summary(args) => summarise(args),
-        TraceVerb::Html(args) => convert(args, Format::Html),
-        TraceVerb::Perfetto(args) => convert(args, Format::Chrome),
-        TraceVerb::Paje(args) => convert(args, Format::Paje),
+        TraceVerb::Html(args) => convert(args, TraceFormat::Html),
+        TraceVerb::Perfetto(args) => convert(args, TraceFormat::Chrome),
+        TraceVerb::Paje(args) => convert(args, TraceFormat::Paje),
         TraceVerb::Compare(args) => compare(args),
     }
 }
@@ -49,7 +49,7 @@ fn summarise(args: &TraceSummaryArgs) -> anyhow::Result<()> {
 }
 
 /// Converts a trace to another format.
-fn convert(args: &TraceFormArgs, format: Format) -> anyhow::Result<()> {
+fn convert(args: &TraceFormArgs, format: TraceFormat) -> anyhow::Result<()> {
     let from: &Path = &args.file;
     let output = match &args.output {
         Some(output) => output.clone(),
@@ -63,10 +63,10 @@ fn convert(args: &TraceFormArgs, format: Format) -> anyhow::Result<()> {
         return Err(CommandError::option(from.display(), problem).into());
     }
     let title = from.file_stem().unwrap_or_default().to_string_lossy();
-    let to = TraceFile { output, format };
+    let to = TraceFile::new(output, format);
     to.write(&read(from)?, &title)?;
-    if !to.output.is_stdout() {
-        out::note(&format!("written: {}", to.output.display()));
+    if !to.output().is_stdout() {
+        out::note(&format!("written: {}", to.output().display()));
     }
     Ok(())
 }
@@ -154,81 +154,6 @@ fn comparison(a: &Report, b: &Report, colours: bool) -> String {
     format!("{}\n{}", whole.render(colours), table.render(colours))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Native,
-    Chrome,
-    Paje,
-    Html,
-}
-
-impl Format {
-    /// Returns the usual ending of files in this format.
-    fn ending(self) -> &'static str {
-        match self {
-            Format::Native => "zt",
-            Format::Chrome => "json",
-            Format::Paje => "paje",
-            Format::Html => "html",
-        }
-    }
-}
-
-/// A trace file to write.
-#[derive(Clone, Debug)]
-pub struct TraceFile {
-    output: Output,
-    format: Format,
-}
-
-impl FromStr for TraceFile {
-    type Err = &'static str;
-
-    fn from_str(name: &str) -> Result<TraceFile, &'static str> {
-        let format = match Path::new(name).extension().and_then(|e| e.to_str()) {
-            Some("zt") => Format::Native,
-            Some("json") => Format::Chrome,
-            Some("paje" | "trace") => Format::Paje,
-            Some("html" | "htm") => Format::Html,
-            _ => {
-                return Err(
-                    "the ending of the name determines the format: use .zt (zellige trace), .json (Perfetto, chrome://tracing), \
-                            .paje or .trace (ViTE), .html (any browser)",
-                );
-            }
-        };
-        Ok(TraceFile { output: Output::from(std::ffi::OsString::from(name)), format })
-    }
-}
-
-impl TraceFile {
-    /// Returns the output of the trace.
-    pub fn output(&self) -> &Output {
-        &self.output
-    }
-
-    /// Returns the address of a trace page as seen from a page at `report`; `None` for other
-    /// formats.
-    pub fn page_for(&self, report: &Path) -> Option<String> {
-        let page: &Path = &self.output;
-        let address = if page.parent() == report.parent() { Path::new(page.file_name()?) } else { page };
-        (self.format == Format::Html).then(|| address.display().to_string())
-    }
-
-    /// Writes the trace.
-    ///
-    /// # Errors
-    /// The disk is full, ...
-    pub fn write(&self, trace: &Trace, title: &str) -> anyhow::Result<()> {
-        self.output.write(|mut out| match self.format {
-            Format::Native => trace.write_native(&mut out),
-            Format::Chrome => trace.write_chrome(&mut out),
-            Format::Paje => trace.write_paje(&mut out),
-            Format::Html => trace.write_html(title, &mut out),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,18 +186,5 @@ mod tests {
         assert_eq!(line("potrf"), ["-", "+2.000", "2.00"]);
         assert_eq!(line("trsm"), ["0.000", "-1.000", "0.00"]);
         assert!(text.find("potrf") < text.find("gemm"), "what differs most comes first: {text}");
-    }
-
-    #[test]
-    fn endings_choose_formats() {
-        let format = |name: &str| name.parse::<TraceFile>().map(|file| file.format);
-        assert_eq!(format("t.zt"), Ok(Format::Native));
-        assert_eq!(format("t.json"), Ok(Format::Chrome));
-        assert_eq!(format("t.paje"), Ok(Format::Paje));
-        assert_eq!(format("t.trace"), Ok(Format::Paje));
-        assert_eq!(format("t.html"), Ok(Format::Html));
-        let html: TraceFile = "a/t.html".parse().unwrap();
-        assert_eq!(html.page_for(Path::new("a/r.html")).as_deref(), Some("t.html"));
-        assert!(format("t.txt").unwrap_err().contains("Perfetto"));
     }
 }

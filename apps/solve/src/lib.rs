@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`files`] | vectors in files, residuals as CSV |
 //! | [`pipeline`] | several right-hand sides or shifts, and results |
-//! | [`report`] | results as pages |
+//! | [`report`] | results as pages and text, advice |
 //!
 //! ```
 //! use zellige_solve::pipeline::results::{SolveResult, Solved};

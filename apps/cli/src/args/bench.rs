@@ -1,12 +1,12 @@
 //! Options of `zellige bench`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_dense::Rule;
 use zellige_measure::gpu::Part;
 
-use super::tor::{Tile, tile};
 use super::{CudaDevices, Device, policy_names};
 use crate::args::Output;
 
@@ -79,7 +79,7 @@ Examples
   A first look:  zellige bench gpu --quick
   One part:
     zellige bench gpu --only cholesky --n 100352 --tile 3072 \\
-        --precision hp1:operand=1e-2,panel=x3 --urgent-stream
+        --precision hp1:operand=1e-2,panel=x3 --tuning urgent-stream
 
 Exit codes
   0 measured   1 a factor has other bits, or something failed
@@ -116,8 +116,8 @@ pub struct BenchTasks {
     #[arg(long, value_name = "P", default_value = "lws", value_parser = policy_names())]
     pub sched: String,
     /// Number of tasks in each case.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub tasks: u32,
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
     /// Repetitions; the median is reported.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
@@ -177,16 +177,13 @@ pub struct BenchMemory {
     pub devices: u16,
     /// Total memory of the devices, in % of the tiles of the lower triangle.
     #[arg(long, value_name = "P%", default_value = "30%", value_parser = percent)]
-    pub memory_share: f64,
+    pub device_memory: f64,
     /// Host memory, in % of these tiles; the rest goes to a swap file.
     #[arg(long, value_name = "P%", value_parser = percent, required_if_eq("devices", "0"))]
     pub host_memory: Option<f64>,
     /// Folder of the swap file [default: the temporary folder].
     #[arg(long, value_name = "FOLDER", requires = "host_memory")]
     pub swap: Option<PathBuf>,
-    /// Bandwidth of each device's link to the host, in each direction (GB/s).
-    #[arg(long, value_name = "GB/s", default_value_t = 10.0, value_parser = rate)]
-    pub link: f64,
     /// Number of CPU worker threads; 0 for none [default: one per core].
     #[arg(long, value_name = "N")]
     pub workers: Option<u16>,
@@ -211,39 +208,25 @@ pub struct BenchGpu {
     /// tor.
     #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
     pub only: Vec<Part>,
-    /// Use substitution in triangular solves instead of products with inverses of diagonal blocks.
-    #[arg(long)]
-    pub by_substitution: bool,
-    /// Number of streams for concurrent task bodies.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub streams: u16,
-    /// Add a stream of the highest priority, for task bodies that are more urgent than all those in
-    /// flight.
-    #[arg(long)]
-    pub urgent_stream: bool,
-    /// Number of task bodies submitted to the GPU before the first has ended [default: 4, or 2].
+    /// Settings of the runtime and the solver: a list.
     ///
-    /// Twice as many are submitted stream-ordered after other bodies. The default is 2 if values
-    /// have less than 4 GiB of memory.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub depth: Option<u16>,
-    /// Microseconds for which a thread polls an operation before it sleeps until its end [default:
-    /// 50 on 8 CPUs or more, else 0].
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
-    pub spins: Option<u32>,
-    /// Matrix orders of routines [default: 512,1024,2048,4096,8192].
+    /// streams=N: streams for concurrent task bodies (3). depth=N: task bodies submitted to the GPU
+    /// before the first has ended (4, or 2 if values have less than 4 GiB of memory); twice as many
+    /// are submitted stream-ordered after other bodies. spins=US: microseconds for which a thread
+    /// polls an operation before it sleeps until its end (50 on 8 CPUs or more, else 0).
+    /// urgent-stream: a stream of the highest priority, for task bodies that are more urgent than
+    /// all those in flight. substitution: triangular solves without inverses of diagonal blocks.
+    #[arg(long, value_name = "SETTING,..", value_delimiter = ',')]
+    pub tuning: Vec<Tune>,
+    /// Matrix orders [default: 16384,32768,65536,100352; of routines 512 to 8192].
     ///
-    /// With --quick 1024,2048.
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(16..=32_768))]
-    pub routines: Vec<u32>,
-    /// Matrix orders [default: 16384,32768,65536,100352].
-    ///
-    /// With --quick 8192,16384.
+    /// With --quick 8192,16384, and of routines 1024,2048. Runs with little memory have the order
+    /// 32768 (with --quick 16384), or a smaller one that is given and has at least 12 tiles a row.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub n: Vec<u32>,
-    /// Tile size, a multiple of 16.
-    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(16..=32_768))]
-    pub tile: u32,
+    /// Tile size, a multiple of 16 [default: 2048; of reconstructors by their size].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..=32_768))]
+    pub tile: Option<u32>,
     /// Precision rule of the factorisations; may be repeated.
     ///
     /// Give each rule in an option of its own, since rules contain commas.
@@ -252,19 +235,11 @@ pub struct BenchGpu {
     /// Precision rule of the solves of reconstructors [default: the factorisation's rule].
     #[arg(long, value_name = "RULE")]
     pub solve_precision: Option<Rule>,
-    /// Order of the matrix for runs with little memory [default: 32768].
-    ///
-    /// With --quick 16384.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
-    pub out_of_core: Option<u32>,
     /// Sub-apertures of reconstructors [default: 47,67,86].
     ///
     /// n = 30096, 60912, 100368; with --quick 41.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub tor: Vec<u16>,
-    /// Tile size of reconstructors: a number, or auto.
-    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
-    pub tor_tile: Tile,
     /// Maximum number of products on a tile per task.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
     pub fuse_updates: u8,
@@ -303,9 +278,38 @@ fn percent(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "use a percentage above 0, e.g. 30%".into())
 }
 
-fn rate(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
-    number.ok_or_else(|| "use a number of GB/s above 0".into())
+/// Change of a setting of the measured runtime or solver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tune {
+    /// Number of streams for concurrent task bodies.
+    Streams(usize),
+    /// Number of task bodies submitted to the GPU before the first has ended.
+    Depth(usize),
+    /// Time for which a thread polls an operation before it sleeps (us).
+    Spins(u32),
+    /// Additional stream of the highest priority, for urgent task bodies.
+    UrgentStream,
+    /// Triangular solves by substitution instead of products with inverses.
+    Substitution,
+}
+
+impl FromStr for Tune {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = "use streams=1 to 64, depth=1 to 64, spins=0 to 1000000, urgent-stream, or substitution";
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        let within = |most: u32| value.parse::<u32>().ok().filter(|value| *value <= most).ok_or(wrong);
+        let count = || within(64)?.try_into().ok().filter(|count| *count > 0).ok_or(wrong);
+        match (name, value) {
+            ("streams", _) => count().map(Tune::Streams),
+            ("depth", _) => count().map(Tune::Depth),
+            ("spins", _) => within(1_000_000).map(Tune::Spins),
+            ("urgent-stream", "") => Ok(Tune::UrgentStream),
+            ("substitution", "") => Ok(Tune::Substitution),
+            _ => Err(wrong),
+        }
+    }
 }
 
 fn part(text: &str) -> Result<Part, String> {

@@ -10,8 +10,8 @@ use zellige_runtime::topology::Topology;
 
 use super::VectorSource;
 use super::paths::{Input, Output, OutputFile, OutputFolder};
+use super::trace_file::TraceFile;
 use crate::exit::CommandError;
-use crate::trace::TraceFile;
 
 /// A path on the command line, with its option; `None` for an argument without one.
 struct Named {

@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn options_of_the_verb_are_added() {
-        let file = "workers = 3\nlog = \"info\"\n[solve]\ntol = 1e-6\nreorder = true\n[spmv]\nno-drop = true\n[tor.run]\nworkers = 1\nprecision = [\"fp32\", \"hp1\"]";
+        let file = "workers = 3\nlog = \"info\"\n[solve]\ntol = 1e-6\nreorder = true\n[machine.show]\ncheck = true\n[tor.run]\nworkers = 1\nprecision = [\"fp32\", \"hp1\"]";
         let line = "zellige --config FILE solve a.mtx";
         assert_eq!(
             expanded(file, line).unwrap(),

@@ -31,7 +31,7 @@ Devices (--device): where tasks run
 If a requested device or library is missing, the command names it and ends with exit code 4.";
 
 /// Workers, devices and memory of a run.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Execution")]
 pub struct ExecutionArgs {
     /// Number of CPU worker threads [default: one per core].
@@ -69,6 +69,22 @@ pub struct ExecutionArgs {
     /// Print the memory use and the transfers of each memory node on standard error.
     #[arg(long, hide_short_help = true)]
     pub stats: bool,
+}
+
+impl ExecutionArgs {
+    /// Returns the options of a run on CPU workers, by default one per core.
+    pub fn on_cpu(workers: Option<u16>) -> Self {
+        ExecutionArgs {
+            workers,
+            sched: None,
+            device: Device::Cpu,
+            device_memory: None,
+            logical_gpus: None,
+            host_memory: None,
+            swap: None,
+            stats: false,
+        }
+    }
 }
 
 /// Devices that run tasks; see [`ExecutionArgs::device`].

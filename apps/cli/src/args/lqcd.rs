@@ -3,8 +3,6 @@
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use zellige_kernels::sites::MatrixFormat;
-use zellige_lqcd::generate::Start;
 use zellige_lqcd::pipeline::{Method, Mixed, Published, Solver, Source};
 use zellige_lqcd::precision::Precision;
 use zellige_lqcd::{Action, Boundary};
@@ -59,8 +57,7 @@ Formats (--precision)
   X is single (float32), half (16-bit integers and a scale for each site),
   int20, int30, or LINKS/QUARKS/PRODUCTS such as fp32/int20/fp32.
 
---gauge changes the format of the links alone: fp64, fp32, fixed32, fixed24, fixed16, each also \
-compressed (fixed16-13, fixed16-9).
+Links are fp64, fp32, fixed32, fixed24 or fixed16, each also compressed (fixed16-13, fixed16-9).
 "
     };
 }
@@ -83,8 +80,8 @@ If a residual is above --tol or --heavy-quark-tol, the exit code is 5.
 Examples
   zellige lqcd invert small.lat --mass 0.05
   zellige lqcd invert small.lat --mass 0.05 --device cuda
-  zellige lqcd invert small.lat --mass 0.01 --precision double-int20 \\
-      --gauge fp32 --report residuals.html
+  zellige lqcd invert small.lat --mass 0.01 --report residuals.html \\
+      --precision double-fp32/int20/fp32
   zellige lqcd invert small.lat --action naive --mass 0.1 --tol 1e-12 \\
       --json result.json
   zellige lqcd invert small.lat --source point:0,0,0,4:1 --bc periodic"
@@ -103,7 +100,7 @@ If a residual is above its tolerance, the exit code is 5.
 
 Examples
   zellige lqcd multishift small.lat --shifts 0,1e-3,0.1,1
-  zellige lqcd multishift small.lat --shifts 0,0.01,1 --tols 1e-10,1e-8,1e-6 \\
+  zellige lqcd multishift small.lat --shifts 0,0.01,1 --tol 1e-10,1e-8,1e-6 \\
       --precision double-int30 --refine double-int20"
 );
 
@@ -194,12 +191,6 @@ pub struct LqcdGenerate {
     /// Number of trajectories: each is a heatbath sweep and several over-relaxation sweeps.
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub trajectories: u32,
-    /// Over-relaxation sweeps in each trajectory.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub overrelaxation: u32,
-    /// Initial field: cold (unit matrices) or hot (random matrices).
-    #[arg(long, value_name = "START", default_value = "cold")]
-    pub start: Start,
     /// Seed of the random numbers.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
@@ -240,7 +231,7 @@ pub struct LqcdSmear {
     pub outputs: RunOutputs,
 }
 
-/// Linear system of a solver verb: gauge field, action, mass, source and tolerance.
+/// Linear system of a solver verb: gauge field, action, mass and source.
 #[derive(Debug, Args)]
 pub struct LqcdSystem {
     /// Gauge field to read.
@@ -258,9 +249,6 @@ pub struct LqcdSystem {
     /// Boundary condition in time: periodic or antiperiodic.
     #[arg(long, value_name = "BC", default_value_t = Boundary::default())]
     pub bc: Boundary,
-    /// Tolerance: norm of the residual relative to that of the source.
-    #[arg(long, value_name = "TOL", default_value = "1e-10")]
-    pub tol: f64,
     /// Maximum number of iterations for each right-hand side.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub max_steps: usize,
@@ -273,47 +261,42 @@ pub struct LqcdSolver {
     /// Formats: double, single, half, int20, int30, double-int20, ...; --help lists all.
     #[arg(long, value_name = "FORMATS", default_value_t = Mixed::Double)]
     pub precision: Mixed,
-    /// Format of the links in low-precision steps, if it differs.
-    #[arg(long, value_name = "FORMAT")]
-    pub gauge: Option<MatrixFormat>,
-    /// Replace the residual when it has fallen by this factor since the last replacement.
-    #[arg(long, value_name = "FACTOR", default_value_t = 0.1, hide_short_help = true)]
-    pub delta: f64,
-    /// Replace the residual when an estimate of its error is large instead (van der Vorst and Ye).
-    #[arg(long, conflicts_with = "delta", hide_short_help = true)]
-    pub estimate: bool,
-    /// Switch off refinements that keep low-precision steps stable, to see their effect.
-    #[arg(long, value_name = "WHAT,..", value_delimiter = ',', hide_short_help = true)]
-    pub without: Vec<Refinement>,
-}
-
-/// Refinements that keep low-precision steps stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Refinement {
-    /// Accumulation of the solution in float64.
-    WideSolution,
-    /// Orthogonalisation of the directions to a replaced residual.
-    Projection,
-    /// Removal of shifts from the shared steps once they reach the resolution of the formats.
-    Removal,
-    /// Directions by the formula of Polak and Ribiere.
-    PolakRibiere,
+    /// Reliable updates of double-X: replace the residual when it has fallen by this factor since
+    /// the last replacement.
+    ///
+    /// estimate: replace it when an estimate of its error is large (van der Vorst and Ye).
+    #[arg(long, value_name = "DELTA|estimate", default_value = "0.1", hide_short_help = true)]
+    pub reliable: Reliable,
 }
 
 impl LqcdSolver {
     /// Returns the solver that these options describe, with the given method.
     pub fn solver(&self, method: Method) -> Solver {
-        let has = |what: Refinement| !self.without.contains(&what);
-        Solver {
-            method,
-            precision: self.precision,
-            gauge: self.gauge,
-            delta: self.delta,
-            estimate: self.estimate,
-            wide_solution: has(Refinement::WideSolution),
-            projection: has(Refinement::Projection),
-            removal: has(Refinement::Removal),
-            polak_ribiere: has(Refinement::PolakRibiere),
+        let solver = Solver { method, precision: self.precision, ..Solver::default() };
+        match self.reliable {
+            Reliable::Factor(delta) => Solver { delta, ..solver },
+            Reliable::Estimate => Solver { estimate: true, ..solver },
+        }
+    }
+}
+
+/// Condition of reliable updates; see [`LqcdSolver::reliable`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reliable {
+    /// Decrease of the residual since the last update.
+    Factor(f64),
+    /// Estimate of the rounding errors.
+    Estimate,
+}
+
+impl FromStr for Reliable {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(delta) => Ok(Reliable::Factor(delta)),
+            Err(_) if text == "estimate" => Ok(Reliable::Estimate),
+            Err(_) => Err("use a factor such as 0.1, or estimate"),
         }
     }
 }
@@ -323,6 +306,9 @@ impl LqcdSolver {
 pub struct LqcdInvert {
     #[command(flatten)]
     pub system: LqcdSystem,
+    /// Tolerance: norm of the residual relative to that of the source.
+    #[arg(long, value_name = "TOL", default_value = "1e-10")]
+    pub tol: f64,
     /// Method: cg (conjugate gradients) or bicgstab (BiCGStab(4)).
     #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, help_heading = "Solver")]
     pub method: Method,
@@ -350,9 +336,11 @@ pub struct LqcdMultishift {
     /// Shifts sigma, 0 or more, added to 4 m^2 - D D.
     #[arg(long, value_name = "SIGMA,..", value_delimiter = ',', required = true)]
     pub shifts: Vec<f64>,
-    /// Tolerance of each shift, in place of --tol.
-    #[arg(long, value_name = "TOL,..", value_delimiter = ',', conflicts_with = "tol")]
-    pub tols: Vec<f64>,
+    /// Tolerance: norm of the residual relative to that of the source.
+    ///
+    /// One for all shifts, or one for each.
+    #[arg(long, value_name = "TOL,..", value_delimiter = ',', default_value = "1e-10")]
+    pub tol: Vec<f64>,
     #[command(flatten)]
     pub solver: LqcdSolver,
     /// Formats of the separate steps for each shift after the shared steps [default: as
@@ -374,6 +362,9 @@ pub struct LqcdReproduce {
     pub what: Published,
     #[command(flatten)]
     pub system: LqcdSystem,
+    /// Tolerance: norm of the residual relative to that of the source.
+    #[arg(long, value_name = "TOL", default_value = "1e-10")]
+    pub tol: f64,
     /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
@@ -399,12 +390,12 @@ pub struct LqcdDslash {
     /// Number of right-hand sides in a block.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub columns: u16,
-    /// Use only one-link hops, as in the naive action.
-    #[arg(long)]
-    pub naive: bool,
+    /// Action: with naive, only one-link hops.
+    #[arg(long, value_name = "ACTION", default_value_t = Action::HISQ)]
+    pub action: Action,
     /// Number of timed applications; on GPUs each of them is 20 consecutive applications.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
-    pub repeat: u16,
+    pub repeats: u16,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]

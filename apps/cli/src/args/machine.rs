@@ -36,17 +36,15 @@ pub enum MachineVerb {
 /// Options of `machine calibrate`.
 #[derive(Debug, Args)]
 pub struct MachineCalibrate {
-    /// Tile sizes: a list [default: 64 to 512].
+    /// Tile sizes: a list [default: 64 to 512; on GPUs 512 to 2048].
     ///
-    /// The default is 64, 96, 128, 192, 256, 384 and 512.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// The default is 64, 96, 128, 192, 256, 384 and 512; on GPUs 512, 1024 and 2048. Sizes above
+    /// 1024 are for GPUs alone.
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub tile: Vec<u16>,
     /// cuda: also measure every GPU and its links.
     #[arg(long = "device", value_name = "cpu|cuda", default_value = "cpu", value_parser = all_gpus, action = ArgAction::Set)]
     pub cuda: bool,
-    /// Tile sizes on GPUs: a list [default: 512, 1024, 2048].
-    #[arg(long, value_name = "N,..", value_delimiter = ',', requires = "cuda", value_parser = clap::value_parser!(u16).range(1..=8192))]
-    pub gpu_tile: Vec<u16>,
     /// Number of CPU worker threads [default: one per core].
     ///
     /// With more than one, the rates include the sharing of caches and memory bandwidth.

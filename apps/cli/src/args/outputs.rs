@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::paths::{Output, OutputFile};
-use crate::trace::TraceFile;
+use super::trace_file::TraceFile;
 
 /// Files that a verb writes about its run.
 #[derive(Debug, Args)]

@@ -35,7 +35,7 @@ Examples
     zellige selftest --fuzz 100000 --seed 1000000 --jobs 2 --json selftest.json
   One graph again, on emulated devices or on GPUs:
     zellige selftest --fuzz 1 --seed 1605
-    zellige selftest --device cuda --only-graphs --fuzz 1 --seed 1605
+    zellige selftest --device cuda --only graphs --fuzz 1 --seed 1605
   All GPUs as well, in minutes:
     zellige selftest --device cuda --json selftest.json
 
@@ -76,9 +76,9 @@ pub struct SelftestArgs {
     /// Use fewer and smaller tiles: one minute instead of several.
     #[arg(long)]
     pub quick: bool,
-    /// Run only the graphs.
-    #[arg(long)]
-    pub only_graphs: bool,
+    /// Run only this part.
+    #[arg(long, value_name = "PART", value_parser = ["graphs"])]
+    pub only: Option<String>,
     /// Let a kernel fault on this GPU, and print the outcome. --device cuda starts this in a
     /// separate process.
     #[arg(long, hide = true, value_name = "GPU")]

@@ -15,7 +15,7 @@ Examples
         --precision hp1:band=2 --platform v100x4
   Each tile on a fixed device, and a rule on norms measured by a smaller run:
     zellige tor run apps/tor/systems/demo.toml --tile 102 --precision fp32 \\
-        --norms-out norms.json
+        --norms norms.json
     zellige simulate tor --n 100368 --m 11152 --tile 950 \\
         --precision hp1:operand=1e-2 --norms norms.json --sched owners
   Less memory on each device, or a single device:
@@ -91,7 +91,7 @@ pub struct SimulateCommon {
     /// need --norms. Tiles are float32.
     #[arg(long = "precision", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
-    /// Norms of tiles from `tor run --norms-out`, for rules that use norms.
+    /// Norms of tiles from `tor run --norms`, for rules that use norms.
     ///
     /// They are interpolated to the size of the matrix.
     #[arg(long, value_name = "FILE.json")]
@@ -130,9 +130,6 @@ pub struct SimulateCommon {
     /// Block size of the distribution with --sched owners (tiles).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub cyclic_block: u16,
-    /// Number of tasks whose operands a device prefetches [default: 2; 0 for host].
-    #[arg(long, value_name = "N")]
-    pub ahead: Option<u16>,
     #[command(flatten)]
     pub outputs: RunOutputs,
 }

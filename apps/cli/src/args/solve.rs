@@ -1,7 +1,7 @@
 //! Options of `zellige solve`.
 
 use clap::Args;
-use zellige_sparse::krylov::{Orthogonalisation, Packed};
+use zellige_sparse::krylov::Packed;
 use zellige_sparse::system::{Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 
 use super::execution::{DEVICES, ExecutionArgs};
@@ -118,11 +118,6 @@ pub struct SolveArgs {
     /// fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8.
     #[arg(long, value_name = "FORMAT", default_value = "fp64", hide_short_help = true, value_parser = word::<Packed>)]
     pub basis_format: Packed,
-    /// Orthogonalisation in GMRES: cgs2 or mgs.
-    ///
-    /// cgs2: classical Gram-Schmidt twice, three passes over the basis. mgs: modified Gram-Schmidt.
-    #[arg(long, value_name = "HOW", default_value = "cgs2", hide_short_help = true, value_parser = word::<Orthogonalisation>)]
-    pub orthogonalise: Orthogonalisation,
     /// Operators for relaxed products in GMRES, the most accurate first.
     ///
     /// GMRES switches to the next copy of the matrix as its residual decreases. Copies are written
@@ -159,9 +154,6 @@ pub struct SolveArgs {
     /// Tolerance: norm of the recomputed residual relative to that of b.
     #[arg(long, value_name = "RATIO", default_value = "1e-10", value_parser = positive)]
     pub tol: f64,
-    /// Absolute tolerance; the run stops at the tolerance that is reached first.
-    #[arg(long, value_name = "NORM", value_parser = positive, hide_short_help = true)]
-    pub abs_tol: Option<f64>,
     /// Least squares: minimise |b - A x|^2 + LAMBDA^2 |x|^2 by LSMR.
     ///
     /// A matrix that is not square is solved by LSMR with LAMBDA = 0.

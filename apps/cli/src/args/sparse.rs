@@ -42,9 +42,7 @@ Examples
   The fastest copy for each accuracy:
     zellige spmv A.mtx --sets auto --criterion nw --workers 2
   Formats chosen for a given vector:
-    zellige spmv A.mtx --sets ap7 --criterion cw,cw-exact --x-for x.npy
-  Truncation as in the thesis, with errors about twice as large:
-    zellige spmv A.mtx --sets ap7 --eps 2^-24 --round chop";
+    zellige spmv A.mtx --sets ap7 --criterion cw,cw-exact --x-for x.npy";
 
 /// Verbs of `zellige matrix`.
 #[derive(Debug, Subcommand)]
@@ -110,9 +108,6 @@ pub struct MatrixConvert {
     /// File to write; compressed if its name ends in .gz.
     #[arg(value_name = "B.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
     pub output: OutputFile,
-    /// Keep explicit zeros of the file.
-    #[arg(long)]
-    pub keep_zeros: bool,
 }
 
 /// Problems of `matrix generate`.
@@ -179,9 +174,6 @@ pub struct SpmvArgs {
     /// blocks of 2, 3 or 4. auto: the layout that the cost model predicts to be fastest.
     #[arg(long, value_name = "L", default_value = "auto", value_parser = word::<Layout>)]
     pub layout: Layout,
-    /// Rounding to the storage format; chop is truncation, as in the thesis.
-    #[arg(long, value_name = "R", default_value = "nearest")]
-    pub round: Round,
     /// Vector to multiply: a file, ones, or random:SEED.
     ///
     /// cw-exact chooses formats for this vector. A file has one column; random is uniform in [-1,
@@ -193,9 +185,6 @@ pub struct SpmvArgs {
     /// auto selects the fastest set and layout for this number of threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// Store negligible nonzeros in the narrowest format instead of dropping them.
-    #[arg(long)]
-    pub no_drop: bool,
     /// Timed products of each; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
@@ -221,11 +210,4 @@ impl FromStr for SetOrAuto {
             s.parse().map(|set| SetOrAuto(Some(set)))
         }
     }
-}
-
-/// Rounding modes of `--round`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Round {
-    Nearest,
-    Chop,
 }

@@ -308,7 +308,7 @@ pub struct RunArgs {
     ///
     /// The file is JSON, with the norms of the first rule that succeeds.
     #[arg(long, value_name = "FILE|-", hide_short_help = true)]
-    pub norms_out: Option<Output>,
+    pub norms: Option<Output>,
     #[command(flatten)]
     pub system: SystemArgs,
     #[command(flatten)]

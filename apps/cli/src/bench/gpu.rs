@@ -1,5 +1,6 @@
 //! `zellige bench gpu`.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use zellige_gpu::Driver;
 use zellige_measure::gpu::{Figures, Listeners, Sizes, TorSize, Tuning, measure};
 use zellige_runtime::device::LaunchDepth;
 
-use crate::args::{BenchGpu, Output, Tile};
+use crate::args::{BenchGpu, Output, Tune};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -16,38 +17,54 @@ use crate::progress::Progress;
 use crate::provenance;
 use crate::results::{is_stdout, write_json};
 
+/// Orders of single routines.
+const ROUTINES: RangeInclusive<u32> = 16..=32_768;
+
+/// Minimum number of tiles in a row with little memory: each of four parts of a GPU then has room
+/// for the operands of a product.
+const LEAST_TILES: u32 = 12;
+
 /// Converts the options to the sizes of the measurements.
 fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
-    if !args.tile.is_multiple_of(16) {
-        let problem = format!("{} is not a multiple of 16, which tensor cores need", args.tile);
+    if let Some(tile) = args.tile.filter(|tile| !tile.is_multiple_of(16)) {
+        let problem = format!("{tile} is not a multiple of 16, which tensor cores need");
         return Err(CommandError::option("--tile", problem));
     }
     let usual = Sizes::usual(args.quick);
-    let depth = args.depth.map(usize::from);
+    let mut routines: Vec<u32> = args.n.iter().copied().filter(|n| ROUTINES.contains(n)).collect();
+    routines.dedup();
+    let tile = args.tile.unwrap_or(usual.tile);
+    let out_of_core = args.n.iter().copied().filter(|n| n / tile >= LEAST_TILES).max();
     Ok(Sizes {
         parts: if args.only.is_empty() { usual.parts } else { args.only.clone() },
-        tuning: Tuning {
-            streams: args.streams.into(),
-            urgent: args.urgent_stream,
-            spins: args.spins.map(|micros| Duration::from_micros(micros.into())),
-            depth: depth.map(|depth| LaunchDepth { ahead: depth, launched: depth, ordered: 2 * depth }),
-        },
-        routines: if args.routines.is_empty() { usual.routines } else { args.routines.clone() },
+        tuning: tuning(&args.tuning),
+        routines: if args.n.is_empty() { usual.routines } else { routines },
+        out_of_core: out_of_core.map_or(usual.out_of_core, |most| most.min(usual.out_of_core)),
         n: if args.n.is_empty() { usual.n } else { args.n.clone() },
-        tile: args.tile,
+        tile,
         rules: args.precision.clone(),
         solve_rule: args.solve_precision.clone(),
         fuse_updates: args.fuse_updates,
-        by_inverses: !args.by_substitution,
-        out_of_core: args.out_of_core.unwrap_or(usual.out_of_core),
+        by_inverses: !args.tuning.contains(&Tune::Substitution),
         tor: if args.tor.is_empty() { usual.tor } else { TorSize::all(&args.tor) },
-        tor_tile: match args.tor_tile {
-            Tile::Auto => None,
-            Tile::Edge(tile) => Some(tile),
-        },
+        tor_tile: args.tile.map(|tile| tile as usize),
         repeats: args.repeats,
         budget: Duration::from_secs(args.budget.into()),
         ..usual
+    })
+}
+
+/// Applies changes to the default settings of the runtimes.
+fn tuning(changes: &[Tune]) -> Tuning {
+    changes.iter().fold(Tuning::default(), |tuning, change| match *change {
+        Tune::Streams(streams) => Tuning { streams, ..tuning },
+        Tune::Depth(depth) => {
+            let depth = LaunchDepth { ahead: depth, launched: depth, ordered: 2 * depth };
+            Tuning { depth: Some(depth), ..tuning }
+        }
+        Tune::Spins(micros) => Tuning { spins: Some(Duration::from_micros(micros.into())), ..tuning },
+        Tune::UrgentStream => Tuning { urgent: true, ..tuning },
+        Tune::Substitution => tuning,
     })
 }
 

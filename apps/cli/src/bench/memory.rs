@@ -13,6 +13,9 @@ use crate::out;
 use crate::progress::Progress;
 use crate::results::{is_stdout, write_json};
 
+/// Bandwidth of the link of each emulated device, in each direction (bytes per second).
+const LINK: f64 = 1e10;
+
 /// Runs the measurement, prints the figures and writes them.
 ///
 /// # Errors
@@ -26,8 +29,8 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
         rule: args.precision.clone(),
         workers: workers.into(),
         devices: args.devices.into(),
-        share: args.memory_share,
-        bandwidth: args.link * 1e9,
+        share: args.device_memory,
+        bandwidth: LINK,
         host: args.host_memory.map(limit),
     };
     let policies: Vec<&str> = match &args.sched[..] {
@@ -63,7 +66,7 @@ fn print(
         count => format!(
             ", {count} device(s) of {}: {} % of the lower triangle in all",
             bytes(figures.capacity),
-            digits(100.0 * args.memory_share)
+            digits(100.0 * args.device_memory)
         ),
     };
     out::print(&format!(

@@ -30,7 +30,7 @@ fn of_tasks(args: &BenchTasks) -> anyhow::Result<()> {
     let bench = TaskBench {
         workers: devices::workers(args.workers).into(),
         policy: args.sched.clone(),
-        tasks: args.tasks as usize,
+        tasks: args.count as usize,
         repeats: args.repeats.into(),
     };
     let us_per_task = bench.run()?;

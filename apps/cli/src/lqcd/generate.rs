@@ -2,16 +2,14 @@
 
 use std::time::Instant;
 
-use zellige_app::text::digits;
+use zellige_lqcd::Geometry;
 use zellige_lqcd::files;
 use zellige_lqcd::generate::{Quenched, generate};
 use zellige_lqcd::pipeline::results::{FieldResult, GenerateResult};
-use zellige_lqcd::{Geometry, report};
+use zellige_lqcd::report::{self, text};
 
-use super::failed;
 use crate::args::LqcdGenerate;
-use crate::interrupt;
-use crate::progress::Progress;
+use crate::run::Run;
 
 /// Generates a gauge field and writes it.
 ///
@@ -22,19 +20,15 @@ pub fn run(args: &LqcdGenerate) -> anyhow::Result<()> {
     let options = Quenched {
         beta: args.beta,
         trajectories: args.trajectories as usize,
-        overrelaxation: args.overrelaxation as usize,
         seed: args.seed,
-        start: args.start,
+        ..Quenched::default()
     };
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let (progress, begin) = (Progress::new(), Instant::now());
-    let made = generate(&rt, geometry, &options, &progress).map_err(failed)?;
-    drop((progress, armed));
-    interrupt::check()?;
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
+    let begin = Instant::now();
+    let made = run.work(|progress| generate(run.runtime(), geometry, &options, progress))?;
     let stamp = format!("zellige: quenched, beta {}, {} trajectories", args.beta, made.history.len());
     files::write(&args.output, &made.gauge, &stamp)?;
-    let result = GenerateResult {
+    let results = [GenerateResult {
         beta: args.beta,
         overrelaxation: options.overrelaxation,
         seed: args.seed,
@@ -42,22 +36,7 @@ pub fn run(args: &LqcdGenerate) -> anyhow::Result<()> {
         history: made.history,
         written: args.output.display().to_string(),
         seconds: begin.elapsed().as_secs_f64(),
-    };
-    let trace = args.outputs.recorded(&rt)?;
-    let results = [result];
+    }];
     let page = || Ok(report::of_generated(&results[0]));
-    args.outputs.write("gauge field", trace.as_ref(), &results, page, || text(&results[0]))
-}
-
-fn text(result: &GenerateResult) -> String {
-    let field = &result.field;
-    format!(
-        "{} trajectories in {} s\nplaquette {:.6} in space, {:.6} in time; link trace {:.6}\nwritten: {}\n",
-        result.history.len(),
-        digits(result.seconds),
-        field.plaquette.ss,
-        field.plaquette.st,
-        field.link_trace,
-        result.written
-    )
+    run.write("gauge field", &results, page, |_| text::of_generated(&results[0]))
 }

@@ -11,7 +11,6 @@ mod smear;
 use zellige_lqcd::pipeline::{Options, Solver};
 
 use crate::args::{Lqcd, LqcdSystem};
-use crate::interrupt;
 
 /// Runs a verb of `zellige lqcd`.
 ///
@@ -30,24 +29,16 @@ pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
     }
 }
 
-/// Converts the options of a system, with the default solver.
-fn options(args: &LqcdSystem) -> Options {
+/// Converts the options of a system, with a tolerance and the default solver.
+fn options(args: &LqcdSystem, tolerance: f64) -> Options {
     Options {
         action: args.action,
         mass: args.mass,
         boundary: args.bc,
         source: args.source,
-        tolerance: args.tol,
+        tolerance,
         heavy_quark: None,
         most_steps: args.max_steps,
         solver: Solver::default(),
-    }
-}
-
-/// Converts an error of the library. After Ctrl-C, every error becomes an interruption.
-fn failed(error: zellige_lqcd::Error) -> anyhow::Error {
-    match interrupt::check() {
-        Err(interrupted) => interrupted.into(),
-        Ok(()) => error.into(),
     }
 }

@@ -1,16 +1,13 @@
 //! `zellige lqcd multishift`.
 
-use zellige_app::table::{Side, Table};
-use zellige_app::text::digits;
-use zellige_lqcd::pipeline::results::MultishiftResult;
+use zellige_lqcd::files;
 use zellige_lqcd::pipeline::{Method, Options, Shift, Solver, multishift};
-use zellige_lqcd::{files, report};
+use zellige_lqcd::report::{self, text};
 
-use super::{failed, options};
+use super::options;
 use crate::args::LqcdMultishift;
 use crate::exit::CommandError;
-use crate::progress::Progress;
-use crate::{interrupt, out};
+use crate::run::Run;
 
 /// Solves for all shifts and writes the results.
 ///
@@ -20,68 +17,31 @@ use crate::{interrupt, out};
 pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
     let shifts = shifts(args)?;
     let gauge = files::read(&args.system.lattice)?.gauge;
-    let options = Options { solver: args.solver.solver(Method::Cg), ..options(&args.system) };
+    let options =
+        Options { solver: args.solver.solver(Method::Cg), ..options(&args.system, shifts[0].tolerance) };
     let refinement = Solver { precision: args.refine.unwrap_or(options.solver.precision), ..options.solver };
-    let rt = args.outputs.runtime(args.workers)?;
-    let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::of(&rt));
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let (result, histories) =
-        multishift(&rt, &gauge, &options, &shifts, &refinement, &progress).map_err(failed)?;
-    drop((progress, armed));
+        run.work(|progress| multishift(run.runtime(), &gauge, &options, &shifts, &refinement, progress))?;
     let name = args.system.lattice.display().to_string();
-    let (results, trace) = ([result], args.outputs.recorded(&rt)?);
-    let page = || Ok(report::of_shifts(&name, &results[0], &histories));
-    args.outputs.write(&name, trace.as_ref(), &results, page, || text(&results[0]))?;
-    let [result] = results;
-    match result.shifts.iter().find(|shift| !shift.converged) {
+    let page = || Ok(report::of_shifts(&name, &result, &histories));
+    run.write(&name, &[&result], page, |colours| text::of_shifts(&result, colours))?;
+    match text::advice_on_shifts(&result, &options) {
         None => Ok(()),
-        Some(shift) => {
-            let remedy = match result.iterations + shift.iterations >= args.system.max_steps {
-                true => "use a larger --max-steps or a larger tolerance",
-                false => "it does not decrease further: use a larger tolerance",
-            };
-            Err(CommandError::NotConverged(format!(
-                "shift {}: the relative residual is {:.2e} after {} shared iterations and {} separate ones, above the tolerance {:.0e}: {remedy}",
-                shift.shift, shift.true_residual, result.iterations, shift.iterations, shift.tolerance
-            ))
-            .into())
-        }
+        Some(advice) => Err(CommandError::NotConverged(advice).into()),
     }
 }
 
 fn shifts(args: &LqcdMultishift) -> Result<Vec<Shift>, CommandError> {
-    let tolerances = match args.tols.len() {
-        0 => vec![args.system.tol; args.shifts.len()],
-        count if count == args.shifts.len() => args.tols.clone(),
-        count => {
-            let problem =
-                format!("{count} tolerances for {} shifts: give one for each shift", args.shifts.len());
-            return Err(CommandError::option("--tols", problem));
-        }
+    let tolerance = |at: usize| match args.tol[..] {
+        [tolerance] => tolerance,
+        _ => args.tol[at],
     };
-    Ok(args.shifts.iter().zip(tolerances).map(|(&shift, tolerance)| Shift { shift, tolerance }).collect())
-}
-
-fn text(result: &MultishiftResult) -> String {
-    let names = ["shift", "shared", "after shared", "iterations", "residual", "tolerance"];
-    let mut table = Table::new(&names.map(|name| (name, Side::Right)));
-    for one in &result.shifts {
-        table.row([
-            one.shift.to_string(),
-            one.shared_iterations.to_string(),
-            format!("{:.2e}", one.shared_residual),
-            one.iterations.to_string(),
-            format!("{:.2e}", one.true_residual),
-            format!("{:.0e}", one.tolerance),
-        ]);
+    if ![1, args.shifts.len()].contains(&args.tol.len()) {
+        let (count, shifts) = (args.tol.len(), args.shifts.len());
+        let problem = format!("{count} tolerances for {shifts} shifts: give one, or one for each shift");
+        return Err(CommandError::option("--tol", problem));
     }
-    format!(
-        "{} shared iterations in {}, then {}; {} applications in all\n{}{} s to smear, {} s to solve\n",
-        result.iterations,
-        result.precision,
-        result.refinement,
-        result.applications,
-        table.render(out::colours(&std::io::stdout())),
-        digits(result.seconds.smear),
-        digits(result.seconds.solve)
-    )
+    let shifts = args.shifts.iter().enumerate();
+    Ok(shifts.map(|(at, &shift)| Shift { shift, tolerance: tolerance(at) }).collect())
 }

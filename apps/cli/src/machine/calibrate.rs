@@ -8,15 +8,19 @@ use zellige_gpu::Driver;
 use zellige_measure::calibrate::{Calibration, platform};
 use zellige_runtime::model::{Loaded, Models, default_path};
 
-use super::models::{Known, identity};
+use super::known::Known;
 use crate::args::{MachineCalibrate, Output};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::models::identity;
 use crate::out;
 use crate::progress::Progress;
 use crate::provenance;
 use crate::results::write_json;
+
+/// Maximum tile size on CPU workers.
+const LARGEST_ON_CPU: u16 = 1024;
 
 /// Measures the kernels, saves the models and prints them.
 ///
@@ -26,16 +30,16 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let (target, written) = (&args.json, &args.platform);
     let path = default_path()?;
     check_writable(&path)?;
-    let sizes = |asked: &[u16], usual: &[usize]| match asked {
+    let sizes = |usual: &[usize], most: u16| match args.tile[..] {
         [] => usual.to_vec(),
-        _ => asked.iter().copied().map(usize::from).collect(),
+        _ => args.tile.iter().copied().filter(|tile| *tile <= most).map(usize::from).collect(),
     };
     let workers = devices::workers(args.workers);
     let gpus = if args.cuda { all_of(&open()?) } else { Vec::new() };
     let calibration = Calibration {
-        tiles: sizes(&args.tile, &Calibration::TILES),
+        tiles: sizes(&Calibration::TILES, LARGEST_ON_CPU),
         workers: workers.into(),
-        gpu_tiles: sizes(&args.gpu_tile, &Calibration::GPU_TILES),
+        gpu_tiles: sizes(&Calibration::GPU_TILES, u16::MAX),
         gpus,
     };
     let models = Arc::new(of_other_devices(&path, &calibration.gpus));

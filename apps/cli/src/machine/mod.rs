@@ -2,12 +2,10 @@
 
 mod calibrate;
 mod gpus;
-pub mod models;
+pub mod known;
 pub mod show;
 
 use crate::args::MachineVerb;
-
-pub use models::{cached, for_policy, keep};
 
 /// Runs a verb of `zellige machine`.
 ///
@@ -17,6 +15,6 @@ pub fn run(verb: &MachineVerb) -> anyhow::Result<()> {
     match verb {
         MachineVerb::Show(args) => show::show(args),
         MachineVerb::Calibrate(args) => calibrate::calibrate(args),
-        MachineVerb::Forget => models::forget(),
+        MachineVerb::Forget => known::forget(),
     }
 }

@@ -13,8 +13,9 @@ use zellige_runtime::model::processor;
 use zellige_runtime::topology::{Topology, cpu_limit};
 
 use super::gpus::Gpus;
-use super::models::Known;
+use super::known::Known;
 use crate::args::{Cli, MachineShow, SelftestArgs, Verb};
+use crate::models::simd;
 use crate::results::{is_stdout, write_json};
 use crate::{out, selftest};
 
@@ -264,26 +265,6 @@ fn memory_limit() -> Option<u64> {
         .take_while(|folder| folder.starts_with(root))
         .filter_map(|folder| fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse().ok())
         .min()
-}
-
-/// Returns the vector instruction sets that the kernels can choose from.
-#[cfg(target_arch = "x86_64")]
-pub fn simd() -> Vec<&'static str> {
-    let known = [
-        ("avx2", is_x86_feature_detected!("avx2")),
-        ("fma", is_x86_feature_detected!("fma")),
-        ("f16c", is_x86_feature_detected!("f16c")),
-        ("avx512f", is_x86_feature_detected!("avx512f")),
-        ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
-        ("avx512fp16", is_x86_feature_detected!("avx512fp16")),
-    ];
-    known.into_iter().filter_map(|(name, there)| there.then_some(name)).collect()
-}
-
-/// Returns the vector instruction sets that the kernels can choose from: none on this architecture.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn simd() -> Vec<&'static str> {
-    Vec::new()
 }
 
 #[cfg(test)]

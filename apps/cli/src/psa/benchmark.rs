@@ -11,11 +11,10 @@ use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
 use zellige_runtime::Runtime;
 
-use super::{failed, fields};
+use super::fields;
 use crate::args::PsaBenchmark;
-use crate::interrupt;
-use crate::out;
 use crate::progress::Progress;
+use crate::run::Run;
 
 /// Compares all search methods.
 ///
@@ -24,19 +23,17 @@ use crate::progress::Progress;
 /// Ctrl-C.
 pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
     let (basis, origin) = files::basis::read(&args.basis)?;
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
-    let samples = samples(args, &rt, &origin, basis.sampling(), &progress)?;
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let variants = variants();
-    let runs = survey(&rt, &basis, &samples, &variants, &args.channels, &progress).map_err(failed)?;
-    drop((progress, armed));
-    interrupt::check()?;
-    let rows = rows(&runs, &samples, &variants);
+    let (runs, rows) = run.work(|progress| -> anyhow::Result<_> {
+        let samples = samples(args, run.runtime(), &origin, basis.sampling(), progress)?;
+        let runs = survey(run.runtime(), &basis, &samples, &variants, &args.channels, progress)?;
+        let rows = rows(&runs, &samples, &variants);
+        Ok((runs, rows))
+    })?;
     let name = &origin.crystal.name;
-    let trace = args.outputs.recorded(&rt)?;
     let page = || Ok(report::of_searches(name, &rows, &runs, &variants));
-    args.outputs.write(name, trace.as_ref(), &rows, page, || text(&rows))
+    run.write(name, &rows, page, |colours| text(&rows, colours))
 }
 
 /// Simulates the events for each noise level and seed.
@@ -45,14 +42,14 @@ fn samples(
     rt: &Runtime,
     origin: &files::basis::Origin,
     sampling: Sampling,
-    progress: &Progress,
+    progress: &Progress<'_>,
 ) -> anyhow::Result<Vec<Sample>> {
     let fields = fields(&args.basis, rt, origin, progress)?;
     let detector =
         Arc::new(Detector::new(&origin.crystal, Arc::new(fields), origin.electronics, args.speed)?);
     let mut samples = Vec::new();
     for &noise in &args.noise {
-        for &seed in &args.seeds {
+        for &seed in &args.seed {
             let spec = Spec {
                 count: args.count as usize,
                 seed,
@@ -61,14 +58,14 @@ fn samples(
                 sampling,
                 ..Spec::default()
             };
-            let events = events::simulate(rt, &detector, &spec, progress).map_err(failed)?;
+            let events = events::simulate(rt, &detector, &spec, progress)?;
             samples.push(Sample { noise, seed, events });
         }
     }
     Ok(samples)
 }
 
-fn text(rows: &[Row]) -> String {
+fn text(rows: &[Row], colours: bool) -> String {
     let mut groups: Vec<(String, f64)> = Vec::new();
     for row in rows {
         let group = (row.channels.clone(), row.noise);
@@ -79,7 +76,7 @@ fn text(rows: &[Row]) -> String {
     let table = |(channels, noise): &(String, f64)| {
         let members = rows.iter().filter(|row| row.channels == *channels && row.noise == *noise);
         let events = members.clone().next().map_or(0, |row| row.events);
-        format!("{channels}, noise {noise} keV, {events} events\n{}", of_group(members))
+        format!("{channels}, noise {noise} keV, {events} events\n{}", of_group(members, colours))
     };
     let tables = groups.iter().map(table).collect::<Vec<_>>().join("\n");
     let published = "published: thesis, of other events. Hit segment and core: 5342 measured events (Tables 5.2 and 5.3). \
@@ -87,7 +84,7 @@ fn text(rows: &[Row]) -> String {
     format!("{tables}\n{published}\n")
 }
 
-fn of_group<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+fn of_group<'a>(rows: impl Iterator<Item = &'a Row>, colours: bool) -> String {
     let mut table = Table::new(&[
         ("search", Side::Left),
         ("% same", Side::Right),
@@ -108,7 +105,7 @@ fn of_group<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
         let last = [row.truth.median, row.truth.p90, row.microseconds].map(digits);
         table.row([row.name.to_owned()].into_iter().chain(shares).chain(last));
     }
-    table.render(out::colours(&std::io::stdout()))
+    table.render(colours)
 }
 
 fn range(Range { mean, least, most }: Range) -> String {

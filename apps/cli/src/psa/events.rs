@@ -10,11 +10,10 @@ use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
 use zellige_psa::pipeline::results::SimulatedEvents;
 
-use super::{electronics, failed, fields};
+use super::{electronics, fields};
 use crate::args::PsaEvents;
-use crate::interrupt;
-use crate::progress::Progress;
 use crate::results::page_of;
+use crate::run::Run;
 
 /// Simulates events and writes them.
 ///
@@ -32,22 +31,20 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
         hits: args.hits.into(),
         within: args.within,
         noise: args.noise,
-        correlation: args.correlation,
         adc_step: args.adc_step,
-        jitter: args.jitter,
         rate: args.rate,
         sampling,
+        ..Spec::default()
     };
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();
-    let fields = fields(&args.basis, &rt, &origin, &progress)?;
-    let detector = Detector::new(&origin.crystal, Arc::new(fields), electronics, args.speed)?;
-    let detector = Arc::new(detector.with_trapping(args.trapping.unwrap_or(Trapping::NONE))?);
-    let events = events::simulate(&rt, &detector, &spec, &progress).map_err(failed)?;
-    drop((progress, armed));
-    interrupt::check()?;
+    let (detector, events) = run.work(|progress| -> anyhow::Result<_> {
+        let fields = fields(&args.basis, run.runtime(), &origin, progress)?;
+        let detector = Detector::new(&origin.crystal, Arc::new(fields), electronics, args.speed)?;
+        let detector = Arc::new(detector.with_trapping(args.trapping.unwrap_or(Trapping::NONE))?);
+        let events = events::simulate(run.runtime(), &detector, &spec, progress)?;
+        Ok((detector, events))
+    })?;
     files::events::write(&args.output, &events, &spec, &detector)?;
     let results = [SimulatedEvents {
         events: events.count(),
@@ -55,7 +52,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
         seconds: begin.elapsed().as_secs_f64(),
         written: args.output.display().to_string(),
     }];
-    let text = || {
+    let text = |_| {
         format!(
             "{} events with {} hit{} each, {} keV, noise {} keV, {} s\nwritten: {}\n",
             events.count(),
@@ -68,6 +65,5 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
         )
     };
     let title = format!("Simulated events of {}", origin.crystal.name);
-    let trace = args.outputs.recorded(&rt)?;
-    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)
+    run.write(&title, &results, || page_of(&title, &results), text)
 }

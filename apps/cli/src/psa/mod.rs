@@ -19,10 +19,9 @@ use zellige_psa::{detector, files};
 use zellige_runtime::Runtime;
 
 use crate::args::{self, Device, ExecutionArgs, Psa};
-use crate::devices::{Devices, Needs};
 use crate::exit::CommandError;
+use crate::out;
 use crate::progress::Progress;
-use crate::{interrupt, out};
 
 /// Runs a verb of `zellige psa`.
 ///
@@ -43,23 +42,21 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
     }
 }
 
-/// Opens the devices for searches by this plan.
-///
-/// # Errors
-/// Devices that are missing or have no kernels for the plan.
-fn devices(args: &ExecutionArgs, plan: &Plan) -> Result<Devices, CommandError> {
+/// Fails for a plan that cannot be searched by, or not on the requested devices.
+fn check(plan: &Plan, args: &ExecutionArgs) -> anyhow::Result<()> {
+    plan.check()?;
     if args.device != Device::Cpu && !plan.runs_on_gpus() {
         let problem = "GPUs have no kernels for this search: use --method fgs or screen, --precision fp32, int16 or bf16, --lut none, no --certify";
-        return Err(CommandError::option("--device", problem));
+        return Err(CommandError::option("--device", problem).into());
     }
-    Devices::open(args, &Needs::default())
+    Ok(())
 }
 
 /// Reads the fields of a basis from its folder, or computes them again if the folder has none.
 fn fields(folder: &Path, rt: &Runtime, origin: &Origin, progress: &Progress) -> anyhow::Result<Fields> {
     match files::fields::are_there(folder) {
         true => Ok(files::fields::read(folder, &origin.crystal, origin.grid)?),
-        false => detector::fields(rt, &origin.crystal, origin.grid, progress).map_err(failed),
+        false => Ok(detector::fields(rt, &origin.crystal, origin.grid, progress)?),
     }
 }
 
@@ -67,15 +64,10 @@ fn fields(folder: &Path, rt: &Runtime, origin: &Origin, progress: &Progress) -> 
 fn electronics(said: args::Electronics, known: Electronics) -> Electronics {
     Electronics {
         tau: said.tau.unwrap_or(known.tau),
-        cross_talk: said.cross_talk.unwrap_or(known.cross_talk),
-        differential_cross_talk: said.differential_cross_talk.unwrap_or(known.differential_cross_talk),
-    }
-}
-
-/// Converts an error of the library. After Ctrl-C, every error becomes an interruption.
-fn failed(error: zellige_psa::Error) -> anyhow::Error {
-    match interrupt::check() {
-        Err(interrupted) => interrupted.into(),
-        Ok(()) => error.into(),
+        cross_talk: said.cross_talk.map_or(known.cross_talk, |(proportional, _)| proportional),
+        differential_cross_talk: said
+            .cross_talk
+            .and_then(|(_, differential)| differential)
+            .unwrap_or(known.differential_cross_talk),
     }
 }

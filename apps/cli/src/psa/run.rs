@@ -1,12 +1,10 @@
 //! `zellige psa run`.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use zellige_app::text::digits;
 use zellige_files::array::is_array;
 use zellige_files::observe::Observer;
 use zellige_psa::basis::{Basis, Sampling};
@@ -17,24 +15,22 @@ use zellige_psa::events::Events;
 use zellige_psa::files;
 use zellige_psa::params::{read_array, read_channel_map};
 use zellige_psa::pipeline::results::{EventResult, Results};
-use zellige_psa::pipeline::{Files, Input};
 use zellige_psa::pipeline::traces::{EventFile, Needs};
-use zellige_psa::report::{self, Shown};
+use zellige_psa::pipeline::{Files, Input};
+use zellige_psa::report::{self, Shown, text};
 use zellige_psa::search::crosstalk::CrossTalk;
 use zellige_psa::search::saturation::{Levels, Saturated};
 use zellige_psa::search::{
-    Answer, Batching, Event, EventPipeline, Flags, LocatedHit, Match, Method, PairPlan, Plan, Rules, Searcher,
+    Answer, Batching, Event, EventPipeline, Flags, LocatedHit, Match, PairPlan, Plan, Rules, Searcher,
 };
-use zellige_runtime::Trace;
 
-use super::failed;
-use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
-use crate::devices::Devices;
+use crate::args::{PsaRules, PsaRunArgs, PsaSearch};
+use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::processes::{Processes, Session};
-use crate::progress::Progress;
 use crate::results::page_of;
+use crate::run::{Run, Setup};
 
 /// Searches for the hits of every event, and writes the results.
 ///
@@ -42,20 +38,13 @@ use crate::results::page_of;
 /// Invalid combinations of options, files with other content or that do not fit each other, an
 /// output that cannot be written.
 pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
-    let processes = Processes::find()?;
     let plan = plan(&args.search);
-    plan.check()?;
-    let devices = super::devices(&args.execution, &plan)?;
-    let batching = Batching { size: args.batch.into(), ..Batching::default() };
-    let search = match (&args.positions, &args.energies) {
-        (Some(positions), Some(energies)) => {
-            arrays(args, &plan, &devices, batching, [positions, energies], &processes)?
-        }
-        _ => folders(args, &plan, &devices, batching, &processes)?,
+    super::check(&plan, &args.execution)?;
+    let setup = Setup::on_ranks(&args.execution, &devices::Needs::default(), &args.outputs)?;
+    let (run, search) = match (&args.positions, &args.energies) {
+        (Some(positions), Some(energies)) => arrays(args, &plan, setup, [positions, energies])?,
+        _ => folders(args, &plan, setup)?,
     };
-    if !processes.is_first() {
-        return Ok(());
-    }
     let title = format!("Events of {}", args.events.display());
     let results = [&search.results];
     let page = || match &search.basis {
@@ -64,7 +53,9 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     };
     let kept = args.outputs.json.is_some() || args.outputs.has_report();
     let hint = if kept { "" } else { "no file was written: use --json FILE or --report FILE.html\n" };
-    args.outputs.write(&title, search.trace.as_ref(), &results, page, || text(&search) + hint)
+    run.write(&title, &results, page, |_| {
+        text::of_search(&search.results, search.events, search.seconds) + hint
+    })
 }
 
 /// Results of a search.
@@ -72,7 +63,6 @@ struct Search {
     results: Results,
     events: usize,
     seconds: f64,
-    trace: Option<Trace>,
     /// The basis, for a search of a whole crystal.
     basis: Option<Basis>,
     /// Signals that the report shows.
@@ -104,14 +94,12 @@ fn are_of_arrays(args: &PsaRunArgs) -> Result<(), CommandError> {
 }
 
 /// Searches for the hits of one segment, with arrays.
-fn arrays(
+fn arrays<'a>(
     args: &PsaRunArgs,
     plan: &Plan,
-    devices: &Devices,
-    batching: Batching,
+    setup: Setup<'a>,
     [positions, energies]: [&Path; 2],
-    processes: &Processes,
-) -> anyhow::Result<Search> {
+) -> anyhow::Result<(Run<'a>, Search)> {
     are_of_arrays(args)?;
     let [basis, positions, events, energies] =
         [&args.basis, positions, &args.events, energies].map(Path::to_owned);
@@ -124,35 +112,34 @@ fn arrays(
         let problem = format!("{count} events of {of} have clipped samples; the first is event {first}");
         return Err(CommandError::option("--saturated refuse", problem).into());
     }
-    let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
-    let rt = session.runtime();
-    let _armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
-    let clipped = saturated(input.saturated.len(), input.events.len(), args.rules.saturated, true);
-    clipped.into_iter().for_each(|clipped| progress.warn(&clipped));
-    let part = processes.part(input.events.len());
-    progress.stage("searching", part.len() as u64);
-    let mut searcher = Searcher::new(rt, plan, batching);
-    searcher.host(input.segment, &input.basis)?;
-    let begin = Instant::now();
+    let run = setup.start()?;
     let skips = args.rules.saturated == Saturated::Skip;
-    for (hit, samples) in input.hits().skip(part.start).take(part.len()) {
-        if skips && is_clipped(hit.ticket) {
-            continue;
+    let (begin, matches) = run.work(|progress| -> anyhow::Result<_> {
+        let clipped = saturated(input.saturated.len(), input.events.len(), args.rules.saturated, true);
+        clipped.into_iter().for_each(|clipped| progress.warn(&clipped));
+        let part = run.processes().part(input.events.len());
+        progress.stage("searching", part.len() as u64);
+        let mut searcher = Searcher::new(run.runtime(), plan, Batching::default());
+        searcher.host(input.segment, &input.basis)?;
+        let begin = Instant::now();
+        for (hit, samples) in input.hits().skip(part.start).take(part.len()) {
+            if skips && is_clipped(hit.ticket) {
+                continue;
+            }
+            searcher.push(hit, samples, Instant::now())?;
+            progress.advance(hit.ticket as u64);
         }
-        searcher.push(hit, samples, Instant::now())?;
-        progress.advance(hit.ticket as u64);
-    }
-    let matches = searcher.finish().map_err(failed)?;
-    drop(progress);
+        Ok((begin, searcher.finish()?))
+    })?;
     let event = |(number, best): (usize, Match)| {
         let (energy, position) = (input.events.energies()[number], input.basis.positions()[best.index]);
         let flags = best.flags.with_if(is_clipped(number), Flags::SATURATED);
         let best = Match { flags, ..best };
         EventResult::new(number, 0, &LocatedHit { segment: input.segment, energy, best, position })
     };
-    let events = matches.into_iter().map(event).collect();
-    searched(args, devices, &session, Results { events }, input.events.len(), begin)
+    let results = gathered(run.session(), Results { events: matches.into_iter().map(event).collect() })?;
+    let (events, seconds) = (input.events.len(), begin.elapsed().as_secs_f64());
+    Ok((run, Search { results, events, seconds, basis: None, shown: Vec::new() }))
 }
 
 /// Number of samples by which --align may shift an event, for the check of the sampling.
@@ -175,66 +162,58 @@ fn saturated(clipped: usize, events: usize, what: Saturated, is_known: bool) -> 
 const MOST_PENDING: usize = 8192;
 
 /// Searches for the events of a whole crystal.
-fn folders(
-    args: &PsaRunArgs,
-    plan: &Plan,
-    devices: &Devices,
-    batching: Batching,
-    processes: &Processes,
-) -> anyhow::Result<Search> {
+fn folders<'a>(args: &PsaRunArgs, plan: &Plan, setup: Setup<'a>) -> anyhow::Result<(Run<'a>, Search)> {
     let basis = files::read_basis(&args.basis)?;
     let mut source = Source::open(args, basis.sampling())?;
     let shifts = if args.rules.align { ALIGNED } else { 0 }.max(args.rules.shifts.into());
     source.check(args, basis.sampling(), shifts)?;
-    let part = source.part(processes)?;
+    let part = source.part(&setup.processes)?;
     let rules = rules(&args.rules, plan, basis.sampling().samples)?;
     let array = args.array.as_deref().map(read_array).transpose()?;
     if array.as_ref().is_some_and(|array| array.place(args.crystal, [0.0; 3]).is_none()) {
         let problem = format!("the array has no crystal {}", args.crystal);
         return Err(CommandError::option("--crystal", problem).into());
     }
-    let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
-    let rt = session.runtime();
-    let _armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
-    progress.stage("searching", source.total());
-    let mut pipeline = EventPipeline::new(rt, plan, batching, &basis, rules)?;
-    let mut comparison = BasisComparison::new(&basis, shifts);
-    let begin = Instant::now();
-    let mut answers = Vec::new();
-    let mut number = part.start;
-    let mut shown = Vec::new();
-    while number < part.end
-        && let Some(event) = source.next(basis.sampling().samples)?
-    {
-        if args.outputs.has_report() && args.show.contains(&number) {
-            shown.push(Shown { number, signals: event.signals.clone() });
+    let run = setup.start()?;
+    let (begin, answers, shown) = run.work(|progress| -> anyhow::Result<_> {
+        progress.stage("searching", source.total());
+        let mut pipeline = EventPipeline::new(run.runtime(), plan, Batching::default(), &basis, rules)?;
+        let mut comparison = BasisComparison::new(&basis, shifts);
+        let begin = Instant::now();
+        let mut answers = Vec::new();
+        let mut number = part.start;
+        let mut shown = Vec::new();
+        while number < part.end
+            && let Some(event) = source.next(basis.sampling().samples)?
+        {
+            if args.outputs.has_report() && args.show.contains(&number) {
+                shown.push(Shown { number, signals: event.signals.clone() });
+            }
+            if event.hit.is_none() {
+                comparison.add(&event.signals);
+            }
+            pipeline
+                .push(event, begin)
+                .with_context(|| format!("event {number} of {}", args.events.display()))?;
+            if pipeline.pending() >= MOST_PENDING {
+                pipeline.wait(begin, &mut answers)?;
+                interrupt::check()?;
+            }
+            number += 1;
+            progress.advance(source.done());
         }
-        if event.hit.is_none() {
-            comparison.add(&event.signals);
-        }
-        pipeline
-            .push(event, begin)
-            .with_context(|| format!("event {number} of {}", args.events.display()))?;
-        if pipeline.pending() >= MOST_PENDING {
-            pipeline.wait(begin, &mut answers).map_err(failed)?;
-            interrupt::check()?;
-        }
-        number += 1;
-        progress.advance(source.done());
-    }
-    pipeline.finish(begin, &mut answers).map_err(failed)?;
-    // Checks of the events do not count towards the search time.
-    let asked = Instant::now();
-    let clipped = answers.iter().filter(|answer| answer.saturated > 0).count();
-    let doubts = [
-        pipeline.doubt(),
-        comparison.doubt(),
-        saturated(clipped, answers.len(), args.rules.saturated, false),
-    ];
-    doubts.into_iter().flatten().for_each(|doubt| progress.warn(&doubt));
-    let begin = begin + asked.elapsed();
-    drop(progress);
+        pipeline.finish(begin, &mut answers)?;
+        // Checks of the events do not count towards the search time.
+        let asked = Instant::now();
+        let clipped = answers.iter().filter(|answer| answer.saturated > 0).count();
+        let doubts = [
+            pipeline.doubt(),
+            comparison.doubt(),
+            saturated(clipped, answers.len(), args.rules.saturated, false),
+        ];
+        doubts.into_iter().flatten().for_each(|doubt| progress.warn(&doubt));
+        Ok((begin + asked.elapsed(), answers, shown))
+    })?;
     let hits = |answer: &Answer| {
         let (number, timestamp) = (part.start + answer.number as usize, answer.timestamp);
         let hit = |hit: &LocatedHit| EventResult {
@@ -246,9 +225,9 @@ fn folders(
     };
     let hits: Vec<EventResult> = answers.iter().flat_map(hits).collect();
     let events = source.count().unwrap_or(answers.len());
-    drop(pipeline);
-    let search = searched(args, devices, &session, Results { events: hits }, events, begin)?;
-    Ok(Search { basis: Some(basis), shown, ..search })
+    let results = gathered(run.session(), Results { events: hits })?;
+    let seconds = begin.elapsed().as_secs_f64();
+    Ok((run, Search { results, events, seconds, basis: Some(basis), shown }))
 }
 
 /// Source of the events of a whole crystal.
@@ -371,34 +350,17 @@ impl Source {
 }
 
 /// Gathers the results of all processes on the first one.
-fn searched(
-    args: &PsaRunArgs,
-    devices: &Devices,
-    session: &Session,
-    own: Results,
-    events: usize,
-    begin: Instant,
-) -> anyhow::Result<Search> {
-    let results = match session {
-        Session::One(_) => own,
+fn gathered(session: &Session, own: Results) -> anyhow::Result<Results> {
+    match session {
+        Session::One(_) => Ok(own),
         #[cfg(feature = "mpi")]
-        Session::Rank(_) => Results::joined(session.on_first(own.to_bytes()?)?)?,
-    };
-    let seconds = begin.elapsed().as_secs_f64();
-    devices.done(&args.execution, session.runtime());
-    let trace = session.recorded(&args.outputs)?;
-    Ok(Search { results, events, seconds, trace, basis: None, shown: Vec::new() })
+        Session::Rank(_) => Ok(Results::joined(session.on_first(own.to_bytes()?)?)?),
+    }
 }
 
 /// Converts the search options to a plan.
 pub(super) fn plan(args: &PsaSearch) -> Plan {
-    let method = match args.method {
-        PsaMethod::Fgs => Method::Full,
-        PsaMethod::Cfgs => Method::CoarseFine { cells: args.cells },
-        PsaMethod::Screen => Method::Screen { by: args.screen, keep: args.top },
-        PsaMethod::Exact => Method::Exact { cap: args.cap },
-    };
-    Plan { method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
+    Plan { method: args.method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
 }
 
 /// Converts the event options to rules, for a basis with signals of `samples` samples. The default
@@ -409,40 +371,12 @@ pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rule
         channels: args.channels,
         window: args.window.map_or(Rules::DEFAULT.window.min(samples), usize::from),
         threshold: args.threshold,
-        coarse_below: args.coarse_below,
         shifts: args.shifts.into(),
         align: args.align,
         pairs: args.pairs.map(pairs),
         cross_talk: args.cross_talk.as_deref().map(CrossTalk::read).transpose()?,
         trapping: args.trapping,
         saturated: args.saturated,
+        ..Rules::DEFAULT
     })
-}
-
-fn text(search: &Search) -> String {
-    let Search { results, events, seconds, .. } = search;
-    let count = results.events.len();
-    let mut text = format!(
-        "{events} events, {count} hits in {} s, {} events per second\n",
-        digits(*seconds),
-        digits(*events as f64 / seconds.max(f64::MIN_POSITIVE))
-    );
-    let mut flags: BTreeMap<&str, usize> = BTreeMap::new();
-    results
-        .events
-        .iter()
-        .flat_map(|event| &event.flags)
-        .for_each(|flag| *flags.entry(flag).or_default() += 1);
-    for (flag, count) in flags {
-        text += &format!("{flag}: {count}\n");
-    }
-    let mut spreads: Vec<f64> = results.events.iter().map(|event| event.spread).collect();
-    spreads.sort_unstable_by(f64::total_cmp);
-    if let Some(median) = spreads.get(count / 2) {
-        text += &format!(
-            "points within 2 % of the best figure of merit are within {} mm of it (median)\n",
-            digits(*median)
-        );
-    }
-    text
 }

@@ -2,28 +2,25 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use zellige_app::text::digits;
-use zellige_psa::basis::{Basis, Sampling};
-use zellige_psa::channels::Segment;
-use zellige_psa::crystal::Crystal;
+use anyhow::Context;
+use zellige_files::Destination;
+use zellige_psa::basis::Sampling;
 use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
-use zellige_psa::fields::Fields;
+use zellige_psa::events::Spec;
 use zellige_psa::files;
-use zellige_psa::params::{EXAMPLE, parse_crystal, print_crystal, read_crystal};
+use zellige_psa::params::{EXAMPLE, parse_crystal, read_crystal};
 use zellige_psa::pipeline::results::BasisResult;
+use zellige_psa::report::text;
 use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
-use super::{electronics, failed};
-use crate::args::{BasisValues, PsaSimulate};
-use crate::interrupt;
-use crate::progress::Progress;
+use super::electronics;
+use crate::args::{BasisFormat, PsaSimulate};
+use crate::exit::CommandError;
 use crate::results::page_of;
-
-/// A signal is settled if it is this close to its final value (fraction of the whole charge).
-const SETTLED: f32 = 0.01;
+use crate::run::Run;
 
 /// Simulates a crystal and writes its basis.
 ///
@@ -31,141 +28,87 @@ const SETTLED: f32 = 0.01;
 /// A crystal that cannot be read or is impossible, an output that cannot be written, tasks that
 /// fail, Ctrl-C.
 pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
-    if let Some(folder) = &args.output {
-        files::make_folder(folder)?;
+    let sampling = sampling(args)?;
+    let output: &Path = &args.output;
+    match args.format {
+        BasisFormat::F32 | BasisFormat::I16 => files::make_folder(output)?,
+        BasisFormat::Record | BasisFormat::Gretina => {
+            let checked = Destination::new(output).and_then(|to| to.check());
+            checked.with_context(|| format!("--output {}", output.display()))?;
+        }
     }
-    let crystal = crystal(args)?;
-    let cylindrical = args.gretina.is_some().then(|| Cylindrical::new(&crystal, args.step)).transpose()?;
+    let crystal = match &args.crystal {
+        Some(path) => read_crystal(path)?,
+        None => parse_crystal(Path::new("zellige psa crystal"), EXAMPLE)?,
+    };
+    let is_cylindrical = args.format == BasisFormat::Gretina;
+    let cylindrical = is_cylindrical.then(|| Cylindrical::new(&crystal, args.step)).transpose()?;
     let points = match &cylindrical {
         Some(cylindrical) => cylindrical.points().to_vec(),
         None => lattice(&crystal, args.step)?,
     };
     let electronics = electronics(args.electronics, Electronics::default());
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();
-    let fields = Arc::new(detector::fields(&rt, &crystal, args.grid, &progress).map_err(failed)?);
-    let solved = begin.elapsed();
-    let detector = Arc::new(Detector::new(&crystal, Arc::clone(&fields), electronics, 1.0)?);
-    let basis = basis(&rt, &detector, &points, sampling(args), &progress).map_err(failed)?;
-    let times = [solved, begin.elapsed() - solved];
-    drop((progress, armed));
-    interrupt::check()?;
-    let target = args.record.as_ref().or(args.gretina.as_ref());
-    let written: &Path = {
-        match (target, &args.output) {
-            (Some(target), _) => {
-                match &cylindrical {
-                    Some(cylindrical) => {
-                        let places = cylindrical.places(basis.segments())?;
-                        files::gretina::write(target, &basis, &places)?;
-                    }
-                    None => files::record::write(target, &basis)?,
-                }
-                target
-            }
-            (None, Some(folder)) => {
-                let origin = files::basis::Origin { crystal: crystal.clone(), electronics, grid: args.grid };
-                let values = match args.values {
-                    BasisValues::F32 => files::basis::Values::Float32,
-                    BasisValues::I16 => files::basis::Values::Int16,
-                };
-                if !args.no_fields {
-                    files::fields::write(folder, &fields)?;
-                }
-                files::basis::write(folder, &basis, &origin, values)?;
-                folder
-            }
-            (None, None) => unreachable!("one of the two is required"),
-        }
+    let (fields, basis, times) = run.work(|progress| -> anyhow::Result<_> {
+        let fields = Arc::new(detector::fields(run.runtime(), &crystal, args.grid, progress)?);
+        let solved = begin.elapsed();
+        let detector = Arc::new(Detector::new(&crystal, Arc::clone(&fields), electronics, 1.0)?);
+        let basis = basis(run.runtime(), &detector, &points, sampling, progress)?;
+        Ok((fields, basis, [solved, begin.elapsed() - solved]))
+    })?;
+    let folder = |values| -> Result<(), zellige_psa::Error> {
+        let origin = files::basis::Origin { crystal: crystal.clone(), electronics, grid: args.grid };
+        files::fields::write(output, &fields)?;
+        files::basis::write(output, &basis, &origin, values)
     };
+    match (args.format, &cylindrical) {
+        (BasisFormat::F32, _) => folder(files::basis::Values::Float32)?,
+        (BasisFormat::I16, _) => folder(files::basis::Values::Int16)?,
+        (BasisFormat::Gretina, Some(cylindrical)) => {
+            files::gretina::write(output, &basis, &cylindrical.places(basis.segments())?)?;
+        }
+        (BasisFormat::Record | BasisFormat::Gretina, _) => files::record::write(output, &basis)?,
+    }
     let results = [BasisResult {
         points: basis.positions().len(),
         samples: basis.sampling().samples,
         nodes: fields.grid().len(),
         seconds_fields: times[0].as_secs_f64(),
         seconds_signals: times[1].as_secs_f64(),
-        unsettled: unsettled(&basis, SETTLED).len(),
+        unsettled: unsettled(&basis, text::SETTLED).len(),
         depleted: detector::is_depleted(&crystal, &fields),
-        written: written.display().to_string(),
+        written: output.display().to_string(),
     }];
     let title = format!("Basis of {}", crystal.name);
-    let trace = args.outputs.recorded(&rt)?;
-    let text = || text(&crystal, &fields, &basis, times, written);
-    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)
+    let text = |_| text::of_basis(&crystal, &fields, &basis, times, output);
+    run.write(&title, &results, || page_of(&title, &results), text)
 }
 
-fn crystal(args: &PsaSimulate) -> Result<Crystal, zellige_psa::Error> {
-    let crystal = match &args.crystal {
-        Some(path) => read_crystal(path)?,
-        None => parse_crystal(Path::new("zellige psa crystal"), EXAMPLE)?,
-    };
-    match args.bias {
-        // The crystal is parsed again, so that the option obeys the limits of the file.
-        Some(bias) => parse_crystal(Path::new("--bias"), &print_crystal(&Crystal { bias, ..crystal })),
-        None => Ok(crystal),
-    }
-}
-
-fn sampling(args: &PsaSimulate) -> Sampling {
-    match (&args.record, &args.gretina) {
-        (Some(_), _) => files::record::SAMPLING,
-        (None, Some(_)) => files::gretina::SAMPLING,
-        (None, None) => {
-            Sampling { samples: args.samples.into(), step: args.sample_step, before: args.before.into() }
+/// Returns the sampling of the requested format.
+///
+/// # Errors
+/// Options of the sampling with a format that has its own.
+fn sampling(args: &PsaSimulate) -> Result<Sampling, CommandError> {
+    let own = match args.format {
+        BasisFormat::F32 | BasisFormat::I16 => {
+            let Sampling { samples, step, before } = Spec::default().sampling;
+            return Ok(Sampling {
+                samples: args.samples.map_or(samples, usize::from),
+                step: args.sample_step.unwrap_or(step),
+                before: args.before.map_or(before, usize::from),
+            });
         }
-    }
-}
-
-fn text(crystal: &Crystal, fields: &Fields, basis: &Basis, times: [Duration; 2], written: &Path) -> String {
-    let mut counts = vec![0usize; Segment::all().count()];
-    basis.segments().iter().for_each(|segment| counts[segment.index()] += 1);
-    let (least, most) =
-        (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
-    let points = basis.positions().len();
-    let lines = [
-        format!("{}: {points} points, {least} to {most} in a segment", crystal.name),
-        format!(
-            "fields: {} nodes, sum of weighting potentials 1 within {:.0e}, {} s",
-            fields.grid().len(),
-            fields.worst_sum(crystal),
-            digits(times[0].as_secs_f64())
-        ),
-        format!("signals: {} s", digits(times[1].as_secs_f64())),
-        settled(basis),
-        depleted(crystal, fields),
-        format!("written: {}", written.display()),
+        BasisFormat::Record => files::record::SAMPLING,
+        BasisFormat::Gretina => files::gretina::SAMPLING,
+    };
+    let given = [
+        ("--samples", args.samples.is_some()),
+        ("--sample-step", args.sample_step.is_some()),
+        ("--before", args.before.is_some()),
     ];
-    lines.into_iter().filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
-}
-
-/// Reports the points at which the charge has not settled, and names some of them.
-fn settled(basis: &Basis) -> String {
-    const NAMED: usize = 5;
-    let points = unsettled(basis, SETTLED);
-    if points.is_empty() {
-        return format!("all charges are settled within {} % at the last sample", 100.0 * SETTLED);
-    }
-    let place = |&point: &usize| format!("{:?}", basis.positions()[point]);
-    let named: Vec<String> = points.iter().take(NAMED).map(place).collect();
-    format!(
-        "warning: {} charges are not settled within {} % at the last sample (--samples): {}{}",
-        points.len(),
-        100.0 * SETTLED,
-        named.join(", "),
-        if points.len() > NAMED { ", ..." } else { "" }
-    )
-}
-
-/// Returns a warning if the crystal is not depleted. A potential beyond those of the contacts would
-/// be that of space charge that remains in a real crystal.
-fn depleted(crystal: &Crystal, fields: &Fields) -> String {
-    match detector::is_depleted(crystal, fields) {
-        true => String::new(),
-        false => format!(
-            "warning: {} V do not deplete the crystal: the fields of its undepleted part are wrong (use a larger --bias)",
-            crystal.bias
-        ),
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(CommandError::option(option, "this --format has its own sampling")),
+        None => Ok(own),
     }
 }

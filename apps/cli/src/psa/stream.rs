@@ -4,7 +4,6 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use zellige_app::text::digits;
 use zellige_files::observe::Observer;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::events::Events;
@@ -15,17 +14,19 @@ use zellige_psa::pipeline::stream::output::Output;
 use zellige_psa::pipeline::stream::record::{KIND, Traces};
 use zellige_psa::pipeline::stream::socket::{self, Listener};
 use zellige_psa::pipeline::stream::source::{Mark, Once};
-use zellige_psa::pipeline::stream::{self, Options, Overload, Summary};
+use zellige_psa::pipeline::stream::{self, Options, Overload};
+use zellige_psa::report::text;
 use zellige_psa::search::{Batching, Event, EventPipeline, Rules};
 
-use super::failed;
 use super::run::{plan, rules};
 use crate::args::{PsaFrames, PsaOverload, PsaSend, PsaStream};
+use crate::devices::Needs;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out;
-use crate::progress::{self, Progress};
+use crate::progress::Progress;
 use crate::results::page_of;
+use crate::run::Setup;
 
 /// Writes events as frames.
 ///
@@ -47,7 +48,7 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
     if window > samples {
         return Err(CommandError::option("--window", format!("these events have {samples} samples")).into());
     }
-    let total = events.count() as u64 * u64::from(args.repeat);
+    let total = events.count() as u64 * u64::from(args.repeats);
     let progress = Progress::new();
     Observer::stage(&progress, "writing frames", total);
     let body = |out: &mut dyn Write| -> io::Result<()> {
@@ -55,7 +56,7 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
         let span = events.timestamps.last().map_or(0, |last| last + 1000);
         let (mut payload, mut done) = (Vec::new(), 0);
         let mut clipped = Clipped::default();
-        for round in 0..u64::from(args.repeat) {
+        for round in 0..u64::from(args.repeats) {
             for event in 0..events.count() {
                 let (mut traces, channels) = traces(&events, event, args.channels, window);
                 traces.crystal = args.crystal;
@@ -133,29 +134,22 @@ fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Tra
 /// output of another input, Ctrl-C.
 pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let plan = plan(&args.search);
-    plan.check()?;
-    let devices = super::devices(&args.execution, &plan)?;
+    super::check(&plan, &args.execution)?;
+    let setup = Setup::new(&args.execution, &Needs::default(), &args.outputs)?;
     let basis = files::read_basis(&args.basis)?;
     let step = basis.sampling().step;
     let latency = Duration::from_secs_f64(args.latency / 1000.0);
-    let batching = Batching { size: args.batch.into(), patience: latency / 4 };
+    let batching = Batching { patience: latency / 4, ..Batching::default() };
     let options = Options {
         latency,
-        buffer: args.buffer as usize,
         overload: match args.overload {
             PsaOverload::Block => Overload::Block,
             PsaOverload::Shed => Overload::Shed,
         },
         ..Options::default()
     };
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
-    let mut pipeline = EventPipeline::new(
-        &rt,
-        &plan,
-        batching,
-        &basis,
-        rules(&args.rules, &plan, basis.sampling().samples)?,
-    )?;
+    let rules = rules(&args.rules, &plan, basis.sampling().samples)?;
+    let run = setup.start()?;
     let is_stdout = args.output.is_stdout();
     let input = match (&args.listen, &args.input) {
         (Some(_), _) | (None, None) => "socket".to_owned(),
@@ -169,33 +163,31 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     if from.frames > 0 {
         out::note(&format!("zellige: continuing after {} frames of an earlier run", from.frames));
     }
-    let _armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
-    Observer::stage(&progress, "events", 0);
-    let summary = match (&args.listen, &args.input) {
-        (Some(address), _) => {
-            let listener = Listener::bind(address, from)?;
-            out::note(&format!("zellige: listening at {}", listener.address()));
-            stream::run(listener, &mut output, &mut pipeline, &options, &progress)
+    let summary = run.work(|progress| -> anyhow::Result<_> {
+        progress.stage("events", 0);
+        let mut pipeline = EventPipeline::new(run.runtime(), &plan, batching, &basis, rules)?;
+        let summary = match (&args.listen, &args.input) {
+            (Some(address), _) => {
+                let listener = Listener::bind(address, from)?;
+                out::note(&format!("zellige: listening at {}", listener.address()));
+                stream::run(listener, &mut output, &mut pipeline, &options, progress)
+            }
+            (None, Some(path)) if &**path == Path::new("-") => {
+                stream::run(Once::new(io::stdin()), &mut output, &mut pipeline, &options, progress)
+            }
+            (None, Some(path)) => {
+                stream::run(Once::open(path, from)?, &mut output, &mut pipeline, &options, progress)
+            }
+            (None, None) => unreachable!("one of the two is required"),
+        };
+        if summary.is_err()
+            && let Ok(Some(Journal { frames, .. })) = Journal::read(&args.output)
+        {
+            out::note(&format!(
+                "zellige: {frames} frames are complete: the same command continues after them"
+            ));
         }
-        (None, Some(path)) if &**path == Path::new("-") => {
-            stream::run(Once::new(io::stdin()), &mut output, &mut pipeline, &options, &progress)
-        }
-        (None, Some(path)) => {
-            stream::run(Once::open(path, from)?, &mut output, &mut pipeline, &options, &progress)
-        }
-        (None, None) => unreachable!("one of the two is required"),
-    };
-    let summary = summary.map_err(|error| {
-        if let Ok(Some(journal)) = Journal::read(&args.output) {
-            let frames = journal.frames;
-            progress::aside(|| {
-                out::note(&format!(
-                    "zellige: {frames} frames are complete: the same command continues after them"
-                ));
-            });
-        }
-        failed(error)
+        Ok(summary?)
     })?;
     if summary.events == 0 && summary.foreign > 0 {
         let problem = format!("none of its {} frames has traces of zellige psa frames", summary.foreign);
@@ -209,43 +201,11 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         return Err(CommandError::option(input.as_str(), problem).into());
     }
     output.finish()?;
-    drop(progress);
-    devices.done(&args.execution, &rt);
-    let text = || if is_stdout { String::new() } else { text(&summary, args) };
+    let text =
+        |_| if is_stdout { String::new() } else { text::of_stream(&summary, args.latency, &args.output) };
     let title = format!("Stream of events from {input}");
-    let results = [summary];
-    let trace = args.outputs.recorded(&rt)?;
-    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)
-}
-
-fn text(summary: &Summary, args: &PsaStream) -> String {
-    let rate = summary.events as f64 / summary.seconds.max(f64::MIN_POSITIVE);
-    let mut text = format!(
-        "{} events, {} hits in {} s, {} events per second\n",
-        summary.events,
-        summary.hits,
-        digits(summary.seconds),
-        digits(rate)
-    );
-    text += &format!(
-        "latency: {} ms (median), {} ms (99 %), {} ms at most; {} took longer than {} ms\n",
-        digits(summary.latency_p50_ms),
-        digits(summary.latency_p99_ms),
-        digits(summary.latency_most_ms),
-        summary.late,
-        args.latency
-    );
-    let odd = [
-        (summary.shed, "dropped events (shed)"),
-        (summary.broken, "invalid events"),
-        (summary.foreign, "frames of other types"),
-        (summary.saturated, "events with clipped samples (saturated)"),
-    ];
-    for (count, what) in odd.into_iter().filter(|(count, _)| *count > 0) {
-        text += &format!("{what}: {count}\n");
-    }
-    text += &format!("written: {}\n", args.output.display());
-    text
+    let results = [&summary];
+    run.write(&title, &results, || page_of(&title, &results), text)
 }
 
 /// Sends frames to a stream.

@@ -3,30 +3,32 @@
 use std::path::Path;
 use std::time::Instant;
 
-use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
 use zellige_psa::array::Array;
 use zellige_psa::files;
 use zellige_psa::params::{EXAMPLE, parse_crystal, read_array};
 use zellige_psa::pipeline::hits;
 use zellige_psa::pipeline::results::{TallyResult, TrackResult};
-use zellige_psa::report;
+use zellige_psa::report::{self, text};
 use zellige_psa::track::hits::Spectra;
 use zellige_psa::track::montecarlo::{EmissionSpec, Target as Germanium};
 use zellige_psa::track::survey::{Counting, survey};
-use zellige_psa::track::{Motion, Settings, track_all};
+use zellige_psa::track::{Settings, track_all};
 
-use super::failed;
 use crate::args::{PsaTrackArgs, TrackGeometry};
-use crate::interrupt;
-use crate::out;
-use crate::progress::Progress;
+use crate::run::Run;
 
 /// Number of crystals of the built-in array.
 const CRYSTALS: usize = 180;
 
 /// Thickness of the built-in shell (mm): the length of a crystal.
 const THICKNESS: f64 = 90.0;
+
+/// Upper end of spectra (keV).
+const MOST: f64 = 4000.0;
+
+/// Energy error of simulated points: FWHM (keV).
+const ENERGY_WIDTH: f64 = 2.0;
 
 /// Combines hits, read or simulated, into gamma rays.
 ///
@@ -52,33 +54,12 @@ fn array(geometry: &TrackGeometry) -> Result<Option<Array>, zellige_psa::Error> 
 fn settings(args: &PsaTrackArgs, inner_radius: f64) -> Settings {
     Settings {
         source: args.geometry.source,
-        motion: Motion { beta: args.geometry.beta, axis: args.geometry.beam_axis },
+        motion: args.geometry.beta,
         inner_radius,
-        packing: args.tracking.packing,
         threshold: args.tracking.threshold,
         resolution: args.tracking.resolution,
-        energy_error: args.tracking.energy_error,
-        most_points: args.tracking.points.into(),
-        accept: args.tracking.accept,
         ..Settings::default()
     }
-}
-
-/// Returns the summary of a tracked run as text.
-fn text(result: &TrackResult, folder: &Path) -> String {
-    format!(
-        "{} hits in {} events: {} points after packing, {} unused, {} s\n{} gamma rays: {} scattered, {} pairs, {} single points\nwritten: {}\n",
-        result.hits,
-        result.events,
-        result.points,
-        result.unused_points,
-        digits(result.seconds),
-        result.gammas,
-        result.compton,
-        result.pairs,
-        result.single,
-        folder.display()
-    )
 }
 
 fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
@@ -89,22 +70,16 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     };
     let hits = hits::read(path, &array, args.coincidence_window)?;
     let settings = settings(args, array.inner_radius());
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();
-    let tracked = track_all(&rt, &hits.points, &settings, &progress).map_err(failed)?;
+    let tracked = run.work(|progress| track_all(run.runtime(), &hits.points, &settings, progress))?;
     let seconds = begin.elapsed().as_secs_f64();
-    drop((progress, armed));
-    interrupt::check()?;
-    let spectra = Spectra::of(&hits, &tracked, args.step, args.most)?;
+    let spectra = Spectra::of(&hits, &tracked, args.step, MOST)?;
     hits::write(folder, &hits, &tracked, &spectra)?;
     let result = TrackResult::new(&hits, &tracked, spectra, seconds);
     let name = path.display().to_string();
-    let trace = args.outputs.recorded(&rt)?;
-    let results = [&result];
     let page = || Ok(report::of_hits(&name, &result));
-    args.outputs.write(&name, trace.as_ref(), &results, page, || text(&result, folder))
+    run.write(&name, &[&result], page, |_| text::of_hits(&result, folder))
 }
 
 fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
@@ -128,47 +103,18 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
         motion: settings.motion,
         target,
         smearing: simulation.smearing,
-        energy_width: simulation.energy_width,
+        energy_width: ENERGY_WIDTH,
     };
-    let counting = Counting { events, window: simulation.window, step: args.step, most: args.most };
+    let counting = Counting { events, window: simulation.window, step: args.step, most: MOST };
     let multiplicities: Vec<usize> = simulation.multiplicity.iter().map(|&m| m.into()).collect();
-    let rt = args.outputs.runtime(args.workers)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let run = Run::on_cpu(args.workers, &args.outputs)?;
     let begin = Instant::now();
-    let tallies = survey(&rt, &spec, &settings, &multiplicities, &counting, &progress).map_err(failed)?;
+    let tallies =
+        run.work(|progress| survey(run.runtime(), &spec, &settings, &multiplicities, &counting, progress))?;
     let seconds = begin.elapsed().as_secs_f64();
-    drop((progress, armed));
-    interrupt::check()?;
     let rows: Vec<TallyResult> = tallies.into_iter().map(TallyResult::from).collect();
     let title = format!("{events} events of each multiplicity, {} keV", simulation.energy);
-    let text = || format!("{title}, {} s\n{}", digits(seconds), table(&rows));
-    let trace = args.outputs.recorded(&rt)?;
+    let text = |colours| format!("{title}, {} s\n{}", digits(seconds), text::of_tallies(&rows, colours));
     let page = || Ok(report::of_simulation(&title, &rows));
-    args.outputs.write(&title, trace.as_ref(), &rows, page, text)
-}
-
-fn table(rows: &[TallyResult]) -> String {
-    let mut table = Table::new(&[
-        ("multiplicity", Side::Right),
-        ("emitted", Side::Right),
-        ("% absorbed", Side::Right),
-        ("tracked", Side::Right),
-        ("in peak", Side::Right),
-        ("% efficiency", Side::Right),
-        ("% peak to total", Side::Right),
-    ]);
-    for TallyResult { efficiency, peak_to_total, absorbed_share, tally } in rows {
-        let percent = |share: f64| format!("{:.2}", 100.0 * share);
-        table.row([
-            tally.multiplicity.to_string(),
-            tally.emitted.to_string(),
-            percent(*absorbed_share),
-            tally.tracked.to_string(),
-            tally.peak.to_string(),
-            percent(*efficiency),
-            percent(*peak_to_total),
-        ]);
-    }
-    table.render(out::colours(&std::io::stdout()))
+    run.write(&title, &rows, page, text)
 }

@@ -16,7 +16,7 @@ pub fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
     let Some(first) = report.failures.first() else { return Ok(()) };
     let deaths = if args.device_failures { " --device-failures" } else { "" };
     let threads = if args.single_threaded { " --single-threaded" } else { "" };
-    let cuda = if args.cuda { " --device cuda --only-graphs" } else { "" };
+    let cuda = if args.cuda { " --device cuda --only graphs" } else { "" };
     anyhow::bail!(
         "{} of {} graphs failed; to repeat the first: zellige selftest --fuzz 1 --seed {}{deaths}{threads}{cuda}",
         report.failures.len(),

@@ -62,7 +62,7 @@ pub fn check(args: &SelftestArgs) -> anyhow::Result<Report> {
         },
         driver,
         quick: args.quick,
-        only_graphs: args.only_graphs,
+        only_graphs: args.only.is_some(),
     };
     let in_child = |number| fault_in_child(number).map_err(Into::into);
     Ok(checks.run(&Progress::new(), &interrupt::watch, &in_child)?)

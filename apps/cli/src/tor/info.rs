@@ -1,9 +1,9 @@
 //! `zellige tor info`.
 
-use zellige_app::text::bytes;
 use zellige_files::memory::Bytes;
 use zellige_tor::params::Input;
 use zellige_tor::pipeline::{self, InfoResult, MemoryPlan, Options, PlannedRun, Silent, TileChoice, Tiling};
+use zellige_tor::report::text;
 
 use crate::args::InfoArgs;
 use crate::results::{is_stdout, write_json};
@@ -58,14 +58,14 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
             figures.run.rules.join(", ")
         )
     });
-    out::print(&format!("{info}\n{run}{}", text(&figures.tiling)))
+    out::print(&format!("{info}\n{run}{}", text::of_tiling(&figures.tiling)))
 }
 
 /// Recommends a precision rule, from its effect on a sample of the tiles.
 fn rule_advice(input: &Input, options: &Options, measurements: usize) -> anyhow::Result<String> {
     let rt = devices::builder().build()?;
     let _armed = interrupt::cancels(rt.canceller());
-    let found = pipeline::recommend(&rt, input, options, &Silent).map_err(super::pipeline_error)?;
+    let found = pipeline::recommend(&rt, input, options, &Silent)?;
     let refused: Vec<String> = found.refused.iter().map(|rule| format!("{rule} does not")).collect();
     let whole = if found.rows == measurements { "all" } else { "a sample" };
     Ok(format!(
@@ -74,17 +74,4 @@ fn rule_advice(input: &Input, options: &Options, measurements: usize) -> anyhow:
         found.rows,
         refused.iter().map(|text| format!(", {text}")).collect::<String>()
     ))
-}
-
-/// Describes tiles in words.
-fn text(tiling: &Tiling) -> String {
-    format!(
-        "tiles            {} x {}, at most {} rows ({} in float32), {} tasks to factorise\nadvice           {}\n",
-        tiling.tiles,
-        tiling.tiles,
-        tiling.largest,
-        bytes(4 * (tiling.largest as u64).pow(2)),
-        tiling.factor_tasks,
-        tiling.advice
-    )
 }

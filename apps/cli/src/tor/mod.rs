@@ -5,20 +5,20 @@ mod cov;
 mod eval;
 mod files;
 mod info;
-mod results;
 mod run;
 
 use zellige_files::FileError;
 use zellige_runtime::Runtime;
 use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{self, Observer, OnNotSpd, Options, Outcome, TileChoice};
+use zellige_tor::report::text;
 use zellige_tor::system::{MirrorModel, Valid};
 
-use crate::args::{ExecutionArgs, FactorArgs, NotSpd, RunOutputs, SystemArgs, Tile, Tor};
-use crate::devices::Devices;
+use crate::args::{ExecutionArgs, FactorArgs, NotSpd, SystemArgs, Tile, Tor};
 use crate::exit::CommandError;
-use crate::processes::{Processes, Session};
-use crate::{interrupt, out};
+use crate::out;
+use crate::processes::Session;
+use crate::run::{Run, Setup};
 
 /// Runs a verb of `zellige tor`.
 ///
@@ -78,17 +78,12 @@ fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
 }
 
 /// Returns the options that `run` and `build` share.
-fn options(
-    factor: &FactorArgs,
-    execution: &ExecutionArgs,
-    devices: &Devices,
-    processes: &Processes,
-) -> Options {
+fn options(factor: &FactorArgs, execution: &ExecutionArgs, setup: &Setup<'_>) -> Options {
     Options {
-        ranks: processes.count(),
+        ranks: setup.processes.count(),
         workers: execution.workers.map(usize::from),
         solve_rule: factor.solve_precision.as_ref().map(ToString::to_string),
-        tile: tile(factor.tile, devices.auto_tiles()),
+        tile: tile(factor.tile, setup.devices.auto_tiles()),
         fuse_updates: factor.fuse_updates.into(),
         on_not_spd: match factor.on_not_spd {
             NotSpd::Fail => OnNotSpd::Fail,
@@ -99,21 +94,17 @@ fn options(
     }
 }
 
-/// Builds a session for a run that fits the memory, with its trace.
+/// Starts a run that fits the memory, with its trace.
 ///
 /// # Errors
-/// The errors of [`zellige_tor::pipeline::precheck`] and of [`Processes::session`].
-fn planned_session(
-    input: &Input,
-    options: &Options,
-    execution: &ExecutionArgs,
-    devices: &Devices,
-    outputs: &RunOutputs,
-    processes: &Processes,
-) -> anyhow::Result<Session> {
-    let options = Options { trace: outputs.is_traced(), ..options.clone() };
-    let plan = zellige_tor::pipeline::precheck(input, &options)?;
-    processes.session(outputs.traced_with(devices.runtime(execution), plan.trace_records))
+/// The errors of [`zellige_tor::pipeline::precheck`] and of [`Setup::start_with`].
+fn start<'a>(setup: Setup<'a>, input: &Input, options: &Options) -> anyhow::Result<Run<'a>> {
+    let is_traced = setup.is_traced();
+    let plan = pipeline::precheck(input, &Options { trace: is_traced, ..options.clone() })?;
+    setup.start_with(|builder| match is_traced {
+        true => builder.trace_capacity(plan.trace_records),
+        false => builder,
+    })
 }
 
 /// Minimum duration of a judgement that is announced, in seconds.
@@ -143,25 +134,24 @@ fn announce_judgement(input: &Input, rules: usize, rt: &Runtime, instead: &str) 
 /// Runs [`pipeline::run`] on one process or several.
 ///
 /// # Errors
-/// The errors of [`pipeline::run`]; Ctrl-C.
+/// The errors of [`pipeline::run`].
 fn reconstruct(
     session: &Session,
     input: &Input,
     options: &Options,
     observer: &dyn Observer,
-) -> anyhow::Result<Outcome> {
-    let outcome = match session {
+) -> Result<Outcome, pipeline::PipelineError> {
+    match session {
         Session::One(runtime) => pipeline::run(runtime, input, options, observer),
         #[cfg(feature = "mpi")]
         Session::Rank(cluster) => pipeline::run(cluster, input, options, observer),
-    };
-    outcome.map_err(pipeline_error)
+    }
 }
 
-/// Converts an error of the pipeline. After Ctrl-C, every error becomes an interruption.
-fn pipeline_error(error: zellige_tor::pipeline::PipelineError) -> anyhow::Error {
-    match interrupt::check() {
-        Err(interrupted) => interrupted.into(),
-        Ok(()) => error.into(),
+/// Fails if no rule survived, and names the tile of each failure.
+fn check_survivors(outcome: &Outcome) -> anyhow::Result<()> {
+    match outcome.survived() {
+        true => Ok(()),
+        false => Err(CommandError::NoRuleSurvived(text::no_survivor(outcome)).into()),
     }
 }

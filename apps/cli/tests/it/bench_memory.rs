@@ -73,17 +73,16 @@ fn what_cannot_be_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (more, code, said) in [
         (["--sched", "fastest"], 2, "lws"),
-        (["--memory-share", "0%"], 2, "percentage above 0"),
+        (["--device-memory", "0%"], 2, "percentage above 0"),
         (["--devices", "65"], 2, "0..=64"),
         (["--devices", "0"], 2, "--host-memory"),
         (["--swap", "."], 2, "--host-memory"),
-        (["--link", "fast"], 2, "GB/s"),
         (["--precision", "hp9"], 2, "hp9"),
     ] {
         run(folder.path(), &[&SMALL[..], &more].concat()).expect(code).says(said);
     }
     // The memory is smaller than the operands of a product, and there is no other worker to run it.
-    let little = ["bench", "memory", "--n", "96", "--tile", "32", "--workers", "0", "--memory-share", "20%"];
+    let little = ["bench", "memory", "--n", "96", "--tile", "32", "--workers", "0", "--device-memory", "20%"];
     run(folder.path(), &little).expect(1).says("at once").says("emulated");
     let host = ["bench", "memory", "--n", "96", "--tile", "32", "--devices", "0", "--host-memory", "20%"];
     run(folder.path(), &host)

@@ -81,7 +81,7 @@ fn root_trees_become_archives() {
     let guide = include_str!("../../../../docs/how-to/agata-bases.md");
     let program = guide.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let words = |line: &str| ok(here, &line.split(' ').collect::<Vec<_>>());
-    words("psa simulate --grid 5 --step 12 --record basis.dat");
+    words("psa simulate --grid 5 --step 12 --format record -o basis.dat");
     words("psa simulate --grid 5 --step 12 -o folder");
     words("psa events --basis folder -n 6 -o ev");
     let tree = r#"

@@ -69,8 +69,8 @@ fn formats_and_shifts_are_chosen_by_options() {
     };
     let double = inverted(&[]);
     for (more, precision) in [
-        (&["--precision", "double-int20", "--gauge", "fp32"][..], "double-fp32/int20/fp32"),
-        (&["--precision", "double-half", "--without", "projection,polak-ribiere"], "double-half"),
+        (&["--precision", "double-fp32/int20/fp32"][..], "double-fp32/int20/fp32"),
+        (&["--precision", "double-half", "--reliable", "estimate"], "double-half"),
         (&["--precision", "double-single", "--method", "bicgstab"], "double-single"),
     ] {
         let mixed = inverted(more);
@@ -97,7 +97,7 @@ fn formats_and_shifts_are_chosen_by_options() {
     };
     for found in [
         shifted(&[]),
-        shifted(&["--precision", "double-int30", "--refine", "double-int20", "--tols", "1e-10,1e-8"]),
+        shifted(&["--precision", "double-int30", "--refine", "double-int20", "--tol", "1e-10,1e-8"]),
     ] {
         let shifts = found["shifts"].as_array().unwrap();
         assert!(shifts.len() == 2 && shifts.iter().all(|one| one["converged"] == true), "{found}");
@@ -110,7 +110,7 @@ fn formats_and_shifts_are_chosen_by_options() {
         "4x4x4x4",
         "--precision",
         "half,fp32/int20/fp32",
-        "--repeat",
+        "--repeats",
         "2",
         "--json",
         "-",
@@ -145,7 +145,7 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd invert a.lat --action wilson", "hisq");
     refused("lqcd invert a.lat --bc open", "antiperiodic");
     refused("lqcd invert a.lat --precision double-int40", "int20");
-    refused("lqcd multishift a.lat --shifts 0,1 --tols 1e-9", "--tols");
+    refused("lqcd multishift a.lat --shifts 0,1 --tol 1e-9,1e-8,1e-7", "--tol");
     refused("lqcd multishift a.lat --shifts -1", "--shifts");
     // The files contain a link outside SU(3), or end too early.
     let whole = fs::read(here.join("a.lat")).unwrap();

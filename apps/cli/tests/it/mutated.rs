@@ -179,7 +179,7 @@ fn broken_files_are_answered_or_refused() {
             "off",
             "--tile",
             "10",
-            "--norms-out",
+            "--norms",
             "norms.json",
         ],
     );

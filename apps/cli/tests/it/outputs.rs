@@ -93,7 +93,7 @@ fn benches_have_the_documented_keys() {
     let folder = folder(4);
     run(
         folder.path(),
-        &["bench", "tasks", "--workers", "2", "--tasks", "500", "--repeats", "1", "--json", "tasks.json"],
+        &["bench", "tasks", "--workers", "2", "--count", "500", "--repeats", "1", "--json", "tasks.json"],
     )
     .expect(0);
     let tasks = &json(&folder.path().join("tasks.json"))[0];

@@ -33,7 +33,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     let here = folder.path();
     let ok = |args: &[&str]| ok(here, args);
     edit_crystal(here);
-    let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis", "--values", "i16"]);
+    let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis", "--format", "i16"]);
     assert!(said.contains("all charges are settled") && !said.contains("warning"), "{said}");
     for file in
         ["basis.toml", "positions.npy", "segments.npy", "signals.npy", "potential.npy", "weighting.npy"]
@@ -45,16 +45,40 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     ok(&[&events[..], &["--workers", "3", "-o", "three"]].concat());
     let signals = |folder: &str| std::fs::read(here.join(folder).join("signals.npy")).unwrap();
     assert_eq!(signals("one"), signals("three"));
-    let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--record", "basis.dat"]);
+    let said = ok(&[
+        "psa",
+        "simulate",
+        "--crystal",
+        "mine.toml",
+        "--step",
+        "3",
+        "--format",
+        "record",
+        "-o",
+        "basis.dat",
+    ]);
     assert!(said.contains("basis.dat"));
     assert_eq!(std::fs::metadata(here.join("basis.dat")).unwrap().len() % 17_932, 0);
-    ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--gretina", "gretina.dat"]);
+    ok(&[
+        "psa",
+        "simulate",
+        "--crystal",
+        "mine.toml",
+        "--step",
+        "3",
+        "--format",
+        "gretina",
+        "-o",
+        "gretina.dat",
+    ]);
     assert!(
         std::fs::read(here.join("gretina.dat")).unwrap().starts_with(b"GRETA basis signals; Cylindrical")
     );
     // The voltage is too low to deplete the crystal.
-    let said =
-        ok(&["psa", "simulate", "--crystal", "mine.toml", "--bias", "10", "--step", "4", "-o", "weak"]);
+    let weak = std::fs::read_to_string(here.join("mine.toml")).unwrap();
+    let weak = weak.lines().map(|line| if line.starts_with("bias") { "bias = 10.0" } else { line });
+    std::fs::write(here.join("weak.toml"), weak.collect::<Vec<_>>().join("\n")).unwrap();
+    let said = ok(&["psa", "simulate", "--crystal", "weak.toml", "--step", "4", "-o", "weak"]);
     assert!(said.contains("do not deplete"), "{said}");
 
     let refused = |args: &[&str], code: i32, words: &str| {
@@ -76,8 +100,8 @@ fn bases_and_traces_of_gretina_are_searched() {
     let here = folder.path();
     let ok = |line: &str| ok(here, &line.split(' ').collect::<Vec<_>>());
     ok("psa simulate --grid 5 --step 8 -o folder --samples 50 --before 0");
-    ok("psa simulate --grid 5 --step 8 --gretina gretina.dat");
-    ok("psa simulate --grid 5 --step 8 --record record.dat");
+    ok("psa simulate --grid 5 --step 8 --format gretina -o gretina.dat");
+    ok("psa simulate --grid 5 --step 8 --format record -o record.dat");
     ok("psa events --basis folder -n 12 --noise 0 --adc-step 0 -o ev");
     ok("psa frames ev --channels all --unit 0.25 -o contacts.geb");
     // The same traces in the form of digitisers: ten channels on each board, odd ones inverted,
@@ -219,7 +243,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
 
     ok(&["psa", "frames", "single", "-o", "single.geb"]);
     let tables =
-        ["psa", "benchmark", "--basis", "basis", "-n", "40", "--channels", "hit-core", "--seeds", "1,2"];
+        ["psa", "benchmark", "--basis", "basis", "-n", "40", "--channels", "hit-core", "--seed", "1,2"];
     let rows = ok(&[&tables[..], &["--report", "t.html", "--json", "-"]].concat());
     let rows = results(&rows);
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
@@ -254,5 +278,5 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     }
     std::fs::write(here.join("traces.geb"), traces).unwrap();
     refused(&[&stream[..], &["traces.geb", "-o", "traces.hits"]].concat(), 2, "none of its 3 frames");
-    refused(&["psa", "send", "ev.geb", "--to", "127.0.0.1:1", "--patience", "0"], 1, "127.0.0.1:1");
+    refused(&["psa", "send", "ev.geb", "127.0.0.1:1", "--patience", "0"], 1, "127.0.0.1:1");
 }

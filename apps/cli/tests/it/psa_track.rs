@@ -73,7 +73,7 @@ fn what_cannot_be_is_refused() {
         &["psa", "track", "hits.json", "--simulate", "5"],
         &["psa", "track", "--simulate", "5", "--beta", "1"],
         &["psa", "track", "--simulate", "5", "--source", "1,2"],
-        &["psa", "track", "--simulate", "5", "--beam-axis", "0,0,0"],
+        &["psa", "track", "--simulate", "5", "--beta", "0.8,0,0.7"],
         &["psa", "track", "--simulate", "5", "--sphere", "nan"],
         &["psa", "track", "--simulate", "5", "--step", "0"],
         &["psa", "track", "--simulate", "5", "--array", "hits.json"],

@@ -59,7 +59,7 @@ fn figures_have_the_documented_keys_and_add_up() {
     assert_eq!(report["passed"], true);
 }
 
-/// Kernels are compared with float64 without a GPU. `--only-graphs` omits them, and `--quick` omits
+/// Kernels are compared with float64 without a GPU. `--only graphs` omits them, and `--quick` omits
 /// most of their tiles.
 #[test]
 fn kernels_are_checked_without_a_gpu() {
@@ -68,7 +68,7 @@ fn kernels_are_checked_without_a_gpu() {
         let ran = run(folder.path(), &[&["selftest", "--fuzz", "1", "--json", "-"][..], more].concat());
         result(&ran.expect(0).stdout)
     };
-    let (all, quick, none) = (report(&[]), report(&["--quick"]), report(&["--only-graphs"]));
+    let (all, quick, none) = (report(&[]), report(&["--quick"]), report(&["--only", "graphs"]));
     let rows = |report: &Value| report["kernels"].as_array().unwrap().clone();
     let tiles = |report: &Value| rows(report).iter().map(|row| row["tiles"].as_u64().unwrap()).sum::<u64>();
     assert_eq!((rows(&all).len(), rows(&quick).len(), rows(&none).len()), (23, 23, 0));
@@ -90,9 +90,11 @@ fn kernels_are_checked_without_a_gpu() {
 fn a_seed_is_a_graph_wherever_it_comes_in_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let tasks = |fuzz: &str, seed: &str| {
-        let ran =
-            run(folder.path(), &["selftest", "--only-graphs", "--fuzz", fuzz, "--seed", seed, "--json", "-"])
-                .expect(0);
+        let ran = run(
+            folder.path(),
+            &["selftest", "--only", "graphs", "--fuzz", fuzz, "--seed", seed, "--json", "-"],
+        )
+        .expect(0);
         result(&ran.stdout)["tasks"].as_u64().unwrap()
     };
     let alone: u64 = ["500", "501", "502"].map(|seed| tasks("1", seed)).iter().sum();

@@ -91,19 +91,8 @@ fn norms_go_from_a_run_to_a_simulation() {
     let folder = tempfile::tempdir().unwrap();
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../tor/systems/demo.toml");
     let rule = "hp1:operand=1e-2";
-    let run_args = [
-        "tor",
-        "run",
-        demo,
-        "--tile",
-        "204",
-        "--precision",
-        rule,
-        "--norms-out",
-        "n.json",
-        "--json",
-        "r.json",
-    ];
+    let run_args =
+        ["tor", "run", demo, "--tile", "204", "--precision", rule, "--norms", "n.json", "--json", "r.json"];
     let ran = run(folder.path(), &run_args);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();

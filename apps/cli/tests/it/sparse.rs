@@ -105,7 +105,6 @@ fn what_is_wrong_has_a_code_and_a_name() {
         (&["spmv", "a.mtx", "--x-for", "random:x"], 2, "seed"),
         (&["spmv", "a.mtx", "--x-for", "two.mtx"], 2, "one column"),
         (&["spmv", "a.mtx", "--sets", "auto", "--layout", "thesis"], 2, "tiled"),
-        (&["spmv", "a.mtx", "--sets", "ap7re", "--no-drop"], 2, "dropping"),
         (&["matrix", "generate", "flow", "--size", "0x1x1", "-o", "b.mtx"], 2, "48x48x48"),
         (&["matrix", "generate", "flow", "--size", "9999x9999x9999", "-o", "b.mtx"], 2, "cells"),
         (&["matrix", "generate", "flow", "--step", "1", "-o", "b.mtx"], 2, "--step"),

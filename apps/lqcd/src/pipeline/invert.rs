@@ -197,7 +197,7 @@ pub fn invert(
         tolerance: options.tolerance,
         heavy_quark_tolerance: options.heavy_quark,
         method: options.solver.name(&a),
-        precision: options.solver.formats().to_string(),
+        precision: options.solver.precision.to_string(),
         converged: solutions.iter().zip(&of_heavy).all(|(solution, heavy)| options.are_met(solution, *heavy)),
         links_by_svd,
         iterations: solutions.iter().map(|solution| steps * solution.steps).collect(),

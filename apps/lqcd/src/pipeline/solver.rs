@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use zellige_kernels::sites::MatrixFormat;
 use zellige_krylov::method::{NumbersHandle, Steps};
 use zellige_krylov::{
     BiCgStab, Cg, MultiVector, Operator, ReliableUpdates, Stabilisation, Trigger, Updates, multiply,
@@ -72,18 +71,6 @@ impl Mixed {
             Mixed::With(precision) | Mixed::Alone(precision) => Some(precision),
         }
     }
-
-    /// Returns the formats with another format of links.
-    #[must_use]
-    pub fn with_gauge(self, gauge: Option<MatrixFormat>) -> Mixed {
-        let changed =
-            |precision: Precision| Precision { gauge: gauge.unwrap_or(precision.gauge), ..precision };
-        match self {
-            Mixed::Double => Mixed::Double,
-            Mixed::With(precision) => Mixed::With(changed(precision)),
-            Mixed::Alone(precision) => Mixed::Alone(changed(precision)),
-        }
-    }
 }
 
 impl fmt::Display for Mixed {
@@ -116,8 +103,6 @@ pub struct Solver {
     pub method: Method,
     /// Formats of the steps.
     pub precision: Mixed,
-    /// Other format of the low-precision operator's links.
-    pub gauge: Option<MatrixFormat>,
     /// Threshold of reliable updates: the residual is replaced when it has fallen by this factor
     /// since the last replacement.
     pub delta: f64,
@@ -139,31 +124,16 @@ impl Default for Solver {
     fn default() -> Self {
         let (method, precision) = Default::default();
         let [wide_solution, projection, removal, polak_ribiere] = [true; 4];
-        let (gauge, delta, estimate) = (None, 0.1, false);
-        Solver {
-            method,
-            precision,
-            gauge,
-            delta,
-            estimate,
-            wide_solution,
-            projection,
-            removal,
-            polak_ribiere,
-        }
+        let (delta, estimate) = (0.1, false);
+        Solver { method, precision, delta, estimate, wide_solution, projection, removal, polak_ribiere }
     }
 }
 
 impl Solver {
-    /// Returns the formats, with the format of the links.
-    pub fn formats(&self) -> Mixed {
-        self.precision.with_gauge(self.gauge)
-    }
-
     /// Refuses a parameter for which products of a `term` and a vector, or their norms, would be
     /// out of the range of the formats.
     pub(crate) fn check_range(&self, name: &'static str, value: f64, term: f64) -> Result<(), Error> {
-        let (most, range) = match self.formats() {
+        let (most, range) = match self.precision {
             Mixed::Double => (f64::MAX.sqrt(), "norms in float64"),
             _ => (
                 f64::from(f32::MAX) / 4.0,
@@ -193,13 +163,13 @@ impl Solver {
         parity: Parity,
         boundary: Boundary,
     ) -> Option<Normal> {
-        let narrow = self.formats().narrow()?;
+        let narrow = self.precision.narrow()?;
         Some(Normal::new(rt, smeared, mass, parity, boundary, narrow))
     }
 
     /// Returns the trigger of reliable updates, and the storage of vectors.
     pub(crate) fn updates(&self, columns: usize) -> Updates<C64> {
-        let fermion = self.formats().narrow().unwrap_or(Precision::DOUBLE).fermion;
+        let fermion = self.precision.narrow().unwrap_or(Precision::DOUBLE).fermion;
         let is_alone = matches!(self.precision, Mixed::Alone(_));
         let trigger = match (is_alone, self.estimate) {
             // The residual is not replaced before it seems to be small enough.
@@ -282,9 +252,6 @@ mod tests {
         for text in ["double", "single", "half", "double-int30", "double-fp32/int20/fp32"] {
             assert_eq!(text.parse::<Mixed>().map(|mixed| mixed.to_string()), Ok(text.to_owned()));
         }
-        let gauge = "fp32".parse().ok();
-        let mixed = Mixed::With(Precision::INT20).with_gauge(gauge);
-        assert_eq!(mixed.to_string(), "double-fp32/int20/fp32");
         assert!("double-".parse::<Mixed>().is_err() && "gmres".parse::<Method>().is_err());
     }
 }

@@ -1,4 +1,6 @@
-//! Pages of results.
+//! Pages of results, and results as text.
+
+pub mod text;
 
 use zellige_app::page::{Page, figure};
 use zellige_app::residuals::Run;

@@ -119,10 +119,6 @@ pub struct Survey<'a> {
     pub accuracies: &'a [Accuracy],
     /// The criteria: [`Criterion::name`]s.
     pub criteria: &'a [&'a str],
-    /// Rounding of the nonzeros.
-    pub rounding: Rounding,
-    /// True if negligible nonzeros are dropped.
-    pub drops: bool,
     /// Vector that is multiplied, and that `cw-exact` uses; none for ones.
     pub x: Option<&'a [f64]>,
     /// Threads of each timed product; the predictions of the fastest storage are for this number.
@@ -163,7 +159,7 @@ impl Survey<'_> {
             for &accuracy in self.accuracies {
                 for &set in self.sets {
                     let (set, block_size) = self.choose(a, set, criterion, accuracy)?;
-                    let adaptation = self.adaptation(set, criterion, accuracy);
+                    let adaptation = Adaptation::new(set, criterion, accuracy);
                     let row = self.row(a, &adaptation, block_size, &x, &exact)?;
                     done(&row);
                     rows.push(row);
@@ -171,11 +167,6 @@ impl Survey<'_> {
             }
         }
         Ok(rows)
-    }
-
-    fn adaptation<'x>(&self, set: FormatSet, criterion: Criterion<'x>, accuracy: Accuracy) -> Adaptation<'x> {
-        let Self { rounding, drops, .. } = *self;
-        Adaptation { rounding, drops, ..Adaptation::new(set, criterion, accuracy) }
     }
 
     /// Set and block size, where these are not given.
@@ -197,11 +188,11 @@ impl Survey<'_> {
                 if let Some(set) = set {
                     // A set that is not possible with the criterion is reported for every block
                     // size.
-                    let adaptation = self.adaptation(set, criterion, accuracy);
+                    let adaptation = Adaptation::new(set, criterion, accuracy);
                     adaptation.check(a)?;
                 }
                 let ways = (sizes, sets);
-                let way = fastest(a, ways, criterion, accuracy, self.rounding, self.workers.max(1))?;
+                let way = fastest(a, ways, criterion, accuracy, Rounding::Nearest, self.workers.max(1))?;
                 // If nothing is requested, a storage slower than `f64` is not used.
                 let is_free = set.is_none() && self.layout == Layout::Auto;
                 Ok(if is_free {
@@ -222,8 +213,7 @@ impl Survey<'_> {
         criterion: Criterion<'_>,
         accuracy: Accuracy,
     ) -> Result<(FormatSet, usize), Error> {
-        let adaptation =
-            Adaptation { rounding: self.rounding, ..Adaptation::new(way.set, criterion, accuracy) };
+        let adaptation = Adaptation::new(way.set, criterion, accuracy);
         let double = TiledMatrix::new(a, way.double_block_size, &Adaptation::double())?;
         let is_faster =
             is_faster(&TiledMatrix::new(a, way.block_size, &adaptation)?, &double, self.workers.max(1));
@@ -370,8 +360,6 @@ mod tests {
             sets: &[Some(FormatSet::Ap2), Some(FormatSet::Ap7Reu)],
             accuracies: &accuracies,
             criteria: &["nw", "CW"],
-            rounding: Rounding::Nearest,
-            drops: true,
             x: None,
             workers: 1,
             repeats: 3,

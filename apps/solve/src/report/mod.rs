@@ -1,4 +1,6 @@
-//! Report of a solve, as a page.
+//! Report of a solve, as a page or as text.
+
+pub mod text;
 
 use zellige_app::page::{Page, figure};
 use zellige_app::residuals::{Run, residuals};

@@ -5,6 +5,7 @@ mod image;
 mod map;
 mod sky;
 mod table;
+pub mod text;
 
 use crate::geometry::Geometry;
 use crate::pipeline::{Outcome, PipelineError};

@@ -14,7 +14,7 @@ search.
 
 Examples
   zellige psa benchmark --basis basis --report tables.html
-  zellige psa benchmark --basis basis -n 5000 --noise 1,2.5,5 --seeds 1,2,3 \\
+  zellige psa benchmark --basis basis -n 5000 --noise 1,2.5,5 --seed 1,2,3 \\
       --json tables.json";
 
 /// Options of `zellige psa benchmark`.
@@ -31,7 +31,7 @@ pub struct PsaBenchmark {
     pub noise: Vec<f64>,
     /// Seeds of the random numbers.
     #[arg(long, value_name = "S", default_value = "1", value_delimiter = ',')]
-    pub seeds: Vec<u64>,
+    pub seed: Vec<u64>,
     /// Energies (keV), as for `psa events`.
     #[arg(long, value_name = "KEV", default_value = "15:5000", value_parser = word::<Energies>)]
     pub energy: Energies,

@@ -11,8 +11,8 @@ use clap::Subcommand;
 
 pub use benchmark::PsaBenchmark;
 pub use compare::PsaCompareArgs;
-pub use run::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
-pub use simulate::{BasisValues, Electronics, PsaEvents, PsaSimulate};
+pub use run::{PsaRules, PsaRunArgs, PsaSearch};
+pub use simulate::{BasisFormat, Electronics, PsaEvents, PsaSimulate};
 pub use stream::{PsaFrames, PsaOverload, PsaSend, PsaStream};
 pub use track::{Geometry as TrackGeometry, PsaTrackArgs};
 

@@ -1,10 +1,10 @@
 //! Options of `zellige psa run`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zellige_psa::channels::{ChannelSet, Segment};
 use zellige_psa::drift::Trapping;
 use zellige_psa::search::saturation::Saturated;
-use zellige_psa::search::{PowerTable, Precision, Screen};
+use zellige_psa::search::{Method, PowerTable, Precision};
 
 use crate::args::ExecutionArgs;
 use crate::args::execution::DEVICES;
@@ -29,7 +29,7 @@ passes.
 The basis of a whole crystal is one of
   - a folder of `psa simulate`,
   - a basis of GRETINA (it begins with \"GRETA basis signals\"),
-  - zellige records (`psa simulate --record`),
+  - zellige records (`psa simulate --format record`),
   - an archive (FILE.npz, FILE.h5, or a group: FILE.lh5/GROUP) with signals
     (points x 37 x samples), positions (mm), segments (0 to 35) and sampling (ns
     between samples, number of samples before charges move; dt and t0 if signals
@@ -112,9 +112,6 @@ pub struct PsaRunArgs {
         hide_short_help = true
     )]
     pub show: Vec<usize>,
-    /// Number of events in a task.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
-    pub batch: u16,
     /// Positions of the crystals: adds laboratory coordinates (folders).
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub array: Option<Input>,
@@ -135,9 +132,17 @@ pub struct PsaRunArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Search")]
 pub struct PsaSearch {
-    /// Search method.
-    #[arg(long, value_name = "METHOD", default_value = "screen")]
-    pub method: PsaMethod,
+    /// Search method: fgs, cfgs[:CELLS], screen[:METRIC[:KEEP]], exact.
+    ///
+    /// fgs: every point (full grid search). cfgs: the points of a 6 mm lattice, then the fine ones
+    /// around the best of them (1). screen: every point by a cheaper metric, then the best of them
+    /// (8) in full. exact: fgs in fp64 with a proof; a screen leaves undecided what its known error
+    /// allows, and these points are compared again.
+    ///
+    /// Metrics are quarter (about p = 1/4, from bits; the default), bits (about p, from bits),
+    /// linear, square, power (exponents 1, 2, P) and product (square, by a faster formula).
+    #[arg(long, value_name = "METHOD", default_value = "screen", value_parser = method)]
+    pub method: Method,
     /// Exponent of the figure of merit.
     #[arg(long, value_name = "P", default_value_t = 0.3)]
     pub p: f64,
@@ -149,26 +154,11 @@ pub struct PsaSearch {
     /// whole: 2 MB, at whole thousandths. log: 16 KB, interpolated.
     #[arg(long, value_name = "TABLE", default_value = "none", hide_short_help = true, value_parser = word::<PowerTable>)]
     pub lut: PowerTable,
-    /// Metric of the screen: quarter, bits, linear, square, product, power.
-    ///
-    /// quarter: about p = 1/4, from bits. bits: about p, from bits. linear, square, power: the
-    /// exponent 1, 2, P. product: square, by a faster formula.
-    #[arg(long, value_name = "SCREEN", default_value = "quarter", hide_short_help = true, value_parser = word::<Screen>)]
-    pub screen: Screen,
-    /// Number of points that a screen keeps.
-    #[arg(long, value_name = "K", default_value_t = 8)]
-    pub top: usize,
-    /// Number of coarse points around which cfgs compares fine ones.
-    #[arg(long, value_name = "C", default_value_t = 1, hide_short_help = true)]
-    pub cells: usize,
     /// State for each answer of a screen whether it is proven equal to that of fgs in fp64.
     ///
-    /// Only for --screen bits.
+    /// Only for --method screen:bits.
     #[arg(long, hide_short_help = true)]
     pub certify: bool,
-    /// Maximum number of undecided points in exact; with more, exact compares every point.
-    #[arg(long, value_name = "N", default_value_t = 1000, hide_short_help = true)]
-    pub cap: usize,
 }
 
 /// Treatment of the events of a crystal.
@@ -184,11 +174,6 @@ pub struct PsaRules {
     /// Drop hits below this energy (keV; folders).
     #[arg(long, value_name = "KEV", default_value_t = 10.0)]
     pub threshold: f64,
-    /// From the third hit on, compare only coarse points below this energy (keV).
-    ///
-    /// Only for folders, with cfgs.
-    #[arg(long, value_name = "KEV", default_value_t = 50.0, hide_short_help = true)]
-    pub coarse_below: f64,
     /// Search also with the event shifted by up to N samples in each direction (folders).
     #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub shifts: u8,
@@ -215,18 +200,23 @@ pub struct PsaRules {
     pub trapping: Option<Trapping>,
 }
 
-/// Search methods; see [`PsaSearch::method`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PsaMethod {
-    /// Every point (full grid search).
-    Fgs,
-    /// The points of a 6 mm lattice, then the fine ones around the best of them (--cells).
-    Cfgs,
-    /// Every point by a cheaper metric (--screen), then the best of them (--top) in full.
-    Screen,
-    /// fgs in fp64 with a proof: a screen leaves undecided what its known error allows, and these
-    /// points are compared again.
-    Exact,
+/// Limit of the undecided points of an exact search, above which it compares every point.
+const MOST_UNDECIDED: usize = 1000;
+
+fn method(text: &str) -> Result<Method, String> {
+    let wanted = || "use fgs, cfgs, cfgs:3, screen, screen:bits, screen:bits:16 or exact".to_owned();
+    let count = |text: &str| text.parse().map_err(|_| wanted());
+    let screen = |by: &str, keep| Ok(Method::Screen { by: word(by)?, keep });
+    match text.split(':').collect::<Vec<_>>()[..] {
+        ["fgs"] => Ok(Method::Full),
+        ["cfgs"] => Ok(Method::CoarseFine { cells: 1 }),
+        ["cfgs", cells] => Ok(Method::CoarseFine { cells: count(cells)? }),
+        ["screen"] => screen("quarter", 8),
+        ["screen", by] => screen(by, 8),
+        ["screen", by, keep] => screen(by, count(keep)?),
+        ["exact"] => Ok(Method::Exact { cap: MOST_UNDECIDED }),
+        _ => Err(wanted()),
+    }
 }
 
 fn segment(text: &str) -> Result<Segment, String> {

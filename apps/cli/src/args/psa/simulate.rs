@@ -1,6 +1,6 @@
 //! Options of `zellige psa simulate` and `zellige psa events`.
 
-use crate::args::{Input, OutputFile, OutputFolder, RunOutputs, word};
+use crate::args::{Input, OutputFolder, RunOutputs, word};
 use clap::{Args, ValueEnum};
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{Energies, Within};
@@ -22,11 +22,11 @@ Examples
   A hexagonal crystal of greta_siggen, with the files that it names:
     zellige psa simulate --crystal A1.config --tau 30 -o basis
   Two bytes per sample, 1/16384 of the whole charge:
-    zellige psa simulate --values i16 -o basis
+    zellige psa simulate --format i16 -o basis
   zellige records: 121 samples of 5 ns, 17 932 bytes per point:
-    zellige psa simulate --record basis.dat
+    zellige psa simulate --format record -o basis.dat
   A basis of GRETINA: 50 samples of 10 ns, points by r, phi and z:
-    zellige psa simulate --gretina basis.dat --step 1.5";
+    zellige psa simulate --format gretina -o basis.dat --step 1.5";
 
 pub(super) const EVENTS_EXAMPLES: &str = "\
 Positions are uniform in the crystal and not those of the basis; the signals are those of a \
@@ -40,7 +40,7 @@ Examples
   A line, with less noise:
     zellige psa events --basis basis --energy 1332 --noise 1 -o co60
   A detector that differs from the basis:
-    zellige psa events --basis basis --speed 1.04 --tau 38 --jitter 3 \\
+    zellige psa events --basis basis --speed 1.04 --tau 38 \\
         --cross-talk -0.0015 -o other
   Two hits in one segment:
     zellige psa events --basis basis --hits 2 --within segment -o pairs";
@@ -57,39 +57,29 @@ pub struct PsaSimulate {
     /// Spacing of the points of the basis (mm).
     #[arg(long, value_name = "MM", default_value_t = 2.0)]
     pub step: f64,
-    /// Voltage of the core (V), instead of the file's.
-    #[arg(long, value_name = "V")]
-    pub bias: Option<f64>,
-    /// Number of samples of a signal.
+    /// Number of samples of a signal [default: 60].
     ///
     /// It must be large enough for every charge to be collected.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
-    pub samples: u16,
-    /// Time between samples (ns).
-    #[arg(long, value_name = "NS", default_value_t = 10.0)]
-    pub sample_step: f64,
-    /// Number of samples before charges move.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub before: u16,
-    /// Storage of the signals: f32 or i16.
-    #[arg(long, value_name = "TYPE", default_value = "f32")]
-    pub values: BasisValues,
-    /// Do not write the fields; `psa events` then computes them again.
-    #[arg(long)]
-    pub no_fields: bool,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub samples: Option<u16>,
+    /// Time between samples (ns) [default: 10].
+    #[arg(long, value_name = "NS")]
+    pub sample_step: Option<f64>,
+    /// Number of samples before charges move [default: 2].
+    #[arg(long, value_name = "N")]
+    pub before: Option<u16>,
+    /// Format: f32 or i16 (a folder), record or gretina (a file).
+    ///
+    /// record: zellige records, with sizes as in AGATA's records and scalars in zellige's own
+    /// order. gretina: a basis of GRETINA on a cylindrical lattice. Both have their own sampling.
+    #[arg(long, value_name = "FORMAT", default_value = "f32")]
+    pub format: BasisFormat,
     /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Folder of the basis.
-    #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["record", "gretina"])]
-    pub output: Option<OutputFolder>,
-    /// Write zellige records into this file instead: sizes as in AGATA's records, scalars in
-    /// zellige's own order.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "samples", "sample_step", "before", "values"])]
-    pub record: Option<OutputFile>,
-    /// Write a GRETINA basis into this file instead: a cylindrical lattice.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "record", "samples", "sample_step", "before", "values"])]
-    pub gretina: Option<OutputFile>,
+    /// Folder or file of the basis.
+    #[arg(long, short, value_name = "FOLDER|FILE")]
+    pub output: OutputFolder,
     #[command(flatten)]
     pub electronics: Electronics,
     #[command(flatten)]
@@ -103,21 +93,30 @@ pub struct Electronics {
     /// Time constant of the preamplifiers (ns) [default: 35, or the basis' own].
     #[arg(long, value_name = "NS")]
     pub tau: Option<f64>,
-    /// Proportional cross-talk between segments, e.g. -0.0015.
-    #[arg(long, value_name = "SHARE")]
-    pub cross_talk: Option<f64>,
-    /// Differential cross-talk between segments (ns).
-    #[arg(long, value_name = "NS")]
-    pub differential_cross_talk: Option<f64>,
+    /// Cross-talk between segments: proportional, e.g. -0.0015[, and differential (ns)].
+    #[arg(long, value_name = "SHARE[,NS]", value_parser = cross_talk)]
+    pub cross_talk: Option<(f64, Option<f64>)>,
 }
 
-/// Storage format of signals.
+fn cross_talk(text: &str) -> Result<(f64, Option<f64>), String> {
+    let (proportional, differential) = text.split_once(',').map_or((text, None), |(a, b)| (a, Some(b)));
+    let number = |text: &str| {
+        text.trim().parse().map_err(|_| "use a share, or a share and a time in ns, e.g. -0.0015,2")
+    };
+    Ok((number(proportional)?, differential.map(number).transpose()?))
+}
+
+/// Format of a basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BasisValues {
+pub enum BasisFormat {
     /// Four bytes per sample.
     F32,
     /// Two bytes per sample, in multiples of 1/16384 of the whole charge.
     I16,
+    /// Records of 121 samples of 5 ns.
+    Record,
+    /// Records of 50 samples of 10 ns, points by r, phi and z.
+    Gretina,
 }
 
 /// Options of `psa events`.
@@ -144,15 +143,9 @@ pub struct PsaEvents {
     /// Noise of a sample (keV rms).
     #[arg(long, value_name = "KEV", default_value_t = 2.5)]
     pub noise: f64,
-    /// Correlation of the noise of neighbouring samples.
-    #[arg(long, value_name = "RHO", default_value_t = 0.55)]
-    pub correlation: f64,
     /// Step of the digitiser (keV); 0 for none.
     #[arg(long, value_name = "KEV", default_value_t = 0.4)]
     pub adc_step: f64,
-    /// Standard deviation of the start time (ns).
-    #[arg(long, value_name = "NS", default_value_t = 0.0)]
-    pub jitter: f64,
     /// Mean rate of events (1/s).
     #[arg(long, value_name = "HZ", default_value_t = 10_000.0)]
     pub rate: f64,

@@ -15,7 +15,7 @@ hit; or whole crystals (--channels all), whose hits the search finds.
 
 Examples
   zellige psa frames ev -o ev.geb
-  zellige psa frames ev --channels hit-core --repeat 1000 -o - | \\
+  zellige psa frames ev --channels hit-core --repeats 1000 -o - | \\
       zellige psa stream --basis basis --channels hit-core - -o hits.geb";
 
 const STREAM_EXAMPLES: &str = "\
@@ -32,7 +32,7 @@ Examples
   zellige psa stream --basis basis ev.geb -o hits.geb
   zellige psa stream --basis basis --listen 127.0.0.1:4000 -o hits.geb \\
       --latency 5
-  zellige psa send ev.geb --to 127.0.0.1:4000";
+  zellige psa send ev.geb 127.0.0.1:4000";
 
 pub(super) fn stream_help() -> String {
     format!("{STREAM_EXAMPLES}\n\n{GPUS}\n\n{DEVICES}")
@@ -58,7 +58,7 @@ pub struct PsaFrames {
     pub crystal: i32,
     /// Write all events N times, each time later.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repeat: u32,
+    pub repeats: u32,
     /// Output file; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
     pub output: Output,
@@ -85,15 +85,9 @@ pub struct PsaStream {
     /// counted.
     #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
     pub latency: f64,
-    /// Maximum number of waiting events, and of events in the search.
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20), hide_short_help = true)]
-    pub buffer: u32,
     /// Action if events arrive too fast: block the sender, or drop events and count them (shed).
     #[arg(long, value_name = "WHAT", default_value = "block", hide_short_help = true)]
     pub overload: PsaOverload,
-    /// Number of events in a task.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
-    pub batch: u16,
     /// Output: hits as GEB frames; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
     pub output: Output,
@@ -123,7 +117,7 @@ pub struct PsaSend {
     #[arg(value_name = "FILE")]
     pub input: Input,
     /// Address of the listening `psa stream`.
-    #[arg(long, value_name = "PORT|HOST:PORT")]
+    #[arg(value_name = "PORT|HOST:PORT")]
     pub to: String,
     /// Maximum number of frames per second.
     #[arg(long, value_name = "HZ", value_parser = rate)]

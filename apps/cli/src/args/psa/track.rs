@@ -3,6 +3,7 @@
 use crate::args::{Input, OutputFolder, RunOutputs, word};
 use clap::Args;
 use zellige_psa::events::Energies;
+use zellige_psa::track::Motion;
 
 const EXAMPLES: &str = "\
 Points that are close together as seen from the source are combined into gamma rays: clusters \
@@ -50,9 +51,6 @@ pub struct PsaTrackArgs {
     /// Bin width of spectra (keV).
     #[arg(long, value_name = "KEV", default_value_t = 1.0, hide_short_help = true)]
     pub step: f64,
-    /// Upper end of spectra (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 4000.0, hide_short_help = true)]
-    pub most: f64,
     /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
@@ -87,36 +85,21 @@ pub struct Geometry {
     /// Position of the source (mm).
     #[arg(long, value_name = "X,Y,Z", default_value = "0,0,0", value_parser = vector)]
     pub source: [f64; 3],
-    /// Velocity of the source (v/c).
-    #[arg(long, value_name = "B", default_value_t = 0.0)]
-    pub beta: f64,
-    /// Direction of motion of the source.
-    #[arg(long, value_name = "X,Y,Z", default_value = "0,0,1", value_parser = vector, hide_short_help = true)]
-    pub beam_axis: [f64; 3],
+    /// Velocity of the source (v/c): along z, or a vector.
+    #[arg(long, value_name = "B|X,Y,Z", default_value = "0", value_parser = motion)]
+    pub beta: Motion,
 }
 
 /// Parameters of the tracking, which combines points into gamma rays.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tracking")]
 pub struct Tracking {
-    /// Distance below which points are merged (mm); 0 for none.
-    #[arg(long, value_name = "MM", default_value_t = 5.0, hide_short_help = true)]
-    pub packing: f64,
     /// Drop points below this energy (keV).
     #[arg(long, value_name = "KEV", default_value_t = 10.0, hide_short_help = true)]
     pub threshold: f64,
     /// Assumed position resolution: FWHM at 100 keV (mm).
     #[arg(long, value_name = "MM", default_value_t = 8.0, hide_short_help = true)]
     pub resolution: f64,
-    /// Assumed energy resolution: standard deviation (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 1.0, hide_short_help = true)]
-    pub energy_error: f64,
-    /// Maximum number of points of a gamma ray, up to 12.
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=12), hide_short_help = true)]
-    pub points: u8,
-    /// Minimum figure of merit of a gamma ray of several points, 0 to 1.
-    #[arg(long, value_name = "F", default_value_t = 0.05, hide_short_help = true)]
-    pub accept: f64,
 }
 
 /// Parameters of the simulated gamma rays.
@@ -135,15 +118,23 @@ pub struct Simulation {
     /// Position error: FWHM at 100 keV (mm).
     #[arg(long, value_name = "MM", default_value_t = 5.0, hide_short_help = true)]
     pub smearing: f64,
-    /// Energy error: FWHM (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 2.0, hide_short_help = true)]
-    pub energy_width: f64,
     /// Half width of the peak (keV).
     #[arg(long, value_name = "KEV", default_value_t = 5.0, hide_short_help = true)]
     pub window: f64,
     /// Seed of the random numbers.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
+}
+
+fn motion(text: &str) -> Result<Motion, String> {
+    if let Ok(beta) = text.parse() {
+        return Ok(Motion { beta, ..Motion::default() });
+    }
+    let axis = vector(text).map_err(|_| "use one number, or three separated by commas, e.g. 0.1,0,0")?;
+    Ok(match axis.iter().map(|x| x * x).sum::<f64>().sqrt() {
+        0.0 => Motion::default(),
+        beta => Motion { beta, axis },
+    })
 }
 
 fn vector(text: &str) -> Result<[f64; 3], String> {

@@ -1,0 +1,247 @@
+//! Results as text for a terminal.
+
+use zellige_app::table::{Side, Table};
+use zellige_app::text::{bytes, digits};
+
+use crate::pipeline::simulate::{RankReport, Report};
+use crate::pipeline::{CovarianceResult, Judgement, Outcome, RuleResult, Tiling};
+
+/// Note on the figures that the table of a build omits.
+const NOT_JUDGED: &str = "backward error and Strehl ratios: not computed; use zellige tor eval\n";
+
+/// Describes covariance matrices.
+pub fn of_covariances(result: &CovarianceResult, seconds: f64) -> String {
+    format!(
+        "Cmm {0} x {0} ({1} in float64), Ctm {2} x {0} of {3} target(s), Ctt {2} x {2}: computed in {4} s\n",
+        result.n,
+        bytes(8 * (result.n as u64).pow(2)),
+        result.m,
+        result.targets,
+        digits(seconds)
+    )
+}
+
+/// Describes tiles in words.
+pub fn of_tiling(tiling: &Tiling) -> String {
+    format!(
+        "tiles            {} x {}, at most {} rows ({} in float32), {} tasks to factorise\nadvice           {}\n",
+        tiling.tiles,
+        tiling.tiles,
+        tiling.largest,
+        bytes(4 * (tiling.largest as u64).pow(2)),
+        tiling.factor_tasks,
+        tiling.advice
+    )
+}
+
+/// Lists the quality of a reconstructor by target.
+pub fn of_judgement(judgement: &Judgement, colours: bool) -> String {
+    let made = judgement.rule.as_ref().map_or(String::new(), |rule| format!(", made with {rule}"));
+    let mut table = Table::new(&[
+        ("target", Side::Left),
+        ("trace of Cee", Side::Right),
+        ("of Ctt", Side::Right),
+        ("Strehl", Side::Right),
+        ("exact", Side::Right),
+        ("Marechal", Side::Right),
+        ("nm rms", Side::Right),
+    ]);
+    for t in &judgement.targets {
+        table.row([
+            format!("({}, {})", t.x, t.y),
+            format!("{:.6e}", t.trace_cee),
+            format!("{:.3} %", 100.0 * t.relative_error),
+            format!("{:.6}", t.strehl_moao),
+            t.strehl_exact.map_or("-".into(), |s| format!("{s:.6}")),
+            format!("{:.6}", t.marechal),
+            format!("{:.1}", t.wfe_nm),
+        ]);
+    }
+    format!(
+        "{}: {} x {}, slopes {}{made}\n{}",
+        judgement.reconstructor.display(),
+        judgement.m,
+        judgement.n,
+        judgement.slope_order.name(),
+        table.render(colours)
+    )
+}
+
+/// Lists the rules of a run.
+pub fn of_run(outcome: &Outcome, colours: bool) -> String {
+    let info = &outcome.info;
+    let tiles = outcome.results.first().map_or(0, |r| r.tiles);
+    let devices: Vec<String> =
+        outcome.devices.iter().map(|d| format!(", {} ({})", d.device, bytes(d.memory_bytes))).collect();
+    let head = format!(
+        "n = {}, m = {}, {} target(s), {tiles} x {tiles} tiles, {} worker(s){}\n",
+        info.measurements,
+        info.truth_slopes,
+        info.targets,
+        outcome.workers,
+        devices.concat()
+    );
+    let note = match info.targets {
+        0 | 1 => "",
+        _ => "Strehl ratios of the first target; --json FILE has those of all targets\n",
+    };
+    [head, table(outcome).render(colours), note.into()].concat()
+}
+
+/// Lists the rule of a build, whose reconstructor was not judged.
+pub fn of_build(outcome: &Outcome, colours: bool) -> String {
+    let note = if outcome.survived() { NOT_JUDGED } else { "" };
+    table(outcome).render(colours) + note
+}
+
+/// Names the tile at which each rule of an outcome without survivors failed.
+pub fn no_survivor(outcome: &Outcome) -> String {
+    let failures = outcome.results.iter().filter_map(|result| {
+        let lost = result.not_spd.as_ref()?;
+        Some(format!("{}: {lost}", result.rule))
+    });
+    let list: Vec<String> = failures.collect();
+    let head = if list.len() == 1 { "" } else { "no precision rule survived: " };
+    format!("{head}{}", list.join("; "))
+}
+
+fn table(outcome: &Outcome) -> Table {
+    let mut table = Table::new(&[
+        ("rule", Side::Left),
+        ("low precision", Side::Right),
+        ("backward error", Side::Right),
+        ("Strehl", Side::Right),
+        ("exact", Side::Right),
+        ("GFLOP/s", Side::Right),
+        ("of GEMM peak", Side::Right),
+        ("seconds", Side::Right),
+        ("", Side::Left),
+    ]);
+    for result in &outcome.results {
+        table.row(row(result));
+    }
+    table
+}
+
+fn row(result: &RuleResult) -> [String; 9] {
+    let mut note = match &result.rule_asked {
+        Some(asked) => format!("after {asked}, which was not positive definite"),
+        None => String::new(),
+    };
+    let dash = || "-".to_string();
+    let Some(m) = &result.measured else {
+        if let Some(lost) = &result.not_spd {
+            note = lost.to_string();
+        }
+        let rule = result.rule.clone();
+        return [rule, dash(), dash(), dash(), dash(), dash(), dash(), dash(), note];
+    };
+    // Without this note, a rule that has lowered no product would seem to cost nothing.
+    if m.gemm_share.low() == 0.0 && !["fp32", "fp64"].iter().any(|full| result.rule.starts_with(full)) {
+        let text =
+            "no product is in low precision: its condition is never true, or tiles are too few (--tile N)";
+        note = if note.is_empty() { text.into() } else { format!("{note}; {text}") };
+    }
+    let s = &m.seconds;
+    let is_judged = !m.targets.is_empty();
+    [
+        result.rule.clone(),
+        format!("{:.1} %", 100.0 * m.gemm_share.low()),
+        if is_judged {
+            format!("{}{:.1e}", if m.backward_error_estimated { "~" } else { "" }, m.backward_error)
+        } else {
+            dash()
+        },
+        if is_judged { format!("{:.6}", m.strehl_moao) } else { dash() },
+        m.strehl_exact.map_or_else(dash, |strehl| format!("{strehl:.6}")),
+        digits(m.gflops),
+        if m.gemm_peak_gflops > 0.0 {
+            format!("{:.0} %", 100.0 * m.gflops / m.gemm_peak_gflops)
+        } else {
+            dash()
+        },
+        digits(s.cov + s.factor + s.solve + s.eval),
+        note,
+    ]
+}
+
+/// Lists the predictions of simulations.
+pub fn of_simulations(reports: &[Report], colours: bool) -> String {
+    let table = if reports.iter().any(|report| report.nodes > 1) { by_nodes } else { by_rules };
+    table(reports).render(colours)
+}
+
+/// Returns the table of strong scaling: work, messages and bytes of the ranks.
+fn by_nodes(reports: &[Report]) -> Table {
+    let right = |title| (title, Side::Right);
+    let titles = [
+        "nodes",
+        "seconds",
+        "speedup",
+        "efficiency",
+        "idle",
+        "tasks per rank",
+        "messages",
+        "sent",
+        "most by adapter",
+        "its share",
+        "host memory",
+        "of a device",
+    ];
+    let titles: Vec<_> = [("rule", Side::Left)].into_iter().chain(titles.map(right)).collect();
+    let mut table = Table::new(&titles);
+    for report in reports {
+        let sum = |of: fn(&RankReport) -> u64| report.ranks.iter().map(of).sum::<u64>();
+        let most = |of: fn(&RankReport) -> u64| bytes(report.ranks.iter().map(of).max().unwrap_or(0));
+        let tasks = || report.ranks.iter().map(|rank| rank.tasks);
+        let share = report.ranks.iter().map(|rank| rank.adapter_share).fold(0.0, f64::max);
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        table.row([
+            report.rule.clone(),
+            report.nodes.to_string(),
+            digits(report.makespan_seconds),
+            digits(report.speedup),
+            percent(report.efficiency),
+            percent(report.idle_share),
+            format!("{} to {}", tasks().min().unwrap_or(0), tasks().max().unwrap_or(0)),
+            sum(|rank| rank.messages.sent).to_string(),
+            bytes(sum(|rank| rank.messages.sent_bytes)),
+            most(|rank| rank.messages.sent_bytes.max(rank.messages.received_bytes)),
+            percent(share),
+            most(|rank| rank.host_peak_bytes),
+            most(|rank| rank.device_peak_bytes),
+        ]);
+    }
+    table
+}
+
+fn by_rules(reports: &[Report]) -> Table {
+    let mut table = Table::new(&[
+        ("rule", Side::Left),
+        ("low", Side::Right),
+        ("seconds", Side::Right),
+        ("Tflop/s", Side::Right),
+        ("of fp32 peak", Side::Right),
+        ("idle", Side::Right),
+        ("x bound", Side::Right),
+        ("to devices", Side::Right),
+        ("to host", Side::Right),
+        ("between", Side::Right),
+    ]);
+    for report in reports {
+        let moved = report.bytes_moved;
+        table.row([
+            report.rule.clone(),
+            format!("{:.0} %", 100.0 * report.low_share),
+            digits(report.makespan_seconds),
+            digits(report.tflops),
+            format!("{:.0} %", 100.0 * report.fraction_of_peak),
+            format!("{:.0} %", 100.0 * report.idle_share),
+            digits(report.makespan_seconds / report.bounds.mixed),
+            bytes(moved.h2d),
+            bytes(moved.d2h),
+            bytes(moved.p2p),
+        ]);
+    }
+    table
+}
