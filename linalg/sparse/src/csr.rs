@@ -403,7 +403,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
 
     #[test]
     fn elements_in_any_order_become_rows() {
@@ -417,14 +416,6 @@ mod tests {
         a.multiply(&[1.0, 10.0, 100.0, 1000.0], &mut y).unwrap();
         assert_eq!(y, [230.0, 0.0, 1499.0]);
         assert_eq!(a.bytes(), 4 * (4 + 4) + 8 * 4);
-    }
-
-    #[test]
-    fn full_blocks_define_the_block_size() {
-        let solid = Elasticity { elements: Elements([4, 4, 4]), ..Elasticity::default() };
-        assert_eq!(elasticity(&solid).unwrap().block_size(), 3);
-        let fluid = Flow { cells: [6, 6, 6], ..Flow::default() };
-        assert_eq!(flow(&fluid).unwrap().block_size(), 1);
     }
 
     #[test]

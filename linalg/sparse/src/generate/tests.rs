@@ -17,6 +17,14 @@ fn row_sums(a: &Csr) -> Vec<f64> {
 }
 
 #[test]
+fn full_blocks_define_the_block_size() {
+    let solid = Elasticity { elements: Elements([4, 4, 4]), ..Elasticity::default() };
+    assert_eq!(elasticity(&solid).unwrap().block_size(), 3);
+    let fluid = Flow { cells: [6, 6, 6], ..Flow::default() };
+    assert_eq!(flow(&fluid).unwrap().block_size(), 1);
+}
+
+#[test]
 fn flow_is_a_laplacian_between_two_fixed_ends() {
     let a = flow(&Flow { cells: [5, 4, 3], ..Flow::default() }).unwrap();
     assert_eq!((a.rows(), a.nonzeros()), (60, 7 * 60 - 2 * (12 + 15 + 20)));
