@@ -30,18 +30,6 @@ pub enum Start {
     Hot,
 }
 
-impl std::str::FromStr for Start {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Start, String> {
-        match text {
-            "cold" => Ok(Start::Cold),
-            "hot" => Ok(Start::Hot),
-            _ => Err("not one of cold, hot".into()),
-        }
-    }
-}
-
 /// Parameters of the generation of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quenched {

@@ -30,9 +30,10 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let (target, written) = (&args.json, &args.platform);
     let path = default_path()?;
     check_writable(&path)?;
-    let sizes = |usual: &[usize], most: u16| match args.tile[..] {
-        [] => usual.to_vec(),
-        _ => args.tile.iter().copied().filter(|tile| *tile <= most).map(usize::from).collect(),
+    let sizes = |usual: &[usize], most: u16| {
+        let asked = args.tile.iter().copied().filter(|tile| *tile <= most).map(usize::from);
+        let asked: Vec<usize> = asked.collect();
+        if asked.is_empty() { usual.to_vec() } else { asked }
     };
     let workers = devices::workers(args.workers);
     let gpus = if args.cuda { all_of(&open()?) } else { Vec::new() };
