@@ -355,14 +355,14 @@ mod models {
     fn a_task_stays_while_it_is_looked_at() {
         loom::model(|| {
             let (place, task) = (Arc::new(TableEntry::new()), Arc::new(AtomicU32::new(1)));
-            place.enter(TaskPtr::as_ptr(&task));
+            place.enter(Arc::as_ptr(&task));
             let watch = {
                 let place = Arc::clone(&place);
                 loom::thread::spawn(move || {
                     place.look(|task: &AtomicU32| assert_eq!(task.load(Ordering::Relaxed), 1));
                 })
             };
-            place.leave(TaskPtr::as_ptr(&task));
+            place.leave(Arc::as_ptr(&task));
             task.store(0, Ordering::Relaxed);
             watch.join().unwrap();
             assert!(place.is_free());
