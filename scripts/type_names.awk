@@ -15,7 +15,7 @@ FNR == 1 {
 skip || tests { next }
 { sub(/\/\/.*/, "") }
 hidden && /^ *(pub(\([a-z: ]*\))? )?mod .*\{/ { tests = 1; next }
-{ hidden = /^ *#\[cfg\(.*[( ]test[,)]/ }
+{ hidden = /^ *#\[cfg\((.*[( ])?test[,)]/ }
 /^ *#\[cfg\(/ { conditional = 1; next }
 /^ *#\[/ { next }
 /^(    )*(pub(\([a-z: ]*\))? )?(unsafe )?(struct|enum|trait|type) +[A-Z]/ {

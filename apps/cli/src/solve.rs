@@ -39,7 +39,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     if args.damping.is_some() || problem.a.rows() != problem.a.columns() {
         return least_squares(args, &problem, setup);
     }
-    let Problem { a, b, x0, complex } = problem;
+    let LinearSystem { a, b, x0, complex } = problem;
     let systems = b.len().saturating_mul(args.shifts.len().max(1));
     let workers = usize::from(devices::workers(args.execution.workers));
     let most = workers.min(system::parallelism(&a).saturating_mul(systems));
@@ -90,14 +90,14 @@ fn rank_uses(session: &Session) -> anyhow::Result<Vec<RankUse>> {
 
 /// The system to solve. If a part of it is complex, this is the equivalent real system of twice the
 /// size.
-struct Problem {
+struct LinearSystem {
     a: Csr,
     b: Vec<Vec<f64>>,
     x0: Option<Vec<Vec<f64>>>,
     complex: bool,
 }
 
-fn problem(args: &SolveArgs) -> anyhow::Result<Problem> {
+fn problem(args: &SolveArgs) -> anyhow::Result<LinearSystem> {
     let files::Matrix { csr: a, complex } = files::read(&args.matrix)?;
     let numbers = |real: usize| if complex { real / 2 } else { real };
     let b = vectors::all(&args.rhs, numbers(a.rows()), complex)?;
@@ -105,11 +105,11 @@ fn problem(args: &SolveArgs) -> anyhow::Result<Problem> {
     let x0 = x0.transpose()?;
     let is_real = |vectors: &Vectors| !vectors.complex;
     if !complex && is_real(&b) && x0.as_ref().is_none_or(is_real) {
-        return Ok(Problem { a, b: b.columns, x0: x0.map(|x0| x0.columns), complex });
+        return Ok(LinearSystem { a, b: b.columns, x0: x0.map(|x0| x0.columns), complex });
     }
     only_for_real(args)?;
     let a = if complex { a } else { a.as_complex()? };
-    Ok(Problem { a, b: b.into_complex(), x0: x0.map(Vectors::into_complex), complex: true })
+    Ok(LinearSystem { a, b: b.into_complex(), x0: x0.map(Vectors::into_complex), complex: true })
 }
 
 /// Refuses options that would have another meaning for the real equivalent of a complex system.
@@ -151,9 +151,9 @@ fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
 
 /// Solves a least-squares problem and writes the requested files. It fails if no measure is within
 /// the requested tolerance.
-fn least_squares(args: &SolveArgs, problem: &Problem, setup: Setup<'_>) -> anyhow::Result<()> {
+fn least_squares(args: &SolveArgs, problem: &LinearSystem, setup: Setup<'_>) -> anyhow::Result<()> {
     only_for_systems(args)?;
-    let Problem { a, b, complex, .. } = problem;
+    let LinearSystem { a, b, complex, .. } = problem;
     let run = setup.start()?;
     let damping = args.damping.unwrap_or(0.0);
     let options = least_squares::Options {

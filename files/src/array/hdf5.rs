@@ -167,19 +167,19 @@ mod with_library {
     }
 
     /// A file that is written.
-    pub struct Writer(File);
+    pub struct Hdf5Writer(File);
 
-    impl Writer {
+    impl Hdf5Writer {
         /// Writes a file through `body` and puts it in place only if everything worked.
         ///
         /// # Errors
         /// Errors of the file; then nothing is written.
         pub fn write(
             path: &Path,
-            body: impl FnOnce(&mut Writer) -> io::Result<()>,
+            body: impl FnOnce(&mut Hdf5Writer) -> io::Result<()>,
         ) -> Result<(), WriteError> {
             write_whole_by_name(path, |name: &Path| {
-                let mut writer = Writer(File::create(name).map_err(said)?);
+                let mut writer = Hdf5Writer(File::create(name).map_err(said)?);
                 body(&mut writer)?;
                 writer.0.close().map_err(said)
             })

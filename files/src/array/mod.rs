@@ -544,7 +544,7 @@ mod tests {
     fn archives_are_known_by_their_first_bytes() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.dat");
-        npz::Writer::write(&path, |to| to.put("x", &[2], &[1.0, 2.0])).expect("written");
+        npz::NpzWriter::write(&path, |to| to.put("x", &[2], &[1.0, 2.0])).expect("written");
         assert!(is_array(&path) && is_array(&path.join("x")));
         assert_eq!(Array::open(&path.join("x")).and_then(Array::reals).expect("values"), [1.0, 2.0]);
         assert_eq!(npz::names(&path).expect("an archive"), ["x"]);

@@ -103,19 +103,19 @@ fn read(path: &Path, archive: &Path, name: Option<&str>, most: u64) -> Result<Me
 }
 
 /// An archive that is written.
-pub struct Writer<'a, 'f>(ZipWriter<&'a mut BufWriter<&'f File>>);
+pub struct NpzWriter<'a, 'f>(ZipWriter<&'a mut BufWriter<&'f File>>);
 
-impl Writer<'_, '_> {
+impl NpzWriter<'_, '_> {
     /// Writes an archive through `body` and puts it in place only if everything worked.
     ///
     /// # Errors
     /// Errors of the file; then nothing is written.
     pub fn write(
         path: &Path,
-        body: impl FnOnce(&mut Writer<'_, '_>) -> io::Result<()>,
+        body: impl FnOnce(&mut NpzWriter<'_, '_>) -> io::Result<()>,
     ) -> Result<(), WriteError> {
         write_whole(path, |out| {
-            let mut archive = Writer(ZipWriter::new(out));
+            let mut archive = NpzWriter(ZipWriter::new(out));
             body(&mut archive)?;
             archive.0.finish()?;
             Ok(())

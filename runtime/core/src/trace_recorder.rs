@@ -50,14 +50,14 @@ fn take_up_to(left: &AtomicUsize, most: usize) -> usize {
 
 /// Dependency records, in one queue per submitting thread; threads share queues if there are more
 /// threads than queues.
-struct Edges {
+struct EdgeRecords {
     queues: Vec<CachePadded<Bounded<(u64, u64)>>>,
     /// Number of records that still fit in all queues together. Each queue takes several at a time,
     /// to avoid contention on this counter for every record.
     left: CachePadded<AtomicUsize>,
 }
 
-impl Edges {
+impl EdgeRecords {
     /// Number of queues for submitting threads of the user, in addition to the workers.
     const OTHERS: usize = 8;
     /// Number of records that a queue reserves at a time.
@@ -65,7 +65,7 @@ impl Edges {
 
     fn new(workers: usize, capacity: usize) -> Self {
         let queues = (0..workers.saturating_add(Self::OTHERS)).map(|_| CachePadded::new(Bounded::new(0)));
-        Edges { queues: queues.collect(), left: CachePadded::new(AtomicUsize::new(capacity)) }
+        EdgeRecords { queues: queues.collect(), left: CachePadded::new(AtomicUsize::new(capacity)) }
     }
 
     /// Returns this thread's queue.
@@ -103,7 +103,7 @@ impl Edges {
 pub(crate) struct TraceRecorder {
     tasks: Vec<CachePadded<Bounded<TaskEvent>>>,
     idle: Vec<CachePadded<IdleLog>>,
-    edges: Edges,
+    edges: EdgeRecords,
     phases: Bounded<PhaseEvent>,
     lost: AtomicU64,
     ready: CachePadded<AtomicI64>,
@@ -112,16 +112,16 @@ pub(crate) struct TraceRecorder {
 /// Idle intervals of one worker.
 struct IdleLog {
     past: Bounded<IdleEvent>,
-    /// The interval that has not ended, see [`Open`]. Only the worker begins and ends it; a drain
-    /// may cut it in two.
+    /// The interval that has not ended, see [`OpenInterval`]. Only the worker begins and ends it; a
+    /// drain may cut it in two.
     open: AtomicU64,
 }
 
 /// An open interval, packed into one word so that other threads can cut it: its start (ns) times
 /// four, plus one more than the index of its state; 0 if there is none.
-struct Open;
+struct OpenInterval;
 
-impl Open {
+impl OpenInterval {
     fn pack(now_ns: u64, state: IdleState) -> u64 {
         now_ns << 2 | (state as u64 + 1)
     }
@@ -151,7 +151,7 @@ impl TraceRecorder {
                 .map(|_| IdleLog { past: Bounded::new(capacity.saturating_mul(2)), open: AtomicU64::new(0) })
                 .map(CachePadded::new)
                 .collect(),
-            edges: Edges::new(workers, capacity.saturating_mul(4 * workers.max(1))),
+            edges: EdgeRecords::new(workers, capacity.saturating_mul(4 * workers.max(1))),
             phases: Bounded::new(capacity),
             lost: AtomicU64::new(0),
             ready: CachePadded::default(),
@@ -175,7 +175,8 @@ impl TraceRecorder {
     /// again.
     pub(crate) fn idle(&self, worker: usize, state: Option<IdleState>, now_ns: u64) {
         let log = &self.idle[worker];
-        let before = log.open.swap(state.map_or(0, |state| Open::pack(now_ns, state)), Ordering::Relaxed);
+        let before =
+            log.open.swap(state.map_or(0, |state| OpenInterval::pack(now_ns, state)), Ordering::Relaxed);
         if let Some(event) = stretch(worker, before, now_ns)
             && !log.past.push(event)
         {
@@ -209,7 +210,9 @@ impl TraceRecorder {
         for (worker, log) in self.idle.iter().enumerate() {
             idle.extend(log.past.drain());
             // An interval may have begun since the clock was read.
-            let cut = |open| Open::unpack(open).map(|(start, state)| Open::pack(start.max(now_ns), state));
+            let cut = |open| {
+                OpenInterval::unpack(open).map(|(start, state)| OpenInterval::pack(start.max(now_ns), state))
+            };
             if let Ok(before) = log.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, cut) {
                 idle.extend(stretch(worker, before, now_ns));
             }
@@ -223,7 +226,7 @@ impl TraceRecorder {
 
 /// Returns the interval that began at `open` and ends now; `None` if there is none or it is empty.
 fn stretch(worker: usize, open: u64, now_ns: u64) -> Option<IdleEvent> {
-    let (start_ns, state) = Open::unpack(open)?;
+    let (start_ns, state) = OpenInterval::unpack(open)?;
     (start_ns < now_ns).then_some(IdleEvent { worker: worker as u32, start_ns, end_ns: now_ns, state })
 }
 

@@ -17,11 +17,11 @@ use crate::exit::CommandError;
 struct Named {
     option: Option<String>,
     path: PathBuf,
-    kind: Kind,
+    kind: PathKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PathKind {
     Input,
     Output,
     Folder,
@@ -36,8 +36,8 @@ pub fn check(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
     let mut named = Vec::new();
     collect(command, matches, &mut named)?;
     check_workers(matches)?;
-    let inputs: Vec<_> = named.iter().filter(|named| named.kind == Kind::Input).collect();
-    let outputs: Vec<_> = named.iter().filter(|named| named.kind != Kind::Input).collect();
+    let inputs: Vec<_> = named.iter().filter(|named| named.kind == PathKind::Input).collect();
+    let outputs: Vec<_> = named.iter().filter(|named| named.kind != PathKind::Input).collect();
     for (at, output) in outputs.iter().enumerate() {
         if let Some(input) = inputs.iter().find(|input| overwrites(output, &input.path)) {
             let of_option = input.option.as_ref().map_or(String::new(), |option| format!(" of {option}"));
@@ -81,19 +81,19 @@ fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> a
             if input != Path::new("-") {
                 let file = file_of(input);
                 check_readable(file).map_err(|problem| wrong(option().as_deref(), problem))?;
-                add(file, Kind::Input);
+                add(file, PathKind::Input);
             }
         }
         let traces = values::<TraceFile>(matches, id).map(TraceFile::output);
         for output in values::<Output>(matches, id).chain(traces) {
-            add(output, Kind::Output);
+            add(output, PathKind::Output);
             if !output.is_stdout() {
                 let checked = Destination::new(output).and_then(|to| to.check());
                 checked.with_context(|| cannot(output))?;
             }
         }
         for output in values::<OutputFile>(matches, id) {
-            add(output, Kind::Output);
+            add(output, PathKind::Output);
             let to = Destination::new(output).with_context(|| cannot(output))?;
             if !to.is_regular() {
                 let problem =
@@ -103,7 +103,7 @@ fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> a
             to.check().with_context(|| cannot(output))?;
         }
         for output in values::<OutputFolder>(matches, id) {
-            add(output, Kind::Folder);
+            add(output, PathKind::Folder);
         }
     }
     match matches.subcommand() {
@@ -180,7 +180,7 @@ fn overwrites(output: &Named, input: &Path) -> bool {
         let folder = folder.canonicalize();
         folder.is_ok_and(|folder| folder.is_dir() && file.is_ok_and(|file| file.starts_with(folder)))
     };
-    same(&output.path, input) || (output.kind == Kind::Output && is_array(&output.path) && is_in(input))
+    same(&output.path, input) || (output.kind == PathKind::Output && is_array(&output.path) && is_in(input))
 }
 
 /// Returns whether a file may be part of an input folder: these hold arrays and parameters. A

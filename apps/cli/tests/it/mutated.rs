@@ -137,7 +137,7 @@ fn broken_files_are_answered_or_refused() {
     fs::write(here.join("a.petsc"), [&words[..], &numbers, &vector, &numbers].concat()).unwrap();
     zellige_files::array::write(&here.join("a.npy"), &[3, 3], [2.0, 0.0, 1.0, 0.0, 2.0, 0.0, 1.0, 0.0, 2.0])
         .unwrap();
-    zellige_files::array::npz::Writer::write(&here.join("a.npz"), |to| {
+    zellige_files::array::npz::NpzWriter::write(&here.join("a.npz"), |to| {
         to.put("a", &[2, 2], &[1.0, 0.0, 0.0, 2.0])
     })
     .unwrap();

@@ -53,7 +53,7 @@ macro_rules! put_events {
 /// # Errors
 /// [`Error::File`]; no partial file remains. This holds for all functions of this module.
 pub fn write_basis(path: &Path, basis: &Basis) -> Result<(), Error> {
-    npz::Writer::write(path, |to| put_basis!(to, basis)).map_err(|error| not_written(path, error))
+    npz::NpzWriter::write(path, |to| put_basis!(to, basis)).map_err(|error| not_written(path, error))
 }
 
 /// Reads the basis of an archive or an HDF5 file, or of a group of such a file. Its arrays are
@@ -123,19 +123,19 @@ fn sampling(path: &Path) -> Result<(f64, f64), Error> {
 /// Writes the arrays of events into an archive: `signals` (keV, events x 37 x samples), `energies`
 /// (keV), `positions` (mm) and `segments` by event and hit, `timestamps` (ns).
 pub fn write_events(path: &Path, events: &Events) -> Result<(), Error> {
-    npz::Writer::write(path, |to| put_events!(to, events)).map_err(|error| not_written(path, error))
+    npz::NpzWriter::write(path, |to| put_events!(to, events)).map_err(|error| not_written(path, error))
 }
 
 /// Writes a basis like [`write_basis`], into an HDF5 file.
 #[cfg(feature = "hdf5")]
 pub fn write_basis_hdf5(path: &Path, basis: &Basis) -> Result<(), Error> {
-    let written = zellige_files::array::hdf5::Writer::write(path, |to| put_basis!(to, basis));
+    let written = zellige_files::array::hdf5::Hdf5Writer::write(path, |to| put_basis!(to, basis));
     written.map_err(|error| not_written(path, error))
 }
 
 /// Writes events like [`write_events`], into an HDF5 file.
 #[cfg(feature = "hdf5")]
 pub fn write_events_hdf5(path: &Path, events: &Events) -> Result<(), Error> {
-    let written = zellige_files::array::hdf5::Writer::write(path, |to| put_events!(to, events));
+    let written = zellige_files::array::hdf5::Hdf5Writer::write(path, |to| put_events!(to, events));
     written.map_err(|error| not_written(path, error))
 }

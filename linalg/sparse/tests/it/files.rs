@@ -169,7 +169,7 @@ fn dense_arrays_are_matrices_without_their_zeros() {
     assert!(refused(path).contains("of two dimensions"));
     array::write(path, &[1, 2], [0.0, f64::NAN]).unwrap();
     assert!(refused(path).contains("entry (0, 1), counted from 0, is NaN"));
-    npz::Writer::write(path, |to| to.put("A", &[2, 3], &WANTED.concat())).unwrap();
+    npz::NpzWriter::write(path, |to| to.put("A", &[2, 3], &WANTED.concat())).unwrap();
     assert_eq!((read(path), read(&path.join("A"))), (read(path), WANTED.map(Vec::from).to_vec()));
 }
 

@@ -33,13 +33,13 @@ use crate::buffer::Element;
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 pub struct Chunk<T: Element> {
-    whole: Arc<Whole<T>>,
+    whole: Arc<ChunkedArray<T>>,
     /// Range of elements; no other chunk of the same array contains any of them.
     range: Range<usize>,
 }
 
 /// An array that is only accessed through its chunks.
-struct Whole<T> {
+struct ChunkedArray<T> {
     /// Start of a boxed slice.
     start: NonNull<T>,
     len: usize,
@@ -47,20 +47,20 @@ struct Whole<T> {
 
 // SAFETY: it owns its elements as a Box<[T]> does; its chunks determine the access to each element.
 // T: Send + Sync.
-unsafe impl<T: Element> Send for Whole<T> {}
+unsafe impl<T: Element> Send for ChunkedArray<T> {}
 // SAFETY: a shared one gives out addresses only; chunks determine how these are used. T: Send +
 // Sync.
-unsafe impl<T: Element> Sync for Whole<T> {}
+unsafe impl<T: Element> Sync for ChunkedArray<T> {}
 
-impl<T> Whole<T> {
+impl<T> ChunkedArray<T> {
     fn new(elements: Vec<T>) -> Arc<Self> {
         let slice = Box::into_raw(elements.into_boxed_slice());
         let start = NonNull::new(slice.cast::<T>()).expect("a box is never null");
-        Arc::new(Whole { start, len: slice.len() })
+        Arc::new(ChunkedArray { start, len: slice.len() })
     }
 }
 
-impl<T> Drop for Whole<T> {
+impl<T> Drop for ChunkedArray<T> {
     fn drop(&mut self) {
         let slice = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
         // SAFETY: it came from Box::into_raw (`new`), and the last chunk is gone.
@@ -74,7 +74,7 @@ impl<T: Element> Chunk<T> {
     /// # Panics
     /// If `at` does not ascend or exceeds the array.
     pub fn cut(elements: Vec<T>, at: &[usize]) -> Vec<Chunk<T>> {
-        let whole = Whole::new(elements);
+        let whole = ChunkedArray::new(elements);
         let ends = at.iter().copied().chain([whole.len]);
         let mut start = 0;
         ends.map(|end| {
@@ -92,7 +92,7 @@ impl<T: Element> Chunk<T> {
 
     /// Returns a chunk of `len` zeros in an array of its own.
     fn alone(len: usize) -> Chunk<T> {
-        Chunk { whole: Whole::new(vec![T::zeroed(); len]), range: 0..len }
+        Chunk { whole: ChunkedArray::new(vec![T::zeroed(); len]), range: 0..len }
     }
 
     fn elements(&self) -> &[T] {

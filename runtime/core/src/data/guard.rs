@@ -31,9 +31,9 @@ pub(crate) struct Gate<D: Data> {
 
 /// Body of a gate: one access and nothing to run, and the thread that waits for it or holds its
 /// guard.
-struct Turn(Arc<dyn AnyHandle>, Mode, Thread);
+struct GateBody(Arc<dyn AnyHandle>, Mode, Thread);
 
-impl Body for Turn {
+impl Body for GateBody {
     fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
         unreachable!("a gate is opened, not run")
     }
@@ -162,7 +162,7 @@ impl<D: Data> Gate<D> {
             tally: None,
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
-        let task = TaskCell::make(header, Role::Gate, Turn(erased, mode, thread::current()));
+        let task = TaskCell::make(header, Role::Gate, GateBody(erased, mode, thread::current()));
         engine.link(TaskPtr::clone(&task), &[], retired)?;
         if let Err(error) = engine.wait_for_gate(&task, kind) {
             // Tasks after the gate must not wait for a caller that has given up.

@@ -20,7 +20,7 @@ use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::sync;
-use crate::task::{Chain, Resource, Task};
+use crate::task::{Resource, Task, TaskChain};
 
 /// State common to all handles, independent of the data type. Fields that running tasks read are
 /// separate from the chain, which submitters write concurrently.
@@ -41,7 +41,7 @@ pub(crate) struct HandleBase {
     /// The runtime that registered it or used it first, plus one; 0 before. Written under the
     /// chain's lock.
     owner: AtomicU32,
-    pub(crate) chain: sync::Mutex<Chain>,
+    pub(crate) chain: sync::Mutex<TaskChain>,
 }
 
 /// A resource that one task uses while others are parked on it.
@@ -58,7 +58,7 @@ impl HandleBase {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: OnceLock::new(),
             owner: AtomicU32::new(0),
-            chain: sync::Mutex::new(Chain::new(written)),
+            chain: sync::Mutex::new(TaskChain::new(written)),
             poisoned: AtomicBool::new(false),
             restricted: AtomicBool::new(false),
             has_replicas: AtomicBool::new(false),

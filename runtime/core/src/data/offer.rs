@@ -26,7 +26,7 @@ pub struct Offer<D: Data> {
 type Opened = Box<dyn FnOnce(Result<Meta, Arc<Failure>>) + Send>;
 
 /// The gate's body.
-struct Turn<D: Data>(Arc<HandleCore<D>>, Mutex<Option<Opened>>);
+struct OfferBody<D: Data>(Arc<HandleCore<D>>, Mutex<Option<Opened>>);
 
 /// Returns the meta of the version at the gate, which is open.
 fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
@@ -34,7 +34,7 @@ fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
     unsafe { core.cell.engine() }.map(Data::meta).unwrap_or_default()
 }
 
-impl<D: Data> Body for Turn<D> {
+impl<D: Data> Body for OfferBody<D> {
     fn passes(&self) -> bool {
         let core = &self.0;
         let failure = core.base.failure();
@@ -64,7 +64,7 @@ impl<D: Data> Offer<D> {
         opened: impl FnOnce(Result<Meta, Arc<Failure>>) + Send + 'static,
     ) -> Self {
         let (engine, core) = (Arc::clone(engine), Arc::clone(handle.core()));
-        let body = Turn(Arc::clone(&core), Mutex::new(Some(Box::new(opened))));
+        let body = OfferBody(Arc::clone(&core), Mutex::new(Some(Box::new(opened))));
         let task = gate(&engine, "offer", body);
         Offer { engine, core, task }
     }

@@ -28,10 +28,10 @@ pub(crate) struct Placeholder {
     /// True if there is an initial value.
     has_value: bool,
     norm_of: NormOf,
-    state: Mutex<State>,
+    state: Mutex<PlaceholderState>,
 }
 
-struct State {
+struct PlaceholderState {
     /// Meta of the current version.
     meta: Meta,
     /// Number of writes so far.
@@ -52,7 +52,7 @@ impl Placeholder {
             real: Arc::clone(real),
             has_value,
             norm_of,
-            state: Mutex::new(State { meta, version: 0, datum: None, ahead: None }),
+            state: Mutex::new(PlaceholderState { meta, version: 0, datum: None, ahead: None }),
         })
     }
 }

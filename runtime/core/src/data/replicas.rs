@@ -12,11 +12,11 @@ use crate::task::{Busy, Refusal, Resource};
 
 /// Replicas of one version, in addition to the value in the handle's cell.
 pub(super) struct Replicas<D: Data> {
-    forms: Vec<(Format, Replica<D>)>,
+    forms: Vec<(Format, ReplicaState<D>)>,
     elsewhere: Option<Arc<Elsewhere<D>>>,
 }
 
-enum Replica<D> {
+enum ReplicaState<D> {
     /// A worker is converting; these tasks wait for it.
     InFlight(Vec<ReadyTask>),
     /// It has been requested, with this number, from the owner of the value; these tasks wait for
@@ -80,16 +80,18 @@ impl<D: Data> Replicas<D> {
     fn find(&self, format: Format) -> Option<Result<Arc<D>, NoReplica>> {
         let (_, replica) = self.forms.iter().find(|(known, _)| *known == format)?;
         Some(match replica {
-            Replica::Ready(replica) => Ok(Arc::clone(replica)),
-            Replica::InFlight(_) | Replica::Requested(..) => Err(NoReplica::InFlight(format)),
-            Replica::Lost(failure) => Err(NoReplica::Lost(Arc::clone(failure))),
+            ReplicaState::Ready(replica) => Ok(Arc::clone(replica)),
+            ReplicaState::InFlight(_) | ReplicaState::Requested(..) => Err(NoReplica::InFlight(format)),
+            ReplicaState::Lost(failure) => Err(NoReplica::Lost(Arc::clone(failure))),
         })
     }
 
     /// Parks a task until the replica is ready; returns the task if nobody is making the replica.
     pub(super) fn park(&mut self, format: Format, task: ReadyTask) -> Result<(), ReadyTask> {
         match self.forms.iter_mut().find(|(known, _)| *known == format) {
-            Some((_, Replica::InFlight(parked) | Replica::Requested(_, parked))) => parked.push(task),
+            Some((_, ReplicaState::InFlight(parked) | ReplicaState::Requested(_, parked))) => {
+                parked.push(task)
+            }
             _ => return Err(task),
         }
         Ok(())
@@ -110,7 +112,7 @@ impl<D: Data> HandleCore<D> {
             if let Some(known) = replicas.find(to) {
                 return known;
             }
-            replicas.forms.push((to, Replica::InFlight(Vec::new())));
+            replicas.forms.push((to, ReplicaState::InFlight(Vec::new())));
             self.base.has_replicas.store(true, Ordering::Relaxed);
         }
         let made = caught(|| master.convert(to))
@@ -120,10 +122,10 @@ impl<D: Data> HandleCore<D> {
         let forms = &mut self.replicas.lock().forms;
         let at = forms.iter().position(|(format, _)| *format == to).expect("in flight since above");
         let (_, was) = match &made {
-            Ok(replica) => std::mem::replace(&mut forms[at], (to, Replica::Ready(Arc::clone(replica)))),
+            Ok(replica) => std::mem::replace(&mut forms[at], (to, ReplicaState::Ready(Arc::clone(replica)))),
             Err(_) => forms.swap_remove(at),
         };
-        if let Replica::InFlight(parked) = was {
+        if let ReplicaState::InFlight(parked) = was {
             woken.extend(parked);
         }
         made.map_err(|message| NoReplica::Impossible(message.into()))
@@ -183,7 +185,7 @@ impl<D: Data> HandleCore<D> {
             return Some(self.replica(&whole, to, woken));
         }
         let number = engine.counters.next_ids(1);
-        replicas.forms.push((to, Replica::Requested(number, Vec::new())));
+        replicas.forms.push((to, ReplicaState::Requested(number, Vec::new())));
         drop(replicas);
         (elsewhere.request)(to, Arrival { core: self.itself(), engine: Arc::downgrade(engine), number });
         Some(Err(NoReplica::InFlight(to)))
@@ -199,22 +201,22 @@ impl<D: Data> Arrival<D> {
     /// Delivers the form, or the reason why it will not come.
     pub fn complete(self, form: Result<D, Arc<Failure>>) {
         self.ends(|| match form {
-            Ok(form) => Replica::Ready(Arc::new(form)),
-            Err(failure) => Replica::Lost(failure),
+            Ok(form) => ReplicaState::Ready(Arc::new(form)),
+            Err(failure) => ReplicaState::Lost(failure),
         });
     }
 
-    fn ends(&self, replica: impl FnOnce() -> Replica<D>) {
+    fn ends(&self, replica: impl FnOnce() -> ReplicaState<D>) {
         let parked = {
             let mut replicas = self.core.replicas.lock();
             // None if the version is gone: the tasks that waited for it were cancelled.
             let asked = replicas.forms.iter_mut().find_map(|(_, form)| match form {
-                Replica::Requested(number, _) if *number == self.number => Some(form),
+                ReplicaState::Requested(number, _) if *number == self.number => Some(form),
                 _ => None,
             });
             asked.map(|form| std::mem::replace(form, replica()))
         };
-        if let (Some(Replica::Requested(_, parked)), Some(engine)) = (parked, self.engine.upgrade()) {
+        if let (Some(ReplicaState::Requested(_, parked)), Some(engine)) = (parked, self.engine.upgrade()) {
             parked.into_iter().for_each(|task| engine.push_ready(task, None));
             engine.workers.sleep.rouse_all();
         }
@@ -228,7 +230,7 @@ impl<D: Data> Drop for Arrival<D> {
             operands: vec![self.core.base.name()],
             cause: Cause::Cancelled,
         };
-        self.ends(|| Replica::Lost(Arc::new(failure())));
+        self.ends(|| ReplicaState::Lost(Arc::new(failure())));
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::order::{Links, Order};
-use super::{AccessRights, Group, Mode};
+use super::{AccessGroup, AccessRights, Mode};
 
 /// The chain of one handle, protected by the handle's lock. It stores nodes as `P`; edges to their
 /// successors name `T`.
 pub(crate) struct Chain<P, T: Copy> {
-    order: Order<P, Arc<Group<T>>>,
+    order: Order<P, Arc<AccessGroup<T>>>,
     /// True if a value was registered, or a submitted task will write one.
     pub(crate) written: bool,
     /// Access rights of the handle.
@@ -24,7 +24,11 @@ impl<P, T: Copy> Chain<P, T> {
 
     /// Appends the access of a task to the chain.
     #[inline(always)]
-    pub(crate) fn access(&mut self, mode: Mode, links: &mut impl Links<Task = P, Group = Arc<Group<T>>>) {
+    pub(crate) fn access(
+        &mut self,
+        mode: Mode,
+        links: &mut impl Links<Task = P, Group = Arc<AccessGroup<T>>>,
+    ) {
         self.order.access(mode, links);
         self.written |= mode.writes();
         self.writers = self.writers.saturating_add(u32::from(mode.writes()));
@@ -39,7 +43,9 @@ impl<P, T: Copy> Drop for Chain<P, T> {
         {
             // SAFETY: everybody has left. The handle is gone, so that nothing is combined and
             // nobody comes after the group.
-            unsafe { Group::complete(Arc::as_ptr(&group), |_| unreachable!("nobody came after the group")) };
+            unsafe {
+                AccessGroup::complete(Arc::as_ptr(&group), |_| unreachable!("nobody came after the group"))
+            };
         }
     }
 }

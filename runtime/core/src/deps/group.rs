@@ -7,14 +7,14 @@ use std::sync::Arc;
 use super::Successors;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Callback for the end of a group, see [`Group::open`].
+/// Callback for the end of a group, see [`AccessGroup::open`].
 pub(crate) type AtEnd = Box<dyn Fn() + Send + Sync>;
 
 /// Concurrent accesses of one kind, which need no order among themselves.
 ///
 /// A group holds a reference to itself until all members have left, so that members need not count
 /// references in addition.
-pub(crate) struct Group<T> {
+pub(crate) struct AccessGroup<T> {
     /// Number of the group in the edges of a trace.
     pub(crate) id: u64,
     at_end: Option<AtEnd>,
@@ -24,23 +24,23 @@ pub(crate) struct Group<T> {
 }
 
 /// A task's membership in a group. The group lives until all members have left.
-pub(crate) struct Member<T>(NonNull<Group<T>>);
+pub(crate) struct Membership<T>(NonNull<AccessGroup<T>>);
 
-impl<T: Copy> Group<T> {
+impl<T: Copy> AccessGroup<T> {
     /// Creates an open group; `at_end` is called when all members have left, before the successors
     /// are handed out.
     pub(crate) fn open(id: u64, at_end: Option<AtEnd>) -> Arc<Self> {
         let members = AtomicU32::new(1);
-        let group = Arc::new(Group { id, at_end, members, successors: Successors::new() });
+        let group = Arc::new(AccessGroup { id, at_end, members, successors: Successors::new() });
         // The group's own reference; `complete` takes it over.
         std::mem::forget(Arc::clone(&group));
         group
     }
 
     /// Adds a member; only while the chain's lock is held and the group is open.
-    pub(crate) fn join(self: &Arc<Self>) -> Member<T> {
+    pub(crate) fn join(self: &Arc<Self>) -> Membership<T> {
         self.members.fetch_add(1, Ordering::Relaxed);
-        Member(NonNull::from(&**self))
+        Membership(NonNull::from(&**self))
     }
 
     /// Returns true if only the chain holds the group open.
@@ -79,21 +79,21 @@ impl<T: Copy> Group<T> {
 }
 
 /// Removes one member; returns true for the last one.
-fn counts_out<T>(group: NonNull<Group<T>>) -> bool {
+fn counts_out<T>(group: NonNull<AccessGroup<T>>) -> bool {
     // SAFETY: the group is alive until the count has changed. No reference to it as a whole is
     // made, since that would have to stay valid until this returns; the one to the counter need
     // not, since a counter is changed through shared references.
     unsafe { (*group.as_ptr()).members.fetch_sub(1, Ordering::AcqRel) == 1 }
 }
 
-impl<T: Copy> Member<T> {
+impl<T: Copy> Membership<T> {
     /// Leaves the group when the member's task completes: the last member completes the group, and
     /// `each` gets the successors.
     pub(crate) fn leave(self, each: impl FnMut(T)) {
-        let Member(group) = *ManuallyDrop::new(self);
+        let Membership(group) = *ManuallyDrop::new(self);
         if counts_out(group) {
             // SAFETY: this was the last.
-            unsafe { Group::complete(group.as_ptr(), each) };
+            unsafe { AccessGroup::complete(group.as_ptr(), each) };
         }
     }
 
@@ -107,7 +107,7 @@ impl<T: Copy> Member<T> {
     }
 }
 
-impl<T> Drop for Member<T> {
+impl<T> Drop for Membership<T> {
     /// A member that is dropped never completes, since the runtime is broken: neither does the
     /// group, but its memory is freed.
     fn drop(&mut self) {
@@ -123,7 +123,7 @@ mod models {
     use super::*;
     use crate::deps::Edge;
     /// A member that moves to the thread on which it leaves.
-    struct Moved(Member<*const u32>);
+    struct Moved(Membership<*const u32>);
 
     // SAFETY: a group is counted by atomic operations, and alive while a member has not left.
     unsafe impl Send for Moved {}
@@ -134,7 +134,7 @@ mod models {
     fn a_group_is_completed_once() {
         loom::model(|| {
             let told = loom::sync::Arc::new(AtomicU32::new(0));
-            let group = Group::<*const u32>::open(0, None);
+            let group = AccessGroup::<*const u32>::open(0, None);
             let members = [group.join(), group.join()];
             let members = members.map(|member| {
                 let told = loom::sync::Arc::clone(&told);
@@ -148,7 +148,9 @@ mod models {
             });
             if group.close() {
                 // SAFETY: everybody has left.
-                unsafe { Group::complete(Arc::as_ptr(&group), |_| unreachable!("nothing has been pushed")) };
+                unsafe {
+                    AccessGroup::complete(Arc::as_ptr(&group), |_| unreachable!("nothing has been pushed"))
+                };
             }
             let mut edge = Box::new(Edge::new(std::ptr::null()));
             // SAFETY: the edge outlives the members, which are joined below.

@@ -9,7 +9,7 @@ mod order;
 
 pub use access_rights::AccessRights;
 pub(crate) use chain::Chain;
-pub(crate) use group::{AtEnd, Group, Member};
+pub(crate) use group::{AccessGroup, AtEnd, Membership};
 pub(crate) use links::{Edge, Successors, UpTo};
 pub use mode::Mode;
-pub(crate) use order::{Links, Node, Order};
+pub(crate) use order::{Links, Order, OrderNode};

@@ -5,7 +5,7 @@ use super::Mode;
 
 /// A predecessor of an access.
 #[derive(Clone)]
-pub(crate) enum Node<T, G> {
+pub(crate) enum OrderNode<T, G> {
     Task(T),
     Group(G),
 }
@@ -19,7 +19,7 @@ pub(crate) trait Links {
     fn task(&self) -> Self::Task;
 
     /// Makes the task wait for `node`.
-    fn follow(&mut self, node: &Node<Self::Task, Self::Group>);
+    fn follow(&mut self, node: &OrderNode<Self::Task, Self::Group>);
 
     /// Creates a group of accesses in `mode`, which is a concurrent mode.
     fn open(&mut self, mode: Mode) -> Self::Group;
@@ -34,7 +34,7 @@ pub(crate) trait Links {
 /// Order of the accesses to one handle, as far as the next access depends on it.
 pub(crate) struct Order<T, G> {
     /// Predecessor of the next access: a task that wrote, or a closed group.
-    last: Option<Node<T, G>>,
+    last: Option<OrderNode<T, G>>,
     /// The group that concurrent accesses of one kind are joining.
     open: Option<(Mode, G)>,
 }
@@ -52,13 +52,13 @@ impl<T, G> Order<T, G> {
         let joins = !mode.is_exclusive() && self.open.as_ref().is_some_and(|(open, _)| *open == mode);
         if !joins && let Some((_, group)) = self.open.take() {
             links.close(&group);
-            self.last = Some(Node::Group(group));
+            self.last = Some(OrderNode::Group(group));
         }
         if let Some(last) = &self.last {
             links.follow(last);
         }
         if mode.is_exclusive() {
-            self.last = Some(Node::Task(links.task()));
+            self.last = Some(OrderNode::Task(links.task()));
         } else {
             let (_, group) = self.open.get_or_insert_with(|| (mode, links.open(mode)));
             links.join(group);

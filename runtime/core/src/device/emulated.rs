@@ -142,11 +142,11 @@ impl DeviceSpec for Emulated {
 
 /// A running emulated device.
 struct EmulatedDevice {
-    state: Arc<State>,
+    state: Arc<DeviceState>,
     streams: Streams,
 }
 
-struct State {
+struct DeviceState {
     name: String,
     spec: Emulated,
     /// Links to other devices, if there are any.
@@ -160,7 +160,7 @@ impl EmulatedDevice {
         let Opening { name, subnormals, pool, peers } = opening;
         let streams = Streams::new(&name, pool, subnormals);
         let (operations, dead) = (AtomicU64::new(0), AtomicBool::new(false));
-        EmulatedDevice { state: Arc::new(State { name, spec, peers, operations, dead }), streams }
+        EmulatedDevice { state: Arc::new(DeviceState { name, spec, peers, operations, dead }), streams }
     }
 }
 
@@ -179,7 +179,7 @@ impl Device for EmulatedDevice {
     }
 }
 
-impl State {
+impl DeviceState {
     /// Returns the speed of the link of a stream.
     fn link(&self, stream: StreamId) -> LinkSpec {
         match stream {

@@ -25,15 +25,15 @@ pub(crate) struct Events {
     clock: Arc<Clock>,
     /// Seed of the random durations of operations without a given duration.
     seed: u64,
-    queue: Mutex<Queue>,
+    queue: Mutex<OperationQueue>,
     /// Ensures that one thread at a time advances the time; the action at an end may advance it
     /// further.
     passing: ReentrantMutex<()>,
 }
 
 #[derive(Default)]
-struct Queue {
-    begun: BinaryHeap<Event>,
+struct OperationQueue {
+    begun: BinaryHeap<OperationEnd>,
     /// End of the last operation of each stream (ns).
     streams: Numbered<(usize, StreamId), u64>,
     /// Number of operations that have been started.
@@ -42,7 +42,7 @@ struct Queue {
 }
 
 /// The end of an operation.
-struct Event {
+struct OperationEnd {
     /// Start, end, and notification time on the host (ns), and number of the operation.
     start: u64,
     end: u64,
@@ -53,32 +53,32 @@ struct Event {
     failure: Option<DeviceError>,
 }
 
-impl Event {
+impl OperationEnd {
     fn turn(&self) -> (u64, u64) {
         (self.told, self.number)
     }
 }
 
-impl Ord for Event {
+impl Ord for OperationEnd {
     /// Orders events so that the one with the earliest notification is the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         other.turn().cmp(&self.turn())
     }
 }
 
-impl PartialOrd for Event {
+impl PartialOrd for OperationEnd {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Event {
+impl PartialEq for OperationEnd {
     fn eq(&self, other: &Self) -> bool {
         self.turn() == other.turn()
     }
 }
 
-impl Eq for Event {}
+impl Eq for OperationEnd {}
 
 impl Events {
     pub(crate) fn new(clock: Arc<Clock>, seed: u64) -> Self {
@@ -110,7 +110,7 @@ impl Events {
         let start = marks.map(|mark| mark.end).fold(now.max(*free), u64::max);
         let end = start + takes;
         *free = end;
-        queue.begun.push(Event { start, end, told: end + latency, number: count, op, failure });
+        queue.begun.push(OperationEnd { start, end, told: end + latency, number: count, op, failure });
         SimulatedMark { clock: Arc::clone(&self.clock), end, told: end + latency }
     }
 
@@ -124,7 +124,7 @@ impl Events {
     pub(crate) fn pass(&self) -> bool {
         let _one = self.passing.lock();
         let next = self.queue.lock().begun.pop();
-        let Some(Event { start, end, told, op, failure, .. }) = next else { return false };
+        let Some(OperationEnd { start, end, told, op, failure, .. }) = next else { return false };
         self.clock.advance_to(told);
         let span = Span { start: self.clock.at(start), end: self.clock.at(end) };
         // The bytes move at the end of a transfer's time: this exposes code that changes the

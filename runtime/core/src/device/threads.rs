@@ -15,14 +15,14 @@ use crate::subnormals::Subnormals;
 type Piece = Box<dyn FnOnce() + Send>;
 
 /// Sender of the work pieces, and the thread that runs them.
-type Stream = (Sender<Piece>, JoinHandle<()>);
+type StreamThread = (Sender<Piece>, JoinHandle<()>);
 
 /// Streams by their names.
 pub(crate) struct Streams {
     name: String,
     pool: Arc<HostPool>,
     mode: Subnormals,
-    open: Mutex<HashMap<StreamId, Stream>>,
+    open: Mutex<HashMap<StreamId, StreamThread>>,
 }
 
 impl Streams {
@@ -40,7 +40,7 @@ impl Streams {
         let _ = sender.send(piece);
     }
 
-    fn start(&self) -> Stream {
+    fn start(&self) -> StreamThread {
         let (sender, pieces) = channel::<Piece>();
         let (mode, pool) = (self.mode, Arc::clone(&self.pool));
         let work = move || {

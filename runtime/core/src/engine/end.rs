@@ -9,7 +9,7 @@ use super::job::{Job, Work};
 use crate::engine::ReadyTask;
 use crate::engine::ReplaySlot;
 use crate::error::{Cause, Failure, caught};
-use crate::task::{Group, Role, Successor, Task, TaskPtr};
+use crate::task::{Role, Successor, Task, TaskGroup, TaskPtr};
 
 /// Ready tasks that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
@@ -77,13 +77,13 @@ impl Engine {
     }
 
     /// Completes a group that was found empty while it was closed.
-    pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
+    pub(super) fn complete_group(self: &Arc<Self>, group: &TaskGroup) {
         let mut ready = Ready::new();
         // Partial results are added here, on any thread.
         let mode = self.subnormals(None).enter();
         // SAFETY: all members have left; `finish_later` is called once.
         unsafe {
-            Group::complete(group, |successor| self.release(successor, None, |task| ready.push(task)));
+            TaskGroup::complete(group, |successor| self.release(successor, None, |task| ready.push(task)));
         }
         drop(mode);
         ready.into_iter().for_each(|task| self.push_ready(task, None));

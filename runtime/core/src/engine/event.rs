@@ -20,7 +20,7 @@ pub struct Event {
 
 impl Event {
     pub(crate) fn new(engine: &Arc<Engine>, name: &'static str) -> Result<Event, Error> {
-        let task = gate(engine, name, Nothing);
+        let task = gate(engine, name, EmptyGate);
         engine.link(TaskPtr::clone(&task), &[], Retired::Refused)?;
         Ok(Event { engine: Arc::clone(engine), task })
     }
@@ -47,7 +47,7 @@ pub(crate) fn when_done(
     then: impl FnOnce(Option<Arc<Failure>>) + Send + 'static,
 ) -> Result<(), Error> {
     let ended = task.clone();
-    let call = Call(Mutex::new(Some(Box::new(move || then(ended.cause())))));
+    let call = CallbackBody(Mutex::new(Some(Box::new(move || then(ended.cause())))));
     engine.link(gate(engine, "when done", call), std::slice::from_ref(task), Retired::Refused)
 }
 
@@ -57,9 +57,9 @@ pub(crate) fn gate<B: Body + 'static>(engine: &Arc<Engine>, name: &'static str, 
     TaskCell::make(header, Role::Gate, body)
 }
 
-struct Nothing;
+struct EmptyGate;
 
-impl Body for Nothing {
+impl Body for EmptyGate {
     fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
         unreachable!("a gate is opened, not run")
     }
@@ -69,9 +69,9 @@ impl Body for Nothing {
     fn clear(&self) {}
 }
 
-struct Call(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+struct CallbackBody(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
-impl Body for Call {
+impl Body for CallbackBody {
     fn passes(&self) -> bool {
         let call = self.0.lock().take();
         call.into_iter().for_each(|call| call());

@@ -14,7 +14,7 @@ use crate::engine::graph::ReplayTask;
 use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Header, Member, Placement, Role, Successor, Task, TaskPtr, resolved};
+use crate::task::{Body, Bound, Header, Member, Role, Successor, Task, TaskPlacement, TaskPtr, resolved};
 
 /// A task as the engine sees it. Submitted and replayed tasks differ in the location of their parts
 /// and successors.
@@ -95,7 +95,7 @@ pub(crate) trait Job: Sized {
     }
 
     /// Returns the task as one of several that run in one call.
-    fn member<'m>(&'m self, placement: Option<&'m Placement>) -> Member<'m> {
+    fn member<'m>(&'m self, placement: Option<&'m TaskPlacement>) -> Member<'m> {
         let strict = self.is_strict_at(placement);
         let (header, body, bound) = (self.header(), self.body(), self.bound());
         Member { header, id: self.id(), body, bound, placement, strict }
@@ -105,7 +105,7 @@ pub(crate) trait Job: Sized {
     /// stream-ordered launch that is done at its end. On other devices a failure at any moment may
     /// poison data that only they held.
     #[inline]
-    fn is_strict_at(&self, placement: Option<&Placement>) -> bool {
+    fn is_strict_at(&self, placement: Option<&TaskPlacement>) -> bool {
         placement.map_or_else(|| self.is_strict(), |placement| !placement.stream_ordered)
     }
 }

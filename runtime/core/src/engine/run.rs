@@ -11,7 +11,9 @@ use super::threads::current::{enter, in_batch};
 use super::{Engine, Ready};
 use crate::engine::ReadyTask;
 use crate::error::Failure;
-use crate::task::{Busy, Ended, Env, Header, Launched, Member, Notes, Placement, Ran, Site, WorkerLocal};
+use crate::task::{
+    Busy, Ended, Env, Header, LaunchedBody, Member, Notes, Ran, Site, TaskPlacement, WorkerLocal,
+};
 
 impl Engine {
     /// Runs a task with its operands in their handles, to its end or until it is parked; tasks that
@@ -52,7 +54,7 @@ impl Engine {
         job: &J,
         worker: usize,
         local: &mut WorkerLocal,
-        placement: Option<&Placement>,
+        placement: Option<&TaskPlacement>,
         then: impl FnOnce(&Engine, &mut Env<'_>, Ran) -> R,
     ) -> R {
         let strict = job.is_strict_at(placement);
@@ -83,7 +85,7 @@ impl Engine {
         work: &Work,
         worker: usize,
         local: &mut WorkerLocal,
-        placement: &Placement,
+        placement: &TaskPlacement,
     ) -> Ended {
         self.attempt(work, worker, local, Some(placement), |engine, env, ran| {
             let (began, failure) = (env.notes.began, has_failed(ran));
@@ -91,7 +93,7 @@ impl Engine {
                 engine.record(env, worker, failure.is_some());
                 return Ended { began, failure, ..Ended::default() };
             }
-            let launched = Launched { notes: env.notes, pending: std::mem::take(&mut env.pending) };
+            let launched = LaunchedBody { notes: env.notes, pending: std::mem::take(&mut env.pending) };
             Ended { began, failure, launched: Some(Box::new(launched)), ..Ended::default() }
         })
     }
@@ -124,7 +126,7 @@ impl Engine {
     /// placement. Returns the result of each, and whether its body began.
     fn attempt_all(
         self: &Arc<Self>,
-        tasks: &[(&Work, Option<&Placement>)],
+        tasks: &[(&Work, Option<&TaskPlacement>)],
         worker: usize,
         local: &mut WorkerLocal,
     ) -> Vec<(Ran, bool)> {
@@ -136,7 +138,7 @@ impl Engine {
     /// their operations on a device's stream. Returns the result of each so far.
     pub(crate) fn attempt_all_placed(
         self: &Arc<Self>,
-        tasks: &[(&Work, Option<&Placement>)],
+        tasks: &[(&Work, Option<&TaskPlacement>)],
         worker: usize,
         local: &mut WorkerLocal,
         on_device: bool,
@@ -155,7 +157,7 @@ impl Engine {
     /// each.
     fn all_but_cancelled<R>(
         self: &Arc<Self>,
-        tasks: &[(&Work, Option<&Placement>)],
+        tasks: &[(&Work, Option<&TaskPlacement>)],
         worker: usize,
         local: &mut WorkerLocal,
         run: impl FnOnce(&[Member<'_>], &mut Site<'_>) -> Vec<R>,

@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 use super::Engine;
 use super::threads::current;
 use crate::data::{AnyHandle, HandleBase};
-use crate::deps::{AccessRights, AtEnd, Links, Member, Node, Successors};
+use crate::deps::{AccessRights, AtEnd, Links, Membership, OrderNode, Successors};
 use crate::engine::{ReadyTask, ReplaySlot, Work};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sync::MutexGuard;
 use crate::task::{
-    Body, Chain, Group, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskPtr, TaskRef,
+    Body, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskChain, TaskGroup, TaskPtr, TaskRef,
 };
 
 /// Controls whether a task may name handles that were taken or released.
@@ -34,7 +34,7 @@ trait Linked {
 
     fn follow(&mut self, successors: &Successors<Successor>);
 
-    fn join(&mut self, group: Member<Successor>);
+    fn join(&mut self, group: Membership<Successor>);
 }
 
 impl Linked for &TaskPtr {
@@ -52,7 +52,7 @@ impl Linked for &TaskPtr {
     }
 
     #[inline(always)]
-    fn join(&mut self, group: Member<Successor>) {
+    fn join(&mut self, group: Membership<Successor>) {
         Task::join(self, group);
     }
 }
@@ -80,7 +80,7 @@ impl Linked for LinkedSlot<'_> {
         self.waits = unsafe { self.slots[self.at as usize].follow(successors) };
     }
 
-    fn join(&mut self, group: Member<Successor>) {
+    fn join(&mut self, group: Membership<Successor>) {
         // SAFETY: this is its submitter.
         unsafe { self.slots[self.at as usize].join(group) };
     }
@@ -94,10 +94,10 @@ struct Linking<'s, N> {
     finished: &'s mut Finished,
 }
 
-type LockedChains<'a> = SmallVec<[MutexGuard<'a, Chain>; 4]>;
+type LockedChains<'a> = SmallVec<[MutexGuard<'a, TaskChain>; 4]>;
 /// Groups that had no members left when they were closed. They are completed once no chain is
 /// locked.
-pub(crate) type Finished = Vec<Arc<Group>>;
+pub(crate) type Finished = Vec<Arc<TaskGroup>>;
 
 impl<N> Linking<'_, N> {
     /// Notes a dependency, also one that is already satisfied, by the numbers of both ends.
@@ -112,7 +112,7 @@ impl<N> Linking<'_, N> {
 
 impl<N: Linked> Links for Linking<'_, N> {
     type Task = Predecessor;
-    type Group = Arc<Group>;
+    type Group = Arc<TaskGroup>;
 
     #[inline(always)]
     fn task(&self) -> Predecessor {
@@ -120,19 +120,19 @@ impl<N: Linked> Links for Linking<'_, N> {
     }
 
     #[inline(always)]
-    fn follow(&mut self, node: &Node<Predecessor, Arc<Group>>) {
+    fn follow(&mut self, node: &OrderNode<Predecessor, Arc<TaskGroup>>) {
         let from = || match node {
-            Node::Task(before) => before.number(),
-            Node::Group(group) => group.id,
+            OrderNode::Task(before) => before.number(),
+            OrderNode::Group(group) => group.id,
         };
         self.trace_edge(|to| (from(), to.numbers().0));
         self.node.follow(match node {
-            Node::Task(before) => before.successors(),
-            Node::Group(group) => &group.successors,
+            OrderNode::Task(before) => before.successors(),
+            OrderNode::Group(group) => &group.successors,
         });
     }
 
-    fn open(&mut self, mode: Mode) -> Arc<Group> {
+    fn open(&mut self, mode: Mode) -> Arc<TaskGroup> {
         // Weak: the handle's chain holds the group. While a member or a submitter exists the handle
         // does; once it is gone nobody can request the sum.
         let combine = |handle: Weak<dyn AnyHandle>| -> AtEnd {
@@ -143,19 +143,19 @@ impl<N: Linked> Links for Linking<'_, N> {
             })
         };
         let reduces = mode == Mode::Reduce;
-        Group::open(
+        TaskGroup::open(
             self.engine.counters.next_ids(1),
             reduces.then(|| combine(Arc::downgrade(&self.handle.arc()))),
         )
     }
 
     #[inline(always)]
-    fn join(&mut self, group: &Arc<Group>) {
+    fn join(&mut self, group: &Arc<TaskGroup>) {
         self.trace_edge(|from| (from.numbers().1, group.id));
         self.node.join(group.join());
     }
 
-    fn close(&mut self, group: &Arc<Group>) {
+    fn close(&mut self, group: &Arc<TaskGroup>) {
         if group.close() {
             self.finished.push(Arc::clone(group));
         }
@@ -436,7 +436,7 @@ impl Engine {
         }
         task.begin_links(accesses.len() + after.len());
         let mut chains = chains.iter_mut();
-        let mut chain: Option<(u64, &mut Chain)> = None;
+        let mut chain: Option<(u64, &mut TaskChain)> = None;
         for access in accesses {
             let id = access.base.id;
             let own = match chain.take() {

@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use zellige_model::KindId;
 
-use super::threads::{Process, Running, Sleep, Slot};
+use super::threads::{Process, Running, Sleep, ThreadSlot};
 use crate::error::Error;
 use crate::topology::CoreInfo;
 
@@ -30,7 +30,7 @@ pub(crate) struct WorkerSlot {
     /// The task that it runs.
     pub(crate) running: CachePadded<Running>,
     /// The thread that acts as the worker.
-    pub(super) slot: CachePadded<Slot>,
+    pub(super) slot: CachePadded<ThreadSlot>,
 }
 
 impl WorkerSlot {

@@ -150,7 +150,7 @@ pub(crate) struct Lost {
 
 /// A replica that may be evicted, as a [`VictimHook`] sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct EvictionCandidate {
     pub(crate) datum: Datum,
     pub(crate) bytes: u64,
     /// A queued task wants it on this node.
@@ -164,7 +164,7 @@ pub(crate) struct Candidate {
 }
 
 /// Selects the victim among the first candidates of a node, by its index.
-pub(crate) type VictimHook = Box<dyn Fn(NodeId, &[Candidate]) -> Option<usize> + Send>;
+pub(crate) type VictimHook = Box<dyn Fn(NodeId, &[EvictionCandidate]) -> Option<usize> + Send>;
 
 /// Statistics of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -29,10 +29,10 @@ pub(super) enum Demand {
 
 /// Eviction order of a replica: lowest demand first, then replicas that no submitted task uses
 /// (`false`), then the least recently used.
-pub(super) type Turn = (Demand, bool, u64);
+pub(super) type EvictionOrder = (Demand, bool, u64);
 
 /// A replica that may be evicted.
-pub(super) type Victim = (Turn, Datum, Format);
+pub(super) type Victim = (EvictionOrder, Datum, Format);
 
 /// State of a node.
 pub(super) struct Node {

@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::node::{Demand, Turn};
+use super::node::{Demand, EvictionOrder};
 use super::{BufferId, HOST, NodeId, Reason, Ticket};
 use crate::format::Format;
 
 /// Progress of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ReplicaStage {
     /// Memory for a task to write.
     Blank,
     /// In flight.
@@ -27,7 +27,7 @@ pub(super) struct Replica {
     /// removed once nobody reads it any more.
     pub(super) version: u32,
     pub(super) bytes: u64,
-    pub(super) stage: Stage,
+    pub(super) stage: ReplicaStage,
     /// Number of tasks that have it in their working set.
     pub(super) pins: u32,
     /// Transfers and conversions that read it, by number.
@@ -41,7 +41,7 @@ pub(super) struct Replica {
     pub(super) prefetched: bool,
     pub(super) last_use: u64,
     /// Position under which it is listed among its node's victims.
-    pub(super) listed: Option<Turn>,
+    pub(super) listed: Option<EvictionOrder>,
     /// Tasks that wait until it has arrived.
     pub(super) waiters: SmallVec<[Ticket; 1]>,
     /// Tasks that wait until nothing reads it.
@@ -57,7 +57,7 @@ impl Replica {
         format: Format,
         version: u32,
         bytes: u64,
-        stage: Stage,
+        stage: ReplicaStage,
     ) -> Self {
         Replica {
             buffer,
@@ -82,14 +82,14 @@ impl Replica {
 
     /// Returns true if its memory could be freed at this moment.
     pub(super) fn is_idle(&self) -> bool {
-        self.stage != Stage::Arriving
+        self.stage != ReplicaStage::Arriving
             && (self.pins == 0 || crate::mutant::mutant(6))
             && self.outgoing.is_empty()
             && !self.leaving
     }
 
     pub(super) fn is_source(&self) -> bool {
-        self.stage == Stage::Valid && self.writers == 0
+        self.stage == ReplicaStage::Valid && self.writers == 0
     }
 }
 
@@ -138,13 +138,13 @@ impl Entry {
     /// Returns true if the current version exists, or will exist, on some node in its own format.
     pub(super) fn has_value(&self) -> bool {
         let mut current = self.replicas.iter().filter(|r| r.version == self.version);
-        current.any(|r| r.format == self.format && r.stage != Stage::Blank)
+        current.any(|r| r.format == self.format && r.stage != ReplicaStage::Blank)
     }
 
     /// Returns true if the current version exists on some node in its own format.
     pub(super) fn has_source(&self) -> bool {
         let mut current = self.replicas.iter().filter(|r| r.version == self.version);
-        current.any(|r| r.format == self.format && r.stage == Stage::Valid)
+        current.any(|r| r.format == self.format && r.stage == ReplicaStage::Valid)
     }
 
     pub(super) fn is_wanted(&self, node: NodeId) -> bool {
@@ -164,7 +164,7 @@ impl Entry {
     }
 
     /// Returns this replica's position in the eviction order.
-    pub(super) fn turn(&self, at: usize) -> Turn {
+    pub(super) fn eviction_order(&self, at: usize) -> EvictionOrder {
         let replica = &self.replicas[at];
         let demand = match (self.is_wanted(replica.node), self.unused) {
             (true, _) => Demand::Wanted,
@@ -180,10 +180,10 @@ impl Entry {
         let me = &self.replicas[at];
         me.version == self.version
             && me.format == self.format
-            && me.stage == Stage::Valid
+            && me.stage == ReplicaStage::Valid
             && !self.replicas.iter().enumerate().any(|(i, r)| {
-                let has_value = r.format == self.format && r.stage == Stage::Valid;
-                i != at && r.version == self.version && (has_value || r.stage == Stage::Blank)
+                let has_value = r.format == self.format && r.stage == ReplicaStage::Valid;
+                i != at && r.version == self.version && (has_value || r.stage == ReplicaStage::Blank)
             })
     }
 }

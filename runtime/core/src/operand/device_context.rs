@@ -13,12 +13,12 @@ use crate::engine::Engine;
 use crate::error::TaskError;
 
 /// Callback at the end of a body's operations, before the end of the task: an error fails the task.
-pub(crate) type AtEnd = Box<dyn FnOnce() -> Result<(), TaskError> + Send>;
+pub(crate) type Completion = Box<dyn FnOnce() -> Result<(), TaskError> + Send>;
 
 /// Callbacks that a body has registered for the end of its operations.
 #[derive(Default)]
 pub(crate) struct Pending {
-    left: Vec<AtEnd>,
+    left: Vec<Completion>,
     /// Places of the values whose metadata will be updated then.
     learns: SmallVec<[usize; 2]>,
 }

@@ -2,21 +2,21 @@
 
 use parking_lot::Mutex;
 
-use super::kinds::Open;
+use super::kinds::SharedQueueKinds;
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
 /// One queue for all workers: the policies `prio` and `eager`.
 #[derive(Debug)]
 pub struct CentralQueue {
     queue: Mutex<TaskQueue>,
-    open: Open,
+    open: SharedQueueKinds,
     by_priority: bool,
 }
 
 impl CentralQueue {
     /// Creates the policy `prio`: highest priority first.
     pub fn by_priority() -> Self {
-        CentralQueue { queue: Mutex::default(), open: Open::default(), by_priority: true }
+        CentralQueue { queue: Mutex::default(), open: SharedQueueKinds::default(), by_priority: true }
     }
 
     /// Creates the policy `eager`: first come, first served; priorities are ignored.

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::kinds::{Expected, Open, PerKind};
+use super::kinds::{Expected, PerKind, SharedQueueKinds};
 use super::queue::{Verdict, like};
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
@@ -21,7 +21,7 @@ use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 #[derive(Debug, Default)]
 pub(super) struct Heteroprio {
     buckets: Mutex<Vec<Bucket>>,
-    open: Open,
+    open: SharedQueueKinds,
 }
 
 /// Tasks with the same speedups.

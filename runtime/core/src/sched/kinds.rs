@@ -46,7 +46,7 @@ pub(super) type PerKind<T> = SmallVec<[T; 4]>;
 pub(super) struct Kinds {
     of: Vec<usize>,
     workers: Vec<Vec<usize>>,
-    groups: Vec<Group>,
+    groups: Vec<WorkerGroup>,
     group_of: Vec<usize>,
     /// True if all are CPU cores: no check is then needed if a worker can run a task.
     alike: bool,
@@ -54,7 +54,7 @@ pub(super) struct Kinds {
 
 /// Workers of one kind at one memory node: an unrestricted task can run on all of them or on none.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct WorkerGroup {
     pub(super) kind: usize,
     pub(super) node: usize,
     /// The workers, in ascending order.
@@ -73,9 +73,9 @@ impl Kinds {
                 names.len() - 1
             });
             let node = view.node(worker);
-            let is_its = |group: &Group| (group.kind, group.node) == (kind, node);
+            let is_its = |group: &WorkerGroup| (group.kind, group.node) == (kind, node);
             let group = kinds.groups.iter().position(is_its).unwrap_or_else(|| {
-                kinds.groups.push(Group { kind, node, workers: Vec::new() });
+                kinds.groups.push(WorkerGroup { kind, node, workers: Vec::new() });
                 kinds.groups.len() - 1
             });
             kinds.groups[group].workers.push(worker);
@@ -95,7 +95,7 @@ impl Kinds {
         self.of[worker]
     }
 
-    pub(super) fn groups(&self) -> &[Group] {
+    pub(super) fn groups(&self) -> &[WorkerGroup] {
         &self.groups
     }
 
@@ -192,12 +192,12 @@ impl Able<'_> {
 /// Kinds, determined at the first view of the machine, and the round-robin position for wake-ups:
 /// for policies with queues that are open to every worker that can run the task.
 #[derive(Debug, Default)]
-pub(super) struct Open {
+pub(super) struct SharedQueueKinds {
     kinds: OnceLock<Kinds>,
     turn: AtomicUsize,
 }
 
-impl Open {
+impl SharedQueueKinds {
     pub(super) fn kinds(&self, view: &SchedView<'_>) -> &Kinds {
         self.kinds.get_or_init(|| Kinds::new(view))
     }

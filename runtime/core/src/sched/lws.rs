@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use super::kinds::Open;
+use super::kinds::SharedQueueKinds;
 use super::queue::SharedQueue;
 use super::{Policy, ReadyTask, SchedView, Wake};
 
@@ -15,14 +15,14 @@ use super::{Policy, ReadyTask, SchedView, Wake};
 pub struct Lws {
     queues: Vec<CachePadded<SharedQueue>>,
     next: CachePadded<AtomicUsize>,
-    open: Open,
+    open: SharedQueueKinds,
 }
 
 impl Lws {
     /// Creates the policy for `workers` workers.
     pub fn new(workers: usize) -> Self {
         let queues = (0..workers).map(|_| CachePadded::default()).collect();
-        Lws { queues, next: CachePadded::default(), open: Open::default() }
+        Lws { queues, next: CachePadded::default(), open: SharedQueueKinds::default() }
     }
 
     /// Returns the queue for a task that no worker has released.

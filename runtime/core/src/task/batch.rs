@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::body::acquire;
-use super::{Body, Bound, Call, Choice, Codelet, Env, Header, Notes, Placement, Ran, TypedBody, WorkerLocal};
+use super::{
+    Body, Bound, Call, Choice, Codelet, Env, Header, Notes, Ran, TaskPlacement, TypedBody, WorkerLocal,
+};
 use crate::engine::Engine;
 use crate::error::Cause;
 use crate::operand::Operands;
@@ -16,7 +18,7 @@ pub(crate) struct Member<'m> {
     pub(crate) body: &'m dyn Body,
     pub(crate) bound: Option<Bound<'m>>,
     /// Places of its operands, if they are not in their handles' cells.
-    pub(crate) placement: Option<&'m Placement>,
+    pub(crate) placement: Option<&'m TaskPlacement>,
     /// True if operands may be poisoned.
     pub(crate) strict: bool,
 }

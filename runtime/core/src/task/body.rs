@@ -73,14 +73,14 @@ pub(crate) struct Ended {
     pub(crate) failure: Option<Arc<Failure>>,
     /// For a body that has put its operations on a device's stream: the remaining work for their
     /// end.
-    pub(crate) launched: Option<Box<Launched>>,
+    pub(crate) launched: Option<Box<LaunchedBody>>,
     /// For such a body that did not fail: the results that it has left, one for each access that
     /// writes.
     pub(crate) wrote: Option<SmallVec<[Ahead; 2]>>,
 }
 
 /// State of a body whose operations are in flight.
-pub(crate) struct Launched {
+pub(crate) struct LaunchedBody {
     pub(crate) notes: Notes,
     pub(crate) pending: Pending,
 }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo};
 
 use super::{Body, Implementations, Only, Successor, Tally, TaskPtr, TaskRef, pointer};
-use crate::deps::{Edge, Member, Successors, UpTo};
+use crate::deps::{Edge, Membership, Successors, UpTo};
 use crate::engine::StageCell;
 use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
@@ -87,7 +87,7 @@ pub(crate) struct TaskCell<B: ?Sized> {
     /// goes on linking.
     edges: UnsafeCell<[MaybeUninit<Edge<Successor>>; FEW_EDGES]>,
     more_edges: UnsafeCell<Vec<Edge<Successor>>>,
-    links: UnsafeCell<Links>,
+    links: UnsafeCell<TaskLinks>,
     pub(crate) header: Header,
     pub(crate) stage: StageCell,
     pub(crate) planned: PlanCell,
@@ -101,12 +101,12 @@ const FEW_EDGES: usize = 4;
 pub(crate) type Task = TaskCell<dyn Body>;
 
 #[derive(Default)]
-struct Links {
+struct TaskLinks {
     /// Address of the edges, their capacity, and the number of pushed ones.
     first: Option<NonNull<Edge<Successor>>>,
     room: u32,
     pushed: u32,
-    groups: SmallVec<[Member<Successor>; 4]>,
+    groups: SmallVec<[Membership<Successor>; 4]>,
     /// True if the watchdog has a reference to the task.
     listed: bool,
 }
@@ -190,7 +190,7 @@ impl Task {
     }
 
     /// Records that the task is a member of a group.
-    pub(crate) fn join(&self, group: Member<Successor>) {
+    pub(crate) fn join(&self, group: Membership<Successor>) {
         // SAFETY: only the submitter touches the links.
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
@@ -236,7 +236,7 @@ impl Task {
         // a reference to the counter while that changes.
         unsafe {
             (*task).linked.store(true, Ordering::Release);
-            let Links { room, pushed, .. } = *(*task).links.get();
+            let TaskLinks { room, pushed, .. } = *(*task).links.get();
             if pushed == 0 {
                 // All predecessors have completed, so nobody else counts.
                 (*task).pending.store(0, Ordering::Relaxed);

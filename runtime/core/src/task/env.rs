@@ -29,7 +29,7 @@ pub(crate) struct Bound<'e> {
 }
 
 /// Placement of a task: the result of its deferred selection, and the places of its operands.
-pub(crate) struct Placement {
+pub(crate) struct TaskPlacement {
     pub(crate) choice: Choice,
     /// Place of each access.
     pub(crate) buffers: SmallVec<[BufferId; 4]>,
@@ -130,7 +130,7 @@ pub struct Env<'e> {
     worker: usize,
     local: &'e mut WorkerLocal,
     bindings: Option<Bound<'e>>,
-    placement: Option<&'e Placement>,
+    placement: Option<&'e TaskPlacement>,
     /// Number of accesses resolved so far.
     cursor: usize,
     /// True if operands may be poisoned, so that every one is checked.
@@ -203,7 +203,7 @@ impl<'e> Env<'e> {
     }
 
     /// Sets the places of the operands, which are not in their handles' cells.
-    pub(crate) fn placed(mut self, placement: &'e Placement) -> Self {
+    pub(crate) fn placed(mut self, placement: &'e TaskPlacement) -> Self {
         self.placement = Some(placement);
         self
     }
@@ -218,7 +218,7 @@ impl<'e> Env<'e> {
     ///
     /// # Panics
     /// If the task is not a replay that has been placed.
-    pub(crate) fn bound_and_placed(&self) -> (&'e [Arc<dyn AnyHandle>], &'e Placement) {
+    pub(crate) fn bound_and_placed(&self) -> (&'e [Arc<dyn AnyHandle>], &'e TaskPlacement) {
         self.bindings.map(|bound| bound.handles).zip(self.placement).expect("a replay as one task is placed")
     }
 
@@ -227,7 +227,7 @@ impl<'e> Env<'e> {
         &'s mut self,
         header: &'s Header,
         bound: Bound<'s>,
-        placement: &'s Placement,
+        placement: &'s TaskPlacement,
     ) -> Env<'s> {
         let mut inner = Env::new(self.engine, header, self.id, self.worker, self.local, Some(bound), false);
         inner.measure = false;
@@ -401,7 +401,7 @@ impl<'e> Env<'e> {
     }
 
     #[inline]
-    pub(super) fn placement(&self) -> Option<&'e Placement> {
+    pub(super) fn placement(&self) -> Option<&'e TaskPlacement> {
         self.placement
     }
 

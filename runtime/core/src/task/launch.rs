@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use super::batch::{Fate, Site, typed};
 use super::{
-    Body, Call, Codelet, DeviceMember, Ended, Launched, Member, Placement, Ran, Range, TaskContext, TypedBody,
+    Body, Call, Codelet, DeviceMember, Ended, LaunchedBody, Member, Ran, Range, TaskContext, TaskPlacement,
+    TypedBody,
 };
 use crate::error::{Cause, TaskError, caught};
 use crate::operand::Operands;
@@ -63,7 +64,7 @@ fn call<C: Codelet>(
     else {
         return Vec::new();
     };
-    let Placement { choice, stream, .. } = placement;
+    let TaskPlacement { choice, stream, .. } = placement;
     let call = Call::of::<C>(choice, 0, held.len());
     let context = |at: usize| {
         let Member { header, id, .. } = &members[at];
@@ -112,7 +113,7 @@ fn ended(Fate { notes, ended }: Fate, pending: Pending) -> Ended {
     Ended {
         began: notes.began,
         failure,
-        launched: Some(Box::new(Launched { notes, pending })),
+        launched: Some(Box::new(LaunchedBody { notes, pending })),
         ..Ended::default()
     }
 }

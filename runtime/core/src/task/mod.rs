@@ -19,7 +19,7 @@ mod ticket;
 pub(crate) use batch::{Member, Site};
 pub use body::{Body, Busy, Closure, Refusal, TypedBody};
 pub(crate) use body::{ClosureFn, Payload};
-pub(crate) use body::{Ended, Launched, Ran, Resource, resolved};
+pub(crate) use body::{Ended, LaunchedBody, Ran, Resource, resolved};
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
 pub use codelet::{
     Apart, Batch, Choice, Codelet, Cpu, DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceKind,
@@ -27,9 +27,9 @@ pub use codelet::{
 };
 pub use context::TaskContext;
 pub use env::Env;
-pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};
+pub(crate) use env::{Bound, Call, Notes, TaskPlacement, WorkerLocal};
 pub(crate) use implementations::{Asked, Implementations, registered_bytes};
-pub(crate) use nodes::{Chain, Group, Predecessor, Successor};
+pub(crate) use nodes::{Predecessor, Successor, TaskChain, TaskGroup};
 pub use place::DeviceInfo;
 pub(crate) use place::Only;
 pub(crate) use pointer::TaskPtr;

@@ -28,8 +28,8 @@ unsafe impl Send for Successor {}
 // SAFETY: as above.
 unsafe impl Sync for Successor {}
 
-pub(crate) type Chain = deps::Chain<Predecessor, Successor>;
-pub(crate) type Group = deps::Group<Successor>;
+pub(crate) type TaskChain = deps::Chain<Predecessor, Successor>;
+pub(crate) type TaskGroup = deps::AccessGroup<Successor>;
 
 impl Predecessor {
     #[inline(always)]

@@ -23,23 +23,24 @@ const ALIGN: usize = 16;
 const OPEN: u32 = 1 << 30;
 
 /// First bytes of a chunk.
-struct Chunk {
+struct TaskChunk {
     /// Number of tasks that have not been freed.
     left: AtomicU32,
     layout: Layout,
 }
 
-impl Chunk {
+impl TaskChunk {
     /// Allocates a chunk with room for this layout after its first bytes; returns it with the
     /// offset of the room.
-    fn allocate(room: Layout, left: u32) -> (NonNull<Chunk>, usize) {
-        let (layout, offset) = Layout::new::<Chunk>().extend(room).expect("a task fits the address space");
+    fn allocate(room: Layout, left: u32) -> (NonNull<TaskChunk>, usize) {
+        let (layout, offset) =
+            Layout::new::<TaskChunk>().extend(room).expect("a task fits the address space");
         // SAFETY: the layout is not empty.
-        let Some(chunk) = NonNull::new(unsafe { alloc(layout) }.cast::<Chunk>()) else {
+        let Some(chunk) = NonNull::new(unsafe { alloc(layout) }.cast::<TaskChunk>()) else {
             handle_alloc_error(layout)
         };
         // SAFETY: the first bytes of a new allocation, which has their alignment.
-        unsafe { chunk.write(Chunk { left: AtomicU32::new(left), layout }) };
+        unsafe { chunk.write(TaskChunk { left: AtomicU32::new(left), layout }) };
         (chunk, offset)
     }
 
@@ -47,7 +48,7 @@ impl Chunk {
     ///
     /// # Safety
     /// They are not used any more, and not freed twice.
-    unsafe fn free(this: NonNull<Chunk>, count: u32) {
+    unsafe fn free(this: NonNull<TaskChunk>, count: u32) {
         // SAFETY: by the caller's promise the last caller is the last one with access to it.
         unsafe {
             if this.as_ref().left.fetch_sub(count, Ordering::Release) == count {
@@ -61,7 +62,7 @@ impl Chunk {
 
 /// The chunk that a thread takes memory from.
 struct Current {
-    chunk: Cell<Option<NonNull<Chunk>>>,
+    chunk: Cell<Option<NonNull<TaskChunk>>>,
     used: Cell<usize>,
     /// Number of tasks in it so far.
     tasks: Cell<u32>,
@@ -70,7 +71,7 @@ struct Current {
 impl Current {
     /// Returns a chunk and the offset of memory in it.
     #[inline]
-    fn take(&self, layout: Layout) -> (NonNull<Chunk>, usize) {
+    fn take(&self, layout: Layout) -> (NonNull<TaskChunk>, usize) {
         let offset = self.used.get().next_multiple_of(layout.align());
         let end = offset + layout.size();
         match self.chunk.get() {
@@ -84,13 +85,13 @@ impl Current {
     }
 
     #[cold]
-    fn take_elsewhere(&self, layout: Layout) -> (NonNull<Chunk>, usize) {
+    fn take_elsewhere(&self, layout: Layout) -> (NonNull<TaskChunk>, usize) {
         if layout.size() > SMALL || layout.align() > ALIGN {
-            return Chunk::allocate(layout, 1);
+            return TaskChunk::allocate(layout, 1);
         }
         self.close();
         let room = Layout::from_size_align(CHUNK - ALIGN, ALIGN).expect("a power of two");
-        let (chunk, offset) = Chunk::allocate(room, OPEN);
+        let (chunk, offset) = TaskChunk::allocate(room, OPEN);
         self.chunk.set(Some(chunk));
         self.used.set(offset + layout.size());
         self.tasks.set(1);
@@ -101,7 +102,7 @@ impl Current {
     fn close(&self) {
         if let Some(chunk) = self.chunk.take() {
             // SAFETY: the tasks that were not taken are not used.
-            unsafe { Chunk::free(chunk, OPEN - self.tasks.get()) };
+            unsafe { TaskChunk::free(chunk, OPEN - self.tasks.get()) };
         }
     }
 }
@@ -123,7 +124,7 @@ pub(super) fn allocate<B: Body>() -> (NonNull<TaskCell<B>>, u32) {
     let layout = Layout::new::<TaskCell<B>>();
     // If thread-local variables are gone it is allocated alone.
     let (chunk, offset) =
-        CURRENT.try_with(|current| current.take(layout)).unwrap_or_else(|_| Chunk::allocate(layout, 1));
+        CURRENT.try_with(|current| current.take(layout)).unwrap_or_else(|_| TaskChunk::allocate(layout, 1));
     // SAFETY: the offset is within the chunk.
     (unsafe { chunk.byte_add(offset) }.cast(), offset as u32)
 }
@@ -198,7 +199,7 @@ impl TaskPtr {
         unsafe {
             let offset = self.0.as_ref().offset as usize;
             self.0.drop_in_place();
-            Chunk::free(self.0.cast::<Chunk>().byte_sub(offset), 1);
+            TaskChunk::free(self.0.cast::<TaskChunk>().byte_sub(offset), 1);
         }
     }
 }

@@ -25,7 +25,7 @@ const NOBODY_BEHIND: u32 = 8;
 const PLACE: u32 = 8;
 
 /// State of a task that is needed after its end; separate from the rest, which is freed at its end.
-struct Ticket {
+struct TaskTicket {
     successors: Successors<Successor>,
     flags: AtomicU32,
     /// Number of `TaskRef`s.
@@ -43,7 +43,7 @@ struct Label {
     runtime: u32,
 }
 
-impl Drop for Ticket {
+impl Drop for TaskTicket {
     fn drop(&mut self) {
         let failure = *self.failure.get_mut();
         if !failure.is_null() {
@@ -54,18 +54,18 @@ impl Drop for Ticket {
 }
 
 /// Tickets that are allocated together.
-struct Tickets {
+struct TicketBlock {
     /// Number of tickets that have not been given back.
     left: atomic::AtomicU32,
-    places: [MaybeUninit<Ticket>; TOGETHER],
+    places: [MaybeUninit<TaskTicket>; TOGETHER],
     /// Labels, separate from the tickets: the execution of a task does not read its label.
     labels: [MaybeUninit<Label>; TOGETHER],
 }
 
-impl Tickets {
+impl TicketBlock {
     #[cold]
-    fn allocate(count: usize) -> *mut Tickets {
-        Box::into_raw(Box::new(Tickets {
+    fn allocate(count: usize) -> *mut TicketBlock {
+        Box::into_raw(Box::new(TicketBlock {
             left: atomic::AtomicU32::new(count as u32),
             places: [const { MaybeUninit::uninit() }; TOGETHER],
             labels: [const { MaybeUninit::uninit() }; TOGETHER],
@@ -76,7 +76,7 @@ impl Tickets {
     ///
     /// # Safety
     /// They are not used any more, and not given back twice.
-    unsafe fn give_back(this: *mut Tickets, count: usize) {
+    unsafe fn give_back(this: *mut TicketBlock, count: usize) {
         // SAFETY: by the caller's promise the last caller is the last one with access to them.
         unsafe {
             if (*this).left.fetch_sub(count as u32, Ordering::AcqRel) == count as u32 {
@@ -88,16 +88,16 @@ impl Tickets {
 
 /// Unused rest of the tickets that a thread has allocated for the tasks that it submits.
 struct Unused {
-    of: Cell<*mut Tickets>,
+    of: Cell<*mut TicketBlock>,
     next: Cell<usize>,
 }
 
 impl Unused {
     /// Returns memory for a ticket.
     #[inline]
-    fn take(&self) -> (*mut Tickets, usize) {
+    fn take(&self) -> (*mut TicketBlock, usize) {
         if self.next.get() == TOGETHER {
-            self.of.set(Tickets::allocate(TOGETHER));
+            self.of.set(TicketBlock::allocate(TOGETHER));
             self.next.set(0);
         }
         let next = self.next.get();
@@ -110,7 +110,7 @@ impl Drop for Unused {
     fn drop(&mut self) {
         if self.next.get() < TOGETHER {
             // SAFETY: nobody else has access to these.
-            unsafe { Tickets::give_back(self.of.get(), TOGETHER - self.next.get()) };
+            unsafe { TicketBlock::give_back(self.of.get(), TOGETHER - self.next.get()) };
         }
     }
 }
@@ -135,7 +135,7 @@ thread_local! {
 /// assert!(first.is_done());
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
-pub struct TaskRef(NonNull<Ticket>);
+pub struct TaskRef(NonNull<TaskTicket>);
 
 // SAFETY: a ticket is used through shared references alone, and everything in it is Sync: the
 // pointers in `successors` are to edges of tasks that are alive while they wait.
@@ -165,8 +165,8 @@ impl TaskRef {
     #[inline]
     pub(crate) fn new(header: &Header) -> Self {
         // If thread-local variables are gone it is allocated alone.
-        let (of, place) = UNUSED.try_with(Unused::take).unwrap_or_else(|_| (Tickets::allocate(1), 0));
-        let ticket = Ticket {
+        let (of, place) = UNUSED.try_with(Unused::take).unwrap_or_else(|_| (TicketBlock::allocate(1), 0));
+        let ticket = TaskTicket {
             successors: Successors::new(),
             flags: AtomicU32::new((place as u32) << PLACE),
             references: atomic::AtomicU32::new(1),
@@ -176,7 +176,7 @@ impl TaskRef {
         let label = Label { id: header.id, name: header.name, coords, runtime: header.runtime };
         // SAFETY: nobody else has access to this element.
         unsafe {
-            let at = (&raw mut (*of).places[place]).cast::<Ticket>();
+            let at = (&raw mut (*of).places[place]).cast::<TaskTicket>();
             at.write(ticket);
             (*of).labels[place].write(label);
             TaskRef(NonNull::new_unchecked(at))
@@ -185,10 +185,10 @@ impl TaskRef {
 
     /// Returns the allocation that contains it, and its index there.
     #[inline]
-    fn place(&self) -> (*mut Tickets, usize) {
+    fn place(&self) -> (*mut TicketBlock, usize) {
         let place = (self.ticket().flags.load(Ordering::Relaxed) >> PLACE) as usize;
         // SAFETY: its address was made from theirs, in `new`.
-        let of = unsafe { self.0.sub(place).byte_sub(offset_of!(Tickets, places)) };
+        let of = unsafe { self.0.sub(place).byte_sub(offset_of!(TicketBlock, places)) };
         (of.as_ptr().cast(), place)
     }
 
@@ -199,7 +199,7 @@ impl TaskRef {
         // SAFETY: this was the last reference to it.
         unsafe {
             self.0.drop_in_place();
-            Tickets::give_back(of, 1);
+            TicketBlock::give_back(of, 1);
         }
     }
 
@@ -210,7 +210,7 @@ impl TaskRef {
     }
 
     #[inline]
-    fn ticket(&self) -> &Ticket {
+    fn ticket(&self) -> &TaskTicket {
         // SAFETY: a ticket is given back with its last reference.
         unsafe { self.0.as_ref() }
     }

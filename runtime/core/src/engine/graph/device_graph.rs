@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo, median};
 
-use super::recorder::{GraphData, Slot};
+use super::recorder::{GraphData, GraphSlot};
 use crate::data::{AnyHandle, Meta};
 use crate::data::{Known, Seen};
 use crate::device::{Archs, Recording, Stream};
@@ -18,7 +18,7 @@ use crate::error::{Cause, Failure};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::operand::{Accesses, Formats, Mode};
-use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Placement, Ran};
+use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Ran, TaskPlacement};
 
 /// Controls whether replays of recorded graphs are submitted to a device in one launch, e.g. as a
 /// graph of its driver, instead of task by task.
@@ -72,11 +72,11 @@ pub(super) struct DeviceGraph {
     header: Header,
     /// All of them, in order.
     slots: Vec<u32>,
-    state: Mutex<State>,
+    state: Mutex<DeviceGraphState>,
 }
 
 #[derive(Default)]
-struct State {
+struct DeviceGraphState {
     /// The runtime that the other fields refer to.
     runtime: Option<u32>,
     /// True if some task cannot be recorded.
@@ -147,7 +147,7 @@ impl DeviceGraph {
         }
         let mut state = self.state.lock();
         if state.runtime != Some(engine.id) {
-            *state = State { runtime: Some(engine.id), ..State::default() };
+            *state = DeviceGraphState { runtime: Some(engine.id), ..DeviceGraphState::default() };
         }
         if state.refused {
             return None;
@@ -179,7 +179,7 @@ impl DeviceGraph {
     }
 
     /// Returns the recording made for operands like these.
-    fn find(&self, stream: &dyn Stream, operands: &[Operand<'_>]) -> Option<Arc<Recorded>> {
+    fn find(&self, stream: &dyn Stream, operands: &[GraphOperand<'_>]) -> Option<Arc<Recorded>> {
         let mut state = self.state.lock();
         let at = state.recorded.iter().position(|known| {
             let mut pairs = known.operands.iter().zip(operands);
@@ -225,14 +225,14 @@ fn takes_values_as_they_are(body: &dyn Body) -> bool {
 }
 
 /// A slot's handle and its value on the device.
-struct Operand<'e> {
+struct GraphOperand<'e> {
     handle: &'e dyn AnyHandle,
     mode: Mode,
     place: BufferId,
     value: Option<Seen>,
 }
 
-impl Operand<'_> {
+impl GraphOperand<'_> {
     /// Restores the header: nothing has run, so the changes of the recording are undone.
     fn restore(&self) {
         if let (true, Some(value)) = (self.mode.writes(), &self.value) {
@@ -243,7 +243,7 @@ impl Operand<'_> {
 
 impl Recalled {
     /// True if the recording has the same effect on this operand.
-    fn is_again(&self, now: &Operand<'_>) -> bool {
+    fn is_again(&self, now: &GraphOperand<'_>) -> bool {
         // An operand that is written anew may have held anything: the recording determines its
         // address.
         let anew = now.mode == Mode::Write;
@@ -256,7 +256,7 @@ impl Recalled {
     }
 
     /// Reports to the host how the launch changes this operand's header.
-    fn leave(&self, operand: &Operand<'_>) {
+    fn leave(&self, operand: &GraphOperand<'_>) {
         if let (true, Some(after)) = (operand.mode.writes(), &self.after) {
             operand.handle.learn_on_device(operand.place, after.known.clone());
         }
@@ -342,7 +342,7 @@ impl GraphData {
             Some((Err(error), _)) if stream.is_loss(&error) => Some(Ran::Done),
             _ if stream.check().is_err() => Some(Ran::Done),
             _ => {
-                operands.iter().for_each(Operand::restore);
+                operands.iter().for_each(GraphOperand::restore);
                 device_graph.refuse();
                 None
             }
@@ -350,11 +350,11 @@ impl GraphData {
     }
 
     /// Each slot's handle and value.
-    fn operands<'e>(&'e self, env: &Env<'e>) -> Vec<Operand<'e>> {
+    fn operands<'e>(&'e self, env: &Env<'e>) -> Vec<GraphOperand<'e>> {
         let (handles, placement) = env.bound_and_placed();
-        let operand = |((slot, handle), &place): ((&Slot, &'e Arc<dyn AnyHandle>), &BufferId)| {
+        let operand = |((slot, handle), &place): ((&GraphSlot, &'e Arc<dyn AnyHandle>), &BufferId)| {
             let (handle, mode, value) = (&**handle, slot.mode, handle.seen_on_device(place));
-            Operand { handle, mode, place, value }
+            GraphOperand { handle, mode, place, value }
         };
         self.slots.iter().zip(handles).zip(&placement.buffers).map(operand).collect()
     }
@@ -364,13 +364,13 @@ impl GraphData {
         &self,
         device_graph: &DeviceGraph,
         stream: &dyn Stream,
-        operands: &[Operand<'_>],
+        operands: &[GraphOperand<'_>],
         env: &mut Env<'_>,
     ) -> Option<Arc<Recorded>> {
         let mut all_can = false;
         let mut record = || all_can = (0..self.bodies.len()).all(|task| self.leaves_nothing(task, env));
         let recording = stream.record(&mut record).ok().filter(|_| all_can)?;
-        let recalled = |operand: &Operand<'_>| Recalled {
+        let recalled = |operand: &GraphOperand<'_>| Recalled {
             before: operand.value.clone(),
             after: operand.handle.seen_on_device(operand.place),
         };
@@ -392,7 +392,7 @@ impl GraphData {
         // Treated as stream-ordered: its outputs are not poisoned if it fails, since it has not
         // run.
         let (choice, stream, stream_ordered) = (Choice::default(), placed.stream.clone(), true);
-        let placement = Placement { choice, buffers, bytes: 0, stream, stream_ordered };
+        let placement = TaskPlacement { choice, buffers, bytes: 0, stream, stream_ordered };
         let mut inner = env.within(&self.headers[task], bound, &placement);
         let went = matches!(self.bodies[task].run(&mut inner), Ran::Done);
         let left = std::mem::take(&mut inner.pending);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Accesses that need no order among themselves.
-struct Group {
+struct RecordedGroup {
     members: Vec<u32>,
     /// The tasks that wait for all members.
     followers: Vec<u32>,
@@ -13,7 +13,7 @@ struct Group {
     combine: Option<u32>,
 }
 
-impl Group {
+impl RecordedGroup {
     /// True if a node of its own saves edges: one to it from each member and one from it to each
     /// follower, instead of one from each member to each follower.
     fn is_node(&self) -> bool {
@@ -27,7 +27,7 @@ impl Group {
 pub(super) struct Edges {
     /// Between tasks.
     direct: Vec<(u32, u32)>,
-    groups: Vec<Group>,
+    groups: Vec<RecordedGroup>,
 }
 
 impl Edges {
@@ -38,7 +38,12 @@ impl Edges {
 
     /// A new group; `reduces`: its members leave partial results.
     pub(super) fn open(&mut self, reduces: bool) -> u32 {
-        self.groups.push(Group { members: Vec::new(), followers: Vec::new(), reduces, combine: None });
+        self.groups.push(RecordedGroup {
+            members: Vec::new(),
+            followers: Vec::new(),
+            reduces,
+            combine: None,
+        });
         self.groups.len() as u32 - 1
     }
 

@@ -13,7 +13,7 @@ use super::device_graph::DeviceGraph;
 use super::edges::{Edges, Nodes, range};
 use super::ends::{Ends, SlotEnds};
 use crate::data::{AnyHandle, Data, Handle};
-use crate::deps::{AccessRights, Links, Node, Order};
+use crate::deps::{AccessRights, Links, Order, OrderNode};
 use crate::engine::{check_access, check_aliases, sort_by_handle};
 use crate::error::Error;
 use crate::numbered::Numbered;
@@ -40,7 +40,7 @@ use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec,
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 pub struct Recorder {
-    state: RefCell<State>,
+    state: RefCell<RecorderState>,
     placement: Option<Box<dyn Placement>>,
 }
 
@@ -66,14 +66,14 @@ pub struct Described<'t> {
 }
 
 #[derive(Default)]
-struct State {
+struct RecorderState {
     headers: Vec<Header>,
     bodies: Vec<Box<dyn Body>>,
     index_of: Numbered<u64, u32>,
     edges: Edges,
-    slots: Vec<Slot>,
+    slots: Vec<GraphSlot>,
     slot_of: Numbered<u64, u32>,
-    chains: Vec<Chain>,
+    chains: Vec<SlotChain>,
     /// Rights of handles that were split, joined or viewed while recording: the same in every
     /// replay, and independent of the runtime's state.
     rights: Numbered<u64, AccessRights>,
@@ -83,7 +83,7 @@ struct State {
 }
 
 /// A handle of the graph.
-pub(super) struct Slot {
+pub(super) struct GraphSlot {
     pub(super) handle: Arc<dyn AnyHandle>,
     /// The access mode of the graph as a whole.
     pub(super) mode: Mode,
@@ -93,20 +93,20 @@ pub(super) struct Slot {
 
 /// The accesses to one slot so far; tasks and groups are positions in the recording.
 #[derive(Default)]
-struct Chain {
+struct SlotChain {
     order: Order<u32, u32>,
     written: bool,
     ends: SlotEnds,
 }
 
 /// An access of a task that is being recorded.
-struct Access<'a> {
-    state: &'a mut State,
+struct RecordedAccess<'a> {
+    state: &'a mut RecorderState,
     task: u32,
     slot: u32,
 }
 
-impl Links for Access<'_> {
+impl Links for RecordedAccess<'_> {
     type Task = u32;
     type Group = u32;
 
@@ -114,10 +114,10 @@ impl Links for Access<'_> {
         self.task
     }
 
-    fn follow(&mut self, node: &Node<u32, u32>) {
+    fn follow(&mut self, node: &OrderNode<u32, u32>) {
         match *node {
-            Node::Task(before) => self.state.edges.add(before, self.task),
-            Node::Group(group) => self.state.edges.follow(group, self.task),
+            OrderNode::Task(before) => self.state.edges.add(before, self.task),
+            OrderNode::Group(group) => self.state.edges.follow(group, self.task),
         }
     }
 
@@ -135,9 +135,9 @@ impl Links for Access<'_> {
 }
 
 /// Adds the partial results of a reduction at its position in the graph.
-struct Combine(Arc<dyn AnyHandle>);
+struct CombineBody(Arc<dyn AnyHandle>);
 
-impl Body for Combine {
+impl Body for CombineBody {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
         let handle = env.bound(0).unwrap_or(&*self.0);
         env.notes.began = true;
@@ -162,7 +162,7 @@ fn recorded_id() -> u64 {
     NEXT.fetch_sub(1, Ordering::Relaxed)
 }
 
-impl State {
+impl RecorderState {
     fn slot(&mut self, handle: &dyn AnyHandle, mode: Mode, written: bool) -> u32 {
         let base = handle.base();
         if let Some(&slot) = self.slot_of.get(&base.id) {
@@ -179,9 +179,9 @@ impl State {
             Mode::Read | Mode::Write => mode,
             _ => Mode::Update,
         };
-        self.slots.push(Slot { handle: handle.arc(), mode: whole, uses: 0 });
+        self.slots.push(GraphSlot { handle: handle.arc(), mode: whole, uses: 0 });
         self.slot_of.insert(base.id, slot);
-        self.chains.push(Chain { written, ..Chain::default() });
+        self.chains.push(SlotChain { written, ..SlotChain::default() });
         slot
     }
 
@@ -212,7 +212,7 @@ impl State {
         let chain = &mut self.chains[slot as usize];
         chain.written |= mode.writes();
         let mut order = std::mem::take(&mut chain.order);
-        order.access(mode, &mut Access { state: self, task, slot });
+        order.access(mode, &mut RecordedAccess { state: self, task, slot });
         let chain = &mut self.chains[slot as usize];
         chain.order = order;
         chain.ends.access(task, mode);
@@ -236,7 +236,7 @@ impl State {
             model: CachedId::default(),
             tally: None,
         };
-        let task = self.add(header, Box::new(Combine(handle)), [slot]);
+        let task = self.add(header, Box::new(CombineBody(handle)), [slot]);
         self.edges.combine(group, task);
         self.chains[slot as usize].ends.access(task, Mode::Update);
     }
@@ -295,7 +295,7 @@ impl Recorder {
             return None;
         }
         let rights = state.rights.clone();
-        Some(std::mem::replace(&mut *state, State { rights, ..State::default() }).finish())
+        Some(std::mem::replace(&mut *state, RecorderState { rights, ..RecorderState::default() }).finish())
     }
 }
 
@@ -422,7 +422,7 @@ pub(super) struct GraphData {
     pub(super) bodies: Vec<Box<dyn Body>>,
     pub(super) nodes: Nodes,
     pub(super) ends: Ends,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<GraphSlot>,
     pub(super) operand_slots: Vec<u32>,
     pub(super) operand_ends: Vec<u32>,
     /// Counters of finished replays, kept for reuse.
@@ -536,7 +536,7 @@ impl Graph {
 
     /// Returns the recorded handle, and whether it has a value before the graph runs.
     pub(crate) fn slot(&self, slot: usize) -> (&Arc<dyn AnyHandle>, bool) {
-        let Slot { handle, mode, .. } = &self.0.slots[slot];
+        let GraphSlot { handle, mode, .. } = &self.0.slots[slot];
         (handle, handle.began_written() || *mode != Mode::Write)
     }
 }

@@ -30,10 +30,10 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
     let first_id = engine.counters.next_ids(graph.numbers());
     let as_one = data.device_graph.is_some() && DeviceGraph::matters_to(engine);
     let planned = if engine.transfers.is_some() { data.bodies.len() + 1 } else { 0 };
-    let run = Arc::new_cyclic(|run: &Weak<Run>| {
+    let run = Arc::new_cyclic(|run: &Weak<Replay>| {
         let address = NonNull::new(run.as_ptr().cast_mut()).expect("it has been allocated");
         let slot = |at| ReplaySlot::new(address, at, graph.slot_numbers(first_id, at).0);
-        Run {
+        Replay {
             engine: Arc::clone(engine),
             tasks: TaskStates {
                 pending: data.counters(as_one),
@@ -45,7 +45,7 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
                 before: AtomicUsize::new(1 + if as_one { handles.len() } else { data.ends.waited_for }),
                 until_end: AtomicUsize::new(if as_one { data.nodes.sinks } else { data.ends.sinks }),
             },
-            outcome: Outcome::default(),
+            outcome: ReplayOutcome::default(),
             gate: OnceLock::new(),
             slots: (0..handles.len()).map(slot).collect(),
             is_linked: AtomicBool::new(false),
@@ -56,12 +56,13 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
             differ,
         }
     });
-    let gate = TaskCell::make(header, Role::Replay, Whole(Payload::new(Arc::clone(&run))));
+    let gate = TaskCell::make(header, Role::Replay, ReplayBody(Payload::new(Arc::clone(&run))));
     assert!(run.gate.set(gate.clone()).is_ok(), "set once");
     let accesses: Accesses<'_> = order.iter().map(|&at| run.access(at as usize)).collect();
     // No task begins before the sources do, and these wait for the slots below: nothing becomes
     // ready here.
-    let free = |slot| Run::acquire_slot(Run::address(&run), slot, |_| unreachable!("the run has not begun"));
+    let free =
+        |slot| Replay::acquire_slot(Replay::address(&run), slot, |_| unreachable!("the run has not begun"));
     let finished = match engine.link_slots(&run.slots, &order, &accesses, free) {
         Ok(finished) => finished,
         Err(error) => {
@@ -79,14 +80,14 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
     // The run owns itself until its last task completes.
     std::mem::forget(Arc::clone(&run));
     engine.accept_replay(&gate, &finished);
-    Run::count_acquired(Run::address(&run), |task| engine.push_ready(task, None));
+    Replay::count_acquired(Replay::address(&run), |task| engine.push_ready(task, None));
     Ok(gate.ticket.clone())
 }
 
 /// The body of the task that stands for the whole replay.
-struct Whole(Payload<Arc<Run>>);
+struct ReplayBody(Payload<Arc<Replay>>);
 
-impl Body for Whole {
+impl Body for ReplayBody {
     fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
         unreachable!("a replay is no task that runs")
     }
@@ -112,7 +113,7 @@ impl Body for Whole {
 }
 
 /// One replay that has been submitted.
-pub(super) struct Run {
+pub(super) struct Replay {
     engine: Arc<Engine>,
     graph: Graph,
     handles: Arc<[Arc<dyn AnyHandle>]>,
@@ -120,7 +121,7 @@ pub(super) struct Run {
     differ: bool,
     tasks: TaskStates,
     awaited: Awaited,
-    outcome: Outcome,
+    outcome: ReplayOutcome,
     /// The task that stands for the replay.
     gate: OnceLock<TaskPtr>,
     slots: Arc<[ReplaySlot]>,
@@ -155,7 +156,7 @@ struct Awaited {
 
 /// The result of a replay so far.
 #[derive(Default)]
-struct Outcome {
+struct ReplayOutcome {
     /// True if something failed, now or earlier: every access is checked for poison.
     strict: AtomicBool,
     failure: OnceLock<Arc<Failure>>,
@@ -167,18 +168,18 @@ struct Outcome {
 /// The run stays alive until all of its tasks have completed, so the pointer is valid while this
 /// value exists. References into the run are borrowed from this value.
 pub(crate) struct ReplayTask {
-    run: NonNull<Run>,
+    run: NonNull<Replay>,
     /// Position in the graph's arrays; the index after the last stands for all tasks.
     index: u32,
 }
 
-// SAFETY: it stands for one task of a run that other threads may run; Run is Sync.
+// SAFETY: it stands for one task of a run that other threads may run; Replay is Sync.
 unsafe impl Send for ReplayTask {}
-// SAFETY: what a shared one gives is shared references into the run, and Run is Sync.
+// SAFETY: what a shared one gives is shared references into the run, and Replay is Sync.
 unsafe impl Sync for ReplayTask {}
 
-impl Run {
-    fn address(run: &Arc<Run>) -> NonNull<Run> {
+impl Replay {
+    fn address(run: &Arc<Replay>) -> NonNull<Replay> {
         NonNull::new(Arc::as_ptr(run).cast_mut()).expect("an Arc is never null")
     }
 
@@ -193,21 +194,21 @@ impl Run {
 
     /// Acquires a slot, when all earlier tasks have used it. The run, which waits for this, may
     /// have ended when this returns. `ready` gets tasks that become ready.
-    pub(super) fn acquire_slot(this: NonNull<Run>, slot: usize, ready: impl FnMut(ReadyTask)) {
+    pub(super) fn acquire_slot(this: NonNull<Replay>, slot: usize, ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this.
         let (run, heads) = unsafe { (this.as_ref(), this.as_ref().graph.0.ends.heads(slot)) };
         if run.handles[slot].base().is_poisoned() {
             run.outcome.strict.store(true, Ordering::Release);
         }
         if run.as_one || heads.is_empty() {
-            return Run::count_acquired(this, ready);
+            return Replay::count_acquired(this, ready);
         }
-        Run::start_tasks(this, heads, ready);
+        Replay::start_tasks(this, heads, ready);
     }
 
     /// Decrements the number of events that the whole replay waits for; the replay begins at zero.
     /// The run may have ended when this returns.
-    fn count_acquired(this: NonNull<Run>, mut ready: impl FnMut(ReadyTask)) {
+    fn count_acquired(this: NonNull<Replay>, mut ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this; what is borrowed of the run is the counter alone, while it
         // changes.
         if unsafe { (*this.as_ptr()).awaited.before.fetch_sub(1, Ordering::AcqRel) } != 1 {
@@ -228,12 +229,12 @@ impl Run {
         {
             return ready(task);
         }
-        Run::start_tasks(this, data.ends.sources.as_slice(), ready);
+        Replay::start_tasks(this, data.ends.sources.as_slice(), ready);
     }
 
     /// Decrements, for each of these tasks, the number of events that it waits for; this event is
     /// none of its predecessors. The run may have ended when this returns.
-    fn start_tasks(this: NonNull<Run>, tasks: *const [u32], mut ready: impl FnMut(ReadyTask)) {
+    fn start_tasks(this: NonNull<Replay>, tasks: *const [u32], mut ready: impl FnMut(ReadyTask)) {
         for at in 0..tasks.len() {
             // SAFETY: the run goes on until the task has completed, which has not been counted
             // down.
@@ -286,7 +287,7 @@ impl Run {
 }
 
 impl ReplayTask {
-    fn of_run(&self) -> &Run {
+    fn of_run(&self) -> &Replay {
         // SAFETY: see the type: the run is alive while one of its tasks has not completed, and this
         // one has not.
         unsafe { self.run.as_ref() }
@@ -359,7 +360,7 @@ impl ReplayTask {
     /// Only one caller may do so. The run may end before this returns.
     #[cold]
     unsafe fn complete_group(&self, group: usize, ready: &mut Ready) {
-        let run: *const Run = self.run.as_ptr();
+        let run: *const Replay = self.run.as_ptr();
         // SAFETY: the run goes on until the tasks behind the group have completed, and none has
         // been counted down for it.
         let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
@@ -373,7 +374,7 @@ impl ReplayTask {
     }
 
     fn complete(self, worker: Option<usize>, ready: &mut Ready) {
-        let run: *const Run = self.run.as_ptr();
+        let run: *const Replay = self.run.as_ptr();
         self.of_run().has_used(self.at());
         if self.is_all() {
             // SAFETY: it stands for every task, so that nobody else follows a pointer into the run,
@@ -421,7 +422,7 @@ impl ReplayTask {
 ///
 /// # Safety
 /// The caller counts down once and does not use the run afterwards.
-unsafe fn end_one(run: *const Run) {
+unsafe fn end_one(run: *const Replay) {
     // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the
     // run, and this takes over the reference that `submit` gave to the run itself.
     unsafe {
@@ -508,7 +509,7 @@ impl Job for ReplayTask {
 /// # Safety
 /// The run goes on until the node has been counted down. It may end before this returns.
 #[inline]
-unsafe fn count_down(run: *const Run, list: *const [u32], at: usize) -> (u32, u32) {
+unsafe fn count_down(run: *const Replay, list: *const [u32], at: usize) -> (u32, u32) {
     // SAFETY: by the caller's promise; what is borrowed of the run is the counter alone, while it
     // changes.
     unsafe {
@@ -517,7 +518,7 @@ unsafe fn count_down(run: *const Run, list: *const [u32], at: usize) -> (u32, u3
     }
 }
 
-fn finish(run: Arc<Run>) {
+fn finish(run: Arc<Replay>) {
     run.record_time();
     let engine = Arc::clone(&run.engine);
     engine.replay_ends(run.tasks.first_id);

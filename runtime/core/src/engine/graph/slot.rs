@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::replay::Run;
-use crate::deps::{Edge, Member, Successors};
+use super::replay::Replay;
+use crate::deps::{Edge, Membership, Successors};
 use crate::engine::ReadyTask;
 use crate::task::{Successor, TaskPtr};
 
@@ -18,9 +18,9 @@ pub(crate) struct ReplaySlot {
     successors: Successors<Successor>,
     /// Edge to this slot, from the one node that it may wait for.
     edge: UnsafeCell<MaybeUninit<Edge<Successor>>>,
-    group: UnsafeCell<Option<Member<Successor>>>,
+    group: UnsafeCell<Option<Membership<Successor>>>,
     /// Alive until the slot has been completed.
-    run: NonNull<Run>,
+    run: NonNull<Replay>,
     /// The number of edges to it in a trace; edges from it have the next one.
     entry: u64,
     at: u32,
@@ -34,14 +34,14 @@ const _: () = assert!(size_of::<ReplaySlot>() <= 64, "a replay has one for each 
 
 // SAFETY: `edge` and `group` are accessed by the submitter until the run has begun, and afterwards
 // only by the thread that completes the slot, which the run's counters order after it (AcqRel). A
-// search for cycles reads `group` in between, once `Run::is_linked` is set. Run is Sync.
+// search for cycles reads `group` in between, once `Replay::is_linked` is set. Replay is Sync.
 unsafe impl Sync for ReplaySlot {}
 // SAFETY: `run` is the address of a value that is Sync; the rest may go to any thread.
 unsafe impl Send for ReplaySlot {}
 
 impl ReplaySlot {
     /// Creates the slot at this position of a run.
-    pub(super) fn new(run: NonNull<Run>, at: usize, entry: u64) -> Self {
+    pub(super) fn new(run: NonNull<Replay>, at: usize, entry: u64) -> Self {
         ReplaySlot {
             successors: Successors::new(),
             edge: UnsafeCell::new(MaybeUninit::uninit()),
@@ -82,7 +82,7 @@ impl ReplaySlot {
     ///
     /// # Safety
     /// The caller is its submitter.
-    pub(crate) unsafe fn join(&self, group: Member<Successor>) {
+    pub(crate) unsafe fn join(&self, group: Membership<Successor>) {
         // SAFETY: only the submitter touches it before the run begins.
         unsafe { *self.group.get() = Some(group) };
     }
@@ -95,7 +95,7 @@ impl ReplaySlot {
         // SAFETY: by the caller's promise the run waits for this.
         unsafe {
             let (run, at) = ((*this).run, (*this).at as usize);
-            Run::acquire_slot(run, at, ready);
+            Replay::acquire_slot(run, at, ready);
         }
     }
 

@@ -252,12 +252,12 @@ impl BlockedThreads {
 }
 
 /// The calling thread's entry among them, until this is dropped.
-pub(crate) struct Entry<'s> {
+pub(crate) struct BlockedEntry<'s> {
     engine: &'s Engine,
     pub(in crate::engine) blocked: Arc<Blocked>,
 }
 
-impl Drop for Entry<'_> {
+impl Drop for BlockedEntry<'_> {
     fn drop(&mut self) {
         let mut list = self.engine.waits.blocked.list.lock();
         list.retain(|other| !Arc::ptr_eq(other, &self.blocked));
@@ -276,13 +276,13 @@ pub(super) struct Cycle {
 impl Engine {
     /// Enters the calling thread among those that are blocked. A thread that makes its condition
     /// true afterwards wakes it, so it checks once more before it parks.
-    pub(super) fn enter_blocked(&self, target: Target, kind: WaitKind) -> Entry<'_> {
+    pub(super) fn enter_blocked(&self, target: Target, kind: WaitKind) -> BlockedEntry<'_> {
         let blocked = Arc::new(Blocked::new(self, target, kind));
         let mut list = self.waits.blocked.list.lock();
         list.push(Arc::clone(&blocked));
         self.waits.blocked.count.set(list.len());
         drop(list);
-        Entry { engine: self, blocked }
+        BlockedEntry { engine: self, blocked }
     }
 
     /// Calls `change` while no thread searches for a cycle of waits.

@@ -16,7 +16,7 @@ pub(super) use blocked::BlockedThreads;
 pub(crate) use blocked::{Target, WaitKind};
 pub(super) use fork::Process;
 pub(super) use sleep::Sleep;
-pub(super) use slot::Slot;
+pub(super) use slot::ThreadSlot;
 pub(super) use waits::{Counted, Waits};
 pub(super) use watchdog::LiveTasks;
 pub(crate) use watchdog::{Running, Watchdog};

@@ -21,14 +21,14 @@ pub(super) const MOST_SPARES: usize = 1024;
 
 /// The slot of one worker.
 #[derive(Default)]
-pub(crate) struct Slot {
+pub(crate) struct ThreadSlot {
     /// Bodies that want it back, for the thread that has it.
     wanted: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SlotState {
     /// True if no thread acts as the worker any more, because the runtime ends.
     free: bool,
     /// Bodies whose awaited event has occurred. The latest, which are the innermost, go first.
@@ -38,7 +38,7 @@ struct State {
 }
 
 /// A command to a spare thread.
-enum Order {
+enum SpareCommand {
     /// Acts as the worker and runs this task first.
     Act(Option<Next>),
     End,
@@ -46,25 +46,25 @@ enum Order {
 
 /// A thread that has no slot.
 struct Spare {
-    order: Mutex<Option<Order>>,
+    command: Mutex<Option<SpareCommand>>,
     parker: Parker,
 }
 
 impl Spare {
-    fn order(&self, order: Order) {
-        *self.order.lock() = Some(order);
+    fn command(&self, command: SpareCommand) {
+        *self.command.lock() = Some(command);
         self.parker.unpark();
     }
 }
 
-impl Slot {
+impl ThreadSlot {
     /// True if a body wants it back.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst) > 0
     }
 }
 
-impl State {
+impl SlotState {
     /// Gives the slot to a body that wants it back.
     fn give_back(&mut self, wanted: &AtomicUsize) -> bool {
         let Some(blocked) = self.wanting.pop() else { return false };
@@ -98,7 +98,7 @@ impl Engine {
         let spare = slot.state.lock().spares.pop();
         match spare {
             Some(spare) => {
-                spare.order(Order::Act(Some(next)));
+                spare.command(SpareCommand::Act(Some(next)));
                 Ok(())
             }
             None => self.spawn_spare(worker, next).inspect_err(|_| blocked.hands_over(false)),
@@ -176,14 +176,14 @@ impl Engine {
             if self.workers.is_stopping() {
                 return None;
             }
-            let spare = Arc::new(Spare { order: Mutex::new(None), parker: Parker::new() });
+            let spare = Arc::new(Spare { command: Mutex::new(None), parker: Parker::new() });
             state.spares.push(Arc::clone(&spare));
             spare
         };
         loop {
-            match spare.order.lock().take() {
-                Some(Order::Act(next)) => return Some(next),
-                Some(Order::End) => return None,
+            match spare.command.lock().take() {
+                Some(SpareCommand::Act(next)) => return Some(next),
+                Some(SpareCommand::End) => return None,
                 None => {}
             }
             spare.parker.park();
@@ -197,7 +197,7 @@ impl Engine {
         if !state.give_back(&slot.wanted) {
             state.free = true;
         }
-        state.spares.drain(..).for_each(|spare| spare.order(Order::End));
+        state.spares.drain(..).for_each(|spare| spare.command(SpareCommand::End));
     }
 
     /// The threads that were started as spares.

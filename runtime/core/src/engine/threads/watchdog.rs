@@ -25,11 +25,11 @@ type AnyTask = TaskCell<()>;
 /// One position of the table: the address of a waiting task, which is even, or one more while the
 /// watchdog reads the task. A listed task has a reference to itself besides those that are
 /// elsewhere.
-struct Place<T>(AtomicPtr<T>);
+struct TableEntry<T>(AtomicPtr<T>);
 
-impl<T> Place<T> {
+impl<T> TableEntry<T> {
     fn new() -> Self {
-        Place(AtomicPtr::new(ptr::null_mut()))
+        TableEntry(AtomicPtr::new(ptr::null_mut()))
     }
 
     fn is_free(&self) -> bool {
@@ -136,7 +136,7 @@ impl Running {
 /// If two tasks map to one slot, the younger one is not listed: this is for messages, not for
 /// correctness.
 pub(crate) struct LiveTasks {
-    slots: Box<[Place<AnyTask>]>,
+    slots: Box<[TableEntry<AnyTask>]>,
     /// Gates and whole replays.
     others: Mutex<BTreeMap<u64, TaskPtr>>,
     /// Graphs that are being replayed, by the number of the first task. A worker notes tasks of a
@@ -146,11 +146,11 @@ pub(crate) struct LiveTasks {
 
 impl LiveTasks {
     pub(in crate::engine) fn new() -> Self {
-        let slots = (0..SLOTS).map(|_| Place::new()).collect();
+        let slots = (0..SLOTS).map(|_| TableEntry::new()).collect();
         LiveTasks { slots, others: Mutex::default(), replays: Mutex::default() }
     }
 
-    fn place(&self, id: u64) -> &Place<AnyTask> {
+    fn place(&self, id: u64) -> &TableEntry<AnyTask> {
         &self.slots[id as usize & (SLOTS - 1)]
     }
 
@@ -354,15 +354,15 @@ mod models {
     #[test]
     fn a_task_stays_while_it_is_looked_at() {
         loom::model(|| {
-            let (place, task) = (Arc::new(Place::new()), Arc::new(AtomicU32::new(1)));
-            place.enter(TaskPtr::as_ptr(&task));
+            let (place, task) = (Arc::new(TableEntry::new()), Arc::new(AtomicU32::new(1)));
+            place.enter(Arc::as_ptr(&task));
             let watch = {
                 let place = Arc::clone(&place);
                 loom::thread::spawn(move || {
                     place.look(|task: &AtomicU32| assert_eq!(task.load(Ordering::Relaxed), 1));
                 })
             };
-            place.leave(TaskPtr::as_ptr(&task));
+            place.leave(Arc::as_ptr(&task));
             task.store(0, Ordering::Relaxed);
             watch.join().unwrap();
             assert!(place.is_free());

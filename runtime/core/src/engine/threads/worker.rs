@@ -67,7 +67,7 @@ pub(in crate::engine) fn work(engine: &Arc<Engine>, index: usize, first: Option<
 }
 
 /// The next action of a thread that acts as a worker.
-enum Turn {
+enum WorkerAction {
     Run(Next),
     /// A body that has waited wants to go on.
     StepAside,
@@ -79,37 +79,38 @@ fn run_all(engine: &Arc<Engine>, index: usize, first: Option<Next>) -> bool {
     let mut local = WorkerLocal::new(engine, engine.workers[index].model_kind);
     let mut pace = Pace::default();
     let mut taken = None;
-    let mut turn = first.map_or_else(|| turn(engine, index, &mut local, &mut pace, None), Turn::Run);
+    let mut action =
+        first.map_or_else(|| next_action(engine, index, &mut local, &mut pace, None), WorkerAction::Run);
     loop {
-        let next = match turn {
-            Turn::Run(next) => Some(next),
-            Turn::StepAside => match engine.step_aside(index) {
+        let next = match action {
+            WorkerAction::Run(next) => Some(next),
+            WorkerAction::StepAside => match engine.step_aside(index) {
                 Some(next) => next,
                 None => return false,
             },
-            Turn::End => return true,
+            WorkerAction::End => return true,
         };
         if let Some(next) = next {
             pace.tasks += 1;
             engine.execute(next, index, &mut local, Some(&mut taken));
         }
-        turn = self::turn(engine, index, &mut local, &mut pace, taken.take());
+        action = next_action(engine, index, &mut local, &mut pace, taken.take());
     }
 }
 
-fn turn(
+fn next_action(
     engine: &Arc<Engine>,
     index: usize,
     local: &mut WorkerLocal,
     pace: &mut Pace,
     taken: Option<ReadyTask>,
-) -> Turn {
+) -> WorkerAction {
     if engine.workers[index].slot.is_wanted() {
         taken.into_iter().for_each(|task| engine.push_ready(task, Some(index)));
-        return Turn::StepAside;
+        return WorkerAction::StepAside;
     }
     match taken.map(Next::Ready).or_else(|| engine.next(index)) {
-        Some(next) => Turn::Run(next),
+        Some(next) => WorkerAction::Run(next),
         None => {
             local.flush();
             search(engine, index, pace)
@@ -137,7 +138,7 @@ impl Pace {
 
 /// Looks for work, then sleeps until there is some.
 #[cold]
-fn search(engine: &Arc<Engine>, index: usize, pace: &mut Pace) -> Turn {
+fn search(engine: &Arc<Engine>, index: usize, pace: &mut Pace) -> WorkerAction {
     engine.collect_lost();
     engine.wake_if_all_done();
     let may_nap = pace.are_short();
@@ -164,10 +165,14 @@ impl Engine {
     }
 }
 
-fn look_and_sleep(engine: &Arc<Engine>, index: usize, mut may_nap: bool) -> Turn {
+fn look_and_sleep(engine: &Arc<Engine>, index: usize, mut may_nap: bool) -> WorkerAction {
     let slot = &engine.workers[index].slot;
     let look = || {
-        if slot.is_wanted() { Some(Turn::StepAside) } else { engine.next(index).map(Turn::Run) }
+        if slot.is_wanted() {
+            Some(WorkerAction::StepAside)
+        } else {
+            engine.next(index).map(WorkerAction::Run)
+        }
     };
     loop {
         if may_nap {
@@ -194,7 +199,7 @@ fn look_and_sleep(engine: &Arc<Engine>, index: usize, mut may_nap: bool) -> Turn
         engine.collect_lost();
         if engine.workers.is_stopping() {
             engine.workers.sleep.stay_awake(index);
-            return Turn::End;
+            return WorkerAction::End;
         }
         engine.resolve_if_all_sleep();
         engine.record_idle(index, Some(IdleState::Sleeping));

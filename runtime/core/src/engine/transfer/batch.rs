@@ -12,7 +12,7 @@ use crate::device::Span;
 use crate::device::Stream;
 use crate::engine::{Engine, Job, Work};
 use crate::error::{Cause, caught};
-use crate::task::{Ended, Launched, Placement, WorkerLocal};
+use crate::task::{Ended, LaunchedBody, TaskPlacement, WorkerLocal};
 
 /// Result of each task of a batch; `None` if its operands are lost with their device.
 pub(super) type Fates = SmallVec<[Option<Ended>; 1]>;
@@ -62,7 +62,7 @@ impl Engine {
     ) -> Fates {
         let worker = batch[0].worker;
         let placement = |(placed, buffers): (&Placed, Option<Buffers>)| {
-            buffers.map(|buffers| Placement {
+            buffers.map(|buffers| TaskPlacement {
                 choice: placed.choice,
                 buffers,
                 bytes: crate::memory::bytes_of(&placed.needs),
@@ -71,15 +71,15 @@ impl Engine {
             })
         };
         let buffers = batch.iter().map(|placed| transfers.buffers(placed));
-        let placements: Vec<Option<Placement>> = batch.iter().zip(buffers).map(placement).collect();
+        let placements: Vec<Option<TaskPlacement>> = batch.iter().zip(buffers).map(placement).collect();
         let there = || batch.iter().zip(&placements).filter_map(|(placed, p)| Some((placed, p.as_ref()?)));
         let outer = self.start_bodies(worker, there().map(|(placed, _)| &placed.task));
-        let works: Vec<(&Work, Option<&Placement>)> =
+        let works: Vec<(&Work, Option<&TaskPlacement>)> =
             there().map(|(placed, placement)| (placed.task.work(), Some(placement))).collect();
         let ended = self.attempt_all_placed(&works, worker, local, stream.is_some());
         self.end_bodies(worker, there().map(|(placed, _)| placed.task.id()), outer);
         let mut ended = ended.into_iter();
-        let fate = |(placed, placement): (&Placed, &Option<Placement>)| {
+        let fate = |(placed, placement): (&Placed, &Option<TaskPlacement>)| {
             let (placement, mut ended) = (placement.as_ref()?, ended.next()?);
             placed.says_what_it_left(&placement.buffers, &mut ended);
             Some(ended)
@@ -104,9 +104,9 @@ impl Engine {
         batch.iter().zip(ran).map(end).collect()
     }
 
-    fn lands(&self, placed: &Placed, ended: &mut Ended, launched: Launched, times: (Instant, Instant)) {
+    fn lands(&self, placed: &Placed, ended: &mut Ended, launched: LaunchedBody, times: (Instant, Instant)) {
         let (work, worker) = (placed.task.work(), placed.worker);
-        let Launched { mut notes, pending } = launched;
+        let LaunchedBody { mut notes, pending } = launched;
         if ended.failure.is_none() {
             let left = caught(|| pending.finish());
             let cause = match left {

@@ -20,7 +20,7 @@ use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket, bytes_of};
 use crate::operand::Mode;
-use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
+use crate::task::{Choice, Ended, Resource, TaskPlacement, WorkerLocal};
 
 /// The next work of a worker.
 pub(crate) enum Next {
@@ -302,7 +302,7 @@ impl Engine {
         }
         let (work, stream_ordered) = (placed.task.work(), placed.stream_ordered.is_some());
         let (choice, bytes) = (placed.choice, bytes_of(&placed.needs));
-        let placement = Placement { choice, buffers, bytes, stream: stream.cloned(), stream_ordered };
+        let placement = TaskPlacement { choice, buffers, bytes, stream: stream.cloned(), stream_ordered };
         // The policy has not handed out stream-ordered tasks, and does not know of them.
         let outer = (!stream_ordered).then(|| self.start_body(placed.worker, &placed.task));
         let mut ended = self.attempt_placed(work, placed.worker, local, &placement);

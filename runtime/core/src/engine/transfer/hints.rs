@@ -162,9 +162,9 @@ impl TransferDriver {
     /// Installs the user's choice of the replicas to evict.
     pub(crate) fn choose_victims_by(&self, choose: Chooser) {
         let data = Arc::clone(&self.manager.data);
-        let hook = move |node: usize, candidates: &[memory::Candidate]| {
+        let hook = move |node: usize, candidates: &[memory::EvictionCandidate]| {
             let data = data.lock();
-            let shown = |c: &memory::Candidate| Candidate {
+            let shown = |c: &memory::EvictionCandidate| Candidate {
                 data: data.get(c.datum.0 as usize).map_or(0, |(id, _)| *id),
                 bytes: c.bytes,
                 wanted: c.wanted,

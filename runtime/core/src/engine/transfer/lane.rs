@@ -37,7 +37,7 @@ pub(crate) struct Lane {
     /// The device that runs its bodies; `None`: the worker itself.
     pub(super) device: Option<Arc<dyn Device>>,
     depth: LaunchDepth,
-    state: Mutex<State>,
+    state: Mutex<LaneState>,
     /// Private state of the bodies that run on the device, one for each stream in use: a long
     /// launch on one stream, as cuSOLVER's are, delays no other stream.
     locals: Mutex<Vec<WorkerLocal>>,
@@ -49,7 +49,7 @@ pub(crate) struct Lane {
 }
 
 #[derive(Default)]
-struct State {
+struct LaneState {
     /// Working sets requested and not complete.
     gathering: usize,
     /// Tasks with all their operands.
@@ -60,7 +60,7 @@ struct State {
     stream_ordered: usize,
 }
 
-impl State {
+impl LaneState {
     /// Returns the counter for this batch.
     fn count(&mut self, batch: &PlacedBatch) -> &mut usize {
         if batch[0].stream_ordered.is_some() { &mut self.stream_ordered } else { &mut self.launched }
@@ -141,7 +141,7 @@ impl Lane {
     /// Describes its contents, if there are any.
     pub(super) fn describe(&self) -> Option<String> {
         let state = self.state.lock();
-        let State { gathering, staged, launched, stream_ordered } = &*state;
+        let LaneState { gathering, staged, launched, stream_ordered } = &*state;
         let any = gathering + staged.len() + launched + stream_ordered > 0;
         let words = || {
             format!(

@@ -9,7 +9,7 @@ use zellige_model::{LinkError, LinkModel, Models};
 
 use super::disk;
 use super::probe::{Bytes, Ladder, host_copy};
-use super::{Node, TransferDriver};
+use super::{MemoryNode, TransferDriver};
 use crate::data::Carrier;
 use crate::device::Stream;
 use crate::device::{Op, Span, StreamId};
@@ -34,7 +34,7 @@ const TELLING: u64 = 16 << 10;
 const LEARNT_FROM: usize = 32;
 
 /// State of the measurements.
-pub(super) struct Links {
+pub(super) struct LinkMeasurements {
     unknown: Mutex<Unknown>,
     /// The links that no device declares, with the present figures of each and the transfers since
     /// then.
@@ -59,9 +59,14 @@ struct Unknown {
     under_way: Vec<Route>,
 }
 
-impl Links {
+impl LinkMeasurements {
     pub(super) fn new(models: Option<Arc<Models>>) -> Self {
-        Links { unknown: Mutex::default(), learnt: Mutex::default(), ended: Condvar::new(), models }
+        LinkMeasurements {
+            unknown: Mutex::default(),
+            learnt: Mutex::default(),
+            ended: Condvar::new(),
+            models,
+        }
     }
 
     /// Returns the figures that the memory manager starts with. Every device is linked to the host,
@@ -69,7 +74,7 @@ impl Links {
     /// that no device declares and no model knows will be measured.
     pub(super) fn specs(
         &self,
-        nodes: &[Node],
+        nodes: &[MemoryNode],
         peers: bool,
         disk: Option<NodeId>,
     ) -> Vec<Vec<Option<LinkSpec>>> {
@@ -185,7 +190,7 @@ impl Engine {
     }
 }
 
-impl Links {
+impl LinkMeasurements {
     /// Waits until no measurement is in progress.
     fn wait(&self) {
         let mut unknown = self.unknown.lock();

@@ -44,13 +44,13 @@ pub(crate) use self::hints::Chooser;
 pub(crate) use self::host_access::HostAccess;
 use self::host_access::Signal;
 use self::lane::Lane;
-use self::links::Links;
+use self::links::LinkMeasurements;
 pub(crate) use self::log::Log;
-use self::node::{Node, pools};
+use self::node::{MemoryNode, pools};
 use self::progress::Progress;
 use self::stream_order::Followers;
+use self::tally::NodeCounts;
 pub use self::tally::NodeUse;
-use self::tally::Tally;
 pub(crate) use self::timing::Timing;
 use crate::buffer::{HostPool, Serving};
 use crate::data::{AnyHandle, Forgotten};
@@ -64,7 +64,7 @@ use crate::subnormals::Subnormals;
 use zellige_model::Models;
 
 /// A datum's handle, and the number that the handle has in traces.
-type Known = (u64, Weak<dyn AnyHandle>);
+type DatumHandle = (u64, Weak<dyn AnyHandle>);
 
 /// The owner of the working set of a ticket.
 enum Waiting {
@@ -92,8 +92,8 @@ pub(crate) struct Simulated<'m> {
 /// Drives the memory manager for one runtime; see the module.
 pub(crate) struct TransferDriver {
     manager: Manager,
-    tickets: Tickets,
-    nodes: Vec<Node>,
+    tickets: TicketOwners,
+    nodes: Vec<MemoryNode>,
     operations: Operations,
     disk: Option<Disk>,
     lanes: Vec<Lane>,
@@ -101,8 +101,8 @@ pub(crate) struct TransferDriver {
     progress: Progress,
     /// Only present if a device orders launches.
     followers: Option<Followers>,
-    tally: Tally,
-    links: Links,
+    tally: NodeCounts,
+    links: LinkMeasurements,
     pub(crate) log: Option<Log>,
 }
 
@@ -112,7 +112,7 @@ struct Manager {
     /// Requested actions of the manager that nobody has executed yet, in order.
     actions: Handoff<Action>,
     /// The handle of each datum.
-    data: Arc<Mutex<Vec<Known>>>,
+    data: Arc<Mutex<Vec<DatumHandle>>>,
     forgotten: Forgotten,
     /// Held while partial results are added to a value.
     combining: ReentrantMutex<()>,
@@ -120,7 +120,7 @@ struct Manager {
 
 /// The owners of the working sets that have been requested.
 #[derive(Default)]
-struct Tickets {
+struct TicketOwners {
     waiting: Mutex<Numbered<Ticket, Waiting>>,
     next: AtomicU64,
 }
@@ -180,26 +180,26 @@ impl TransferDriver {
             peers,
         };
         let made = devices.iter().enumerate();
-        let made = made.map(|(i, spec)| Node::of(i, &**spec, opening(i, spec), events));
-        let made = made.collect::<Result<Vec<Node>, String>>()?;
-        let host = Node::new("host".into(), specs[HOST].capacity, None);
+        let made = made.map(|(i, spec)| MemoryNode::of(i, &**spec, opening(i, spec), events));
+        let made = made.collect::<Result<Vec<MemoryNode>, String>>()?;
+        let host = MemoryNode::new("host".into(), specs[HOST].capacity, None);
         let simulated = |number: usize, name: &str| -> Option<Arc<dyn Device>> {
             Some(Arc::new(SimulatedDevice::new(events?, number, name)))
         };
         let of_cpu =
             |cpu: usize| Lane::new(HOST, simulated(devices.len() + 1 + cpu, "cpu"), LaunchDepth::default());
-        let of_made = |(at, node): (usize, &Node)| {
+        let of_made = |(at, node): (usize, &MemoryNode)| {
             let depth = node.device.as_ref().map_or_else(LaunchDepth::default, |device| device.depth());
             Lane::new(at + 1, node.device.clone(), depth)
         };
         let lanes = (0..cpus).map(of_cpu).chain(made.iter().enumerate().map(of_made)).collect();
-        let of_disk = disk.iter().map(|_| Node::new("disk".into(), None, None));
+        let of_disk = disk.iter().map(|_| MemoryNode::new("disk".into(), None, None));
         let host_device = simulated(devices.len(), "host")
             .unwrap_or_else(|| Arc::new(HostDevice::new(Arc::clone(&pools[0]), mode)));
-        let nodes: Vec<Node> = std::iter::once(host).chain(made).chain(of_disk).collect();
-        let links = Links::new(models);
+        let nodes: Vec<MemoryNode> = std::iter::once(host).chain(made).chain(of_disk).collect();
+        let links = LinkMeasurements::new(models);
         let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some(), spill));
-        let orders = |node: &Node| node.device.as_ref().is_some_and(|device| device.orders_launches());
+        let orders = |node: &MemoryNode| node.device.as_ref().is_some_and(|device| device.orders_launches());
         let followers = nodes.iter().any(orders).then(Followers::default);
         let transfers = TransferDriver::of(nodes, memory, lanes, links, host_device);
         let operations = Operations { pools, mode, events: events.cloned(), ..transfers.operations };
@@ -213,7 +213,7 @@ impl TransferDriver {
         let specs: Vec<NodeSpec> = nodes.iter().map(|(_, spec)| *spec).collect();
         let of_node = |(at, (name, spec)): (usize, &(String, NodeSpec))| {
             let device = (at != HOST).then(|| -> Arc<dyn Device> { Arc::new(simulated(at, name)) });
-            Node::new(name.clone(), spec.capacity, device)
+            MemoryNode::new(name.clone(), spec.capacity, device)
         };
         let lane = |(at, &(node, depth, latency)): (usize, &(NodeId, LaunchDepth, u64))| {
             let device = simulated(nodes.len() + at, &nodes[node].0).with_latency(latency);
@@ -225,16 +225,22 @@ impl TransferDriver {
         let of_nodes = nodes.iter().enumerate().map(of_node).collect();
         let memory = Memory::new(&specs, links);
         let disk = disk.map(|node| Disk::new(node, None));
-        let made = TransferDriver::of(of_nodes, memory, lanes, Links::new(None), host);
+        let made = TransferDriver::of(of_nodes, memory, lanes, LinkMeasurements::new(None), host);
         let operations = Operations { timing: Some(timing), ..made.operations };
         TransferDriver { disk, followers, operations, log: Some(log), ..made }
     }
 
     /// Creates a driver without the optional parts.
-    fn of(nodes: Vec<Node>, memory: Memory, lanes: Vec<Lane>, links: Links, host: Arc<dyn Device>) -> Self {
+    fn of(
+        nodes: Vec<MemoryNode>,
+        memory: Memory,
+        lanes: Vec<Lane>,
+        links: LinkMeasurements,
+        host: Arc<dyn Device>,
+    ) -> Self {
         let tally = nodes.iter().map(|node| (node.name.clone(), node.what.clone(), node.capacity));
         TransferDriver {
-            tally: Tally::new(tally),
+            tally: NodeCounts::new(tally),
             manager: Manager {
                 memory: Mutex::new(memory),
                 actions: Handoff::new(),
@@ -242,7 +248,7 @@ impl TransferDriver {
                 forgotten: Forgotten::default(),
                 combining: ReentrantMutex::new(()),
             },
-            tickets: Tickets::default(),
+            tickets: TicketOwners::default(),
             operations: Operations {
                 host,
                 pools: Vec::new(),

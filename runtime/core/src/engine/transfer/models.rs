@@ -21,27 +21,27 @@ const SIZE: u64 = 8;
 /// Tasks of one model at most.
 const TASKS: usize = 6;
 
-type Place = Arc<UnsafeCell<u64>>;
+type SharedCell = Arc<UnsafeCell<u64>>;
 
 /// State shared by the threads: a host and two devices.
-struct Machine {
+struct ModelMachine {
     memory: Mutex<Memory>,
     actions: Handoff<Action>,
     /// Not loom's lock: it would order what only the manager may order.
-    places: std::sync::Mutex<HashMap<BufferId, Place>>,
+    places: std::sync::Mutex<HashMap<BufferId, SharedCell>>,
     staged: Vec<Parker>,
     ended: Vec<Parker>,
-    stream: Stream,
+    stream: TransferThread,
 }
 
 /// A thread that moves bytes, while others run tasks.
-struct Stream {
+struct TransferThread {
     /// `None` is its end.
     queue: Mutex<VecDeque<Option<Transfer>>>,
     there: Parker,
 }
 
-impl Stream {
+impl TransferThread {
     fn push(&self, transfer: Option<Transfer>) {
         self.queue.lock().push_back(transfer);
         self.there.unpark();
@@ -61,7 +61,7 @@ impl Stream {
 /// A task on one node: adds one to the data that it updates, and expects a value of those that it
 /// reads.
 #[derive(Clone, Copy)]
-struct Task {
+struct ModelTask {
     ticket: usize,
     node: NodeId,
     datum: Datum,
@@ -74,17 +74,17 @@ enum Does {
     Reads(Format, u64),
 }
 
-impl Task {
+impl ModelTask {
     fn adds(ticket: usize, node: NodeId, datum: Datum) -> Self {
-        Task { ticket, node, datum, does: Does::AddsOne }
+        ModelTask { ticket, node, datum, does: Does::AddsOne }
     }
 
     fn reads(ticket: usize, node: NodeId, datum: Datum, format: Format, value: u64) -> Self {
-        Task { ticket, node, datum, does: Does::Reads(format, value) }
+        ModelTask { ticket, node, datum, does: Does::Reads(format, value) }
     }
 }
 
-impl Machine {
+impl ModelMachine {
     /// Creates data of value 0 on the host, and two devices with capacity for `holds` of them.
     fn new(holds: u64, data: usize) -> (Arc<Self>, Vec<Datum>) {
         let host = NodeSpec { capacity: None, staging: 1, spill: None };
@@ -93,14 +93,14 @@ impl Machine {
         let mut memory = Memory::new(&[host, device, device], &vec![vec![link; 3]; 3]);
         let data: Vec<Datum> = (0..data).map(|_| memory.add(WIDE, SIZE, Some(HOST))).collect();
         let on_host = |&datum| memory.buffer(datum, HOST, WIDE).expect("added there");
-        let places = data.iter().map(|datum| (on_host(datum), Place::default())).collect();
-        let machine = Machine {
+        let places = data.iter().map(|datum| (on_host(datum), SharedCell::default())).collect();
+        let machine = ModelMachine {
             memory: Mutex::new(memory),
             actions: Handoff::new(),
             places: std::sync::Mutex::new(places),
             staged: (0..TASKS).map(|_| Parker::new()).collect(),
             ended: (0..TASKS).map(|_| Parker::new()).collect(),
-            stream: Stream { queue: Mutex::new(VecDeque::new()), there: Parker::new() },
+            stream: TransferThread { queue: Mutex::new(VecDeque::new()), there: Parker::new() },
         };
         (Arc::new(machine), data)
     }
@@ -139,11 +139,11 @@ impl Machine {
         }
     }
 
-    fn place(&self, buffer: BufferId) -> Place {
+    fn place(&self, buffer: BufferId) -> SharedCell {
         Arc::clone(self.places.lock().unwrap().entry(buffer).or_default())
     }
 
-    fn run(&self, task: Task) {
+    fn run(&self, task: ModelTask) {
         let (format, access) = match task.does {
             Does::AddsOne => (WIDE, Access::Update),
             Does::Reads(format, _) => (format, Access::Read),
@@ -172,11 +172,11 @@ impl Machine {
 }
 
 /// Runs the steps of each of two threads, then looks at the data on the host.
-fn check(holds: u64, data: usize, last: &'static [u64], steps: fn(&Machine, &[Datum], usize)) {
+fn check(holds: u64, data: usize, last: &'static [u64], steps: fn(&ModelMachine, &[Datum], usize)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(move || {
-        let (machine, data) = Machine::new(holds, data);
+        let (machine, data) = ModelMachine::new(holds, data);
         let mover = Arc::clone(&machine);
         let stream = loom::thread::spawn(move || mover.carry());
         let (there, named) = (Arc::clone(&machine), data.clone());
@@ -185,7 +185,7 @@ fn check(holds: u64, data: usize, last: &'static [u64], steps: fn(&Machine, &[Da
         other.join().unwrap();
         for (at, (&datum, &value)) in data.iter().zip(last).enumerate() {
             let ticket = TASKS - 1 - at;
-            machine.run(Task::reads(ticket, HOST, datum, WIDE, value));
+            machine.run(ModelTask::reads(ticket, HOST, datum, WIDE, value));
         }
         machine.stream.push(None);
         stream.join().unwrap();
@@ -199,11 +199,11 @@ fn check(holds: u64, data: usize, last: &'static [u64], steps: fn(&Machine, &[Da
 fn a_reader_elsewhere_meets_an_eviction() {
     check(1, 2, &[1, 1], |machine, data, thread| {
         if thread == 0 {
-            machine.run(Task::adds(0, 1, data[0]));
-            machine.run(Task::adds(1, 1, data[1]));
+            machine.run(ModelTask::adds(0, 1, data[0]));
+            machine.run(ModelTask::adds(1, 1, data[1]));
         } else {
             machine.after(0);
-            machine.run(Task::reads(2, 2, data[0], WIDE, 1));
+            machine.run(ModelTask::reads(2, 2, data[0], WIDE, 1));
         }
     });
 }
@@ -214,11 +214,11 @@ fn a_reader_elsewhere_meets_an_eviction() {
 fn a_writer_comes_back_to_an_eviction() {
     check(1, 2, &[2, 1], |machine, data, thread| {
         if thread == 0 {
-            machine.run(Task::adds(0, 1, data[0]));
-            machine.run(Task::adds(1, 1, data[1]));
+            machine.run(ModelTask::adds(0, 1, data[0]));
+            machine.run(ModelTask::adds(1, 1, data[1]));
         } else {
             machine.after(0);
-            machine.run(Task::adds(2, 1, data[0]));
+            machine.run(ModelTask::adds(2, 1, data[0]));
         }
     });
 }
@@ -229,13 +229,13 @@ fn a_writer_comes_back_to_an_eviction() {
 fn a_writer_follows_two_readers() {
     check(1, 1, &[1], |machine, data, thread| {
         if thread == 0 {
-            machine.run(Task::reads(0, 1, data[0], WIDE, 0));
+            machine.run(ModelTask::reads(0, 1, data[0], WIDE, 0));
             machine.after(1);
-            machine.run(Task::adds(2, 1, data[0]));
+            machine.run(ModelTask::adds(2, 1, data[0]));
         } else {
-            machine.run(Task::reads(1, 2, data[0], WIDE, 0));
+            machine.run(ModelTask::reads(1, 2, data[0], WIDE, 0));
             machine.after(2);
-            machine.run(Task::reads(3, 2, data[0], WIDE, 1));
+            machine.run(ModelTask::reads(3, 2, data[0], WIDE, 1));
         }
     });
 }
@@ -245,11 +245,11 @@ fn a_writer_follows_two_readers() {
 fn narrow_forms_are_made_of_the_last_version() {
     check(2, 1, &[1], |machine, data, thread| {
         if thread == 0 {
-            machine.run(Task::adds(0, 1, data[0]));
-            machine.run(Task::reads(1, 1, data[0], NARROW, 1));
+            machine.run(ModelTask::adds(0, 1, data[0]));
+            machine.run(ModelTask::reads(1, 1, data[0], NARROW, 1));
         } else {
             machine.after(0);
-            machine.run(Task::reads(2, 2, data[0], NARROW, 1));
+            machine.run(ModelTask::reads(2, 2, data[0], NARROW, 1));
         }
     });
 }

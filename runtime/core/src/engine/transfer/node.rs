@@ -10,7 +10,7 @@ use crate::device::{Device, DeviceMemory, DeviceSpec, Emulated, Events, Opening,
 use crate::error::DeviceError;
 
 /// One memory node and the device that works on it.
-pub(super) struct Node {
+pub(super) struct MemoryNode {
     pub(super) name: String,
     /// Its name in the performance models of links.
     pub(super) link_end: String,
@@ -30,17 +30,17 @@ pub(super) struct Node {
     pub(super) moving: AtomicUsize,
 }
 
-impl Node {
+impl MemoryNode {
     pub(super) fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
         let (failure, retiring, moving) = Default::default();
         let link_end = name.clone();
         let memory = device.as_ref().and_then(|device| device.memory());
-        Node { name, link_end, what: None, capacity, device, memory, failure, retiring, moving }
+        MemoryNode { name, link_end, what: None, capacity, device, memory, failure, retiring, moving }
     }
 
     /// True for two devices that work on host memory, and for two devices with direct access to
     /// each other.
-    pub(super) fn is_peer_of(&self, other: &Node) -> bool {
+    pub(super) fn is_peer_of(&self, other: &MemoryNode) -> bool {
         match (&self.memory, &other.memory) {
             (None, None) => true,
             (Some(one), Some(other)) => one.reaches(&**other),
@@ -71,7 +71,7 @@ impl Node {
                 Arc::new(device.like(spec.link(), emulated.fails_at))
             }
         };
-        Ok(Node { what, link_end, ..Node::new(name, capacity, Some(device)) })
+        Ok(MemoryNode { what, link_end, ..MemoryNode::new(name, capacity, Some(device)) })
     }
 }
 

@@ -15,7 +15,7 @@ const PASSED_BACK: usize = 1024;
 
 /// Notifications to send once the manager's lock is released.
 #[derive(Default)]
-struct Retired {
+struct Notifications {
     /// Tasks that may run elsewhere.
     again: Vec<Placed>,
     /// Waiters on other nodes that need lost data.
@@ -89,7 +89,7 @@ impl Engine {
 impl TransferDriver {
     /// Reports the failure to the manager. `None`, once that has been done, for all but the first
     /// caller.
-    fn retire_node(&self, node: NodeId, error: DeviceError) -> Option<Retired> {
+    fn retire_node(&self, node: NodeId, error: DeviceError) -> Option<Notifications> {
         let _one = self.nodes[node].retiring.lock();
         if self.nodes[node].failure.set(error.clone()).is_err() {
             return None;
@@ -101,8 +101,8 @@ impl TransferDriver {
         Some(self.lose(node, &error))
     }
 
-    fn lose(&self, node: NodeId, error: &DeviceError) -> Retired {
-        let mut retired = Retired::default();
+    fn lose(&self, node: NodeId, error: &DeviceError) -> Notifications {
+        let mut retired = Notifications::default();
         self.with_memory(|memory| {
             let lost = memory.lose(node);
             for handle in lost.data.into_iter().filter_map(|datum| self.handle(datum)) {

@@ -23,10 +23,10 @@ pub(super) type Marks = Vec<Arc<dyn Mark>>;
 
 /// The tasks that wait for launched ones. Only present if a device orders launches.
 #[derive(Default)]
-pub(crate) struct Followers(Mutex<State>);
+pub(crate) struct Followers(Mutex<FollowerTable>);
 
 #[derive(Default)]
-struct State {
+struct FollowerTable {
     /// Tasks that wait, or have been launched in stream order, by their numbers.
     tasks: HashMap<u64, Follower>,
     /// Launched tasks whose successors have been notified, and the extent of that.
@@ -38,13 +38,13 @@ struct State {
 #[derive(Default)]
 struct Follower {
     /// Its predecessors that have been launched and not completed, once per dependency.
-    launched: SmallVec<[Launched; 2]>,
+    launched: SmallVec<[LaunchedTask; 2]>,
     stage: FollowerState,
 }
 
 /// A task that has been launched and not completed.
 #[derive(Clone)]
-struct Launched {
+struct LaunchedTask {
     id: u64,
     worker: usize,
     mark: Arc<dyn Mark>,
@@ -71,7 +71,7 @@ pub(super) struct Landed {
 }
 
 /// A task that may be launched.
-pub(super) struct Offer {
+pub(super) struct LaunchOffer {
     pub(super) task: ReadyTask,
     pub(super) after: Marks,
     /// True if a predecessor has left work for its end.
@@ -91,7 +91,7 @@ impl Follower {
     }
 }
 
-impl State {
+impl FollowerTable {
     /// Offers the task to the worker whose device has all its predecessors, if there is one, and
     /// returns that worker. `ending`: the number of its predecessors that end now and will be
     /// counted down.
@@ -115,7 +115,7 @@ impl Followers {
     /// unknown. `leaves`: it has left work for its end. True if another task may be launched after
     /// it now.
     pub(super) fn notify(&self, work: &Work, worker: usize, mark: &Arc<dyn Mark>, leaves: bool) -> bool {
-        let launched = Launched { id: work.id(), worker, mark: Arc::clone(mark), leaves };
+        let launched = LaunchedTask { id: work.id(), worker, mark: Arc::clone(mark), leaves };
         let mut state = self.0.lock();
         let (successors, up_to) = work.successors(None);
         state.notified.insert(work.id(), up_to);
@@ -186,9 +186,9 @@ impl Followers {
     }
 
     /// Takes the task with the highest priority that may be launched on `worker`'s device.
-    pub(super) fn take(&self, worker: usize) -> Option<Offer> {
+    pub(super) fn take(&self, worker: usize) -> Option<LaunchOffer> {
         let mut state = self.0.lock();
-        let State { tasks, offers, .. } = &mut *state;
+        let FollowerTable { tasks, offers, .. } = &mut *state;
         let offers = offers.get_mut(&worker)?;
         while let Some((_, Reverse(id))) = offers.pop() {
             let Some(follower) = tasks.get_mut(&id).filter(|follower| follower.worker() == Some(worker))
@@ -201,7 +201,7 @@ impl Followers {
                     let marks = follower.launched.iter().map(|launched| &launched.mark);
                     let after = marks.filter(|mark| mark.ended().is_none()).cloned().collect();
                     let after_ends = follower.launched.iter().any(|launched| launched.leaves);
-                    return Some(Offer { task: ReadyTask::new(work), after, after_ends });
+                    return Some(LaunchOffer { task: ReadyTask::new(work), after, after_ends });
                 }
                 other => follower.stage = other,
             }

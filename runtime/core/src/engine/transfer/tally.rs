@@ -59,13 +59,13 @@ pub struct NodeUse {
 }
 
 /// The counts of all nodes.
-pub(super) struct Tally(Mutex<Vec<NodeUse>>);
+pub(super) struct NodeCounts(Mutex<Vec<NodeUse>>);
 
-impl Tally {
+impl NodeCounts {
     /// Creates the counts of nodes with these names, devices and capacities.
     pub(super) fn new(nodes: impl Iterator<Item = (String, Option<String>, Option<u64>)>) -> Self {
         let new = |(name, device, capacity)| NodeUse { name, device, capacity, ..NodeUse::default() };
-        Tally(Mutex::new(nodes.map(new).collect()))
+        NodeCounts(Mutex::new(nodes.map(new).collect()))
     }
 
     /// Counts a transfer that has ended.

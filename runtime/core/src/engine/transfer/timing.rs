@@ -15,7 +15,7 @@ use crate::engine::{Engine, Job, Work};
 use crate::memory::Transfer;
 use crate::operand::Pending;
 
-use crate::task::{Ended, Header, Launched, Notes};
+use crate::task::{Ended, Header, LaunchedBody, Notes};
 
 /// Times of operations in simulated time.
 pub(crate) trait Timing: Send + Sync {
@@ -98,7 +98,7 @@ impl Placed {
             });
             left.collect()
         });
-        let launched = Launched { notes, pending: Pending::default() };
+        let launched = LaunchedBody { notes, pending: Pending::default() };
         Ended { began: true, failure: None, launched: Some(Box::new(launched)), wrote: Some(wrote) }
     }
 }

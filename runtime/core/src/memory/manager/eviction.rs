@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use super::Memory;
 use crate::format::Format;
-use crate::memory::table::{Replica, Stage};
-use crate::memory::{Action, BufferId, Candidate, Datum, HOST, NodeId, Reason, VictimHook};
+use crate::memory::table::{Replica, ReplicaStage};
+use crate::memory::{Action, BufferId, Datum, EvictionCandidate, HOST, NodeId, Reason, VictimHook};
 
 /// Number of next victims of a nearly full device that are copied to the host ahead of need.
 const CLEANED: usize = 4;
@@ -89,16 +89,16 @@ impl Memory {
         let first = victims.first()?;
         let Some(hook) = &self.victim_hook else { return Some((first.1, first.2)) };
         let places: SmallVec<[_; SHOWN]> = victims.iter().take(SHOWN).collect();
-        let shown: SmallVec<[Candidate; SHOWN]> =
+        let shown: SmallVec<[EvictionCandidate; SHOWN]> =
             places.iter().map(|(_, datum, format)| self.candidate(*datum, node, *format)).collect();
         let chosen = hook(node, &shown).and_then(|at| places.get(at).copied()).unwrap_or(first);
         Some((chosen.1, chosen.2))
     }
 
-    fn candidate(&self, datum: Datum, node: NodeId, format: Format) -> Candidate {
+    fn candidate(&self, datum: Datum, node: NodeId, format: Format) -> EvictionCandidate {
         let entry = self.entry(datum);
         let at = entry.find(node, format).expect("listed");
-        Candidate {
+        EvictionCandidate {
             datum,
             bytes: entry.replicas[at].bytes,
             wanted: entry.is_wanted(node),
@@ -231,7 +231,7 @@ impl Memory {
         node: NodeId,
         format: Format,
         bytes: u64,
-        stage: Stage,
+        stage: ReplicaStage,
     ) -> usize {
         self.nodes[node].used += bytes;
         let (clock, buffer) = (self.clock, BufferId(self.next_buffer));
@@ -253,8 +253,8 @@ impl Memory {
             self.unused.push(datum);
         }
         let node = &mut self.nodes[replica.node];
-        if let Some(turn) = replica.listed {
-            node.victims.remove(&(turn, datum, replica.format));
+        if let Some(order) = replica.listed {
+            node.victims.remove(&(order, datum, replica.format));
         }
         node.used -= replica.bytes;
         self.actions.push(Action::Freed { datum, buffer: replica.buffer });
@@ -273,16 +273,16 @@ impl Memory {
             && replica.is_idle()
             && !entry.is_pinned(replica.node)
             && (can_write_back || !entry.is_sole(at));
-        let turn = may_go.then(|| entry.turn(at));
+        let order = may_go.then(|| entry.eviction_order(at));
         let replica = &mut entry.replicas[at];
-        if replica.listed == turn {
+        if replica.listed == order {
             return;
         }
-        if let Some(turn) = std::mem::replace(&mut replica.listed, turn) {
-            node.victims.remove(&(turn, datum, replica.format));
+        if let Some(order) = std::mem::replace(&mut replica.listed, order) {
+            node.victims.remove(&(order, datum, replica.format));
         }
-        if let Some(turn) = turn {
-            node.victims.insert((turn, datum, replica.format));
+        if let Some(order) = order {
+            node.victims.insert((order, datum, replica.format));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Loss of a node's memory.
 
 use super::{InFlight, Memory};
-use crate::memory::table::{Entry, Stage};
+use crate::memory::table::{Entry, ReplicaStage};
 use crate::memory::{Access, Action, Datum, HOST, Lost, NodeId, Reason, Ticket};
 
 impl Memory {
@@ -138,7 +138,7 @@ impl Memory {
             let queued = self.nodes[staging.node].queue.contains(&ticket);
             let waits = staging.needs.iter().zip(&staging.held).any(|(need, held)| {
                 let entry = self.entry(need.datum);
-                let is_valid = |at: usize| entry.replicas[at].stage == Stage::Valid;
+                let is_valid = |at: usize| entry.replicas[at].stage == ReplicaStage::Valid;
                 let has = (*held || !queued) && entry.find(staging.node, need.format).is_some_and(is_valid);
                 need.access != Access::Write && !has && lost.contains(&need.datum)
             });
@@ -174,5 +174,5 @@ impl Memory {
 
 fn is_being_written(entry: &Entry) -> bool {
     let mut current = entry.replicas.iter().filter(|r| r.version == entry.version);
-    current.any(|r| r.stage == Stage::Blank || (r.stage == Stage::Valid && r.writers > 0))
+    current.any(|r| r.stage == ReplicaStage::Blank || (r.stage == ReplicaStage::Valid && r.writers > 0))
 }

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::format::Format;
 use crate::memory::link::Link;
 use crate::memory::node::Node;
-use crate::memory::table::{Entry, Replica, Stage};
+use crate::memory::table::{Entry, Replica, ReplicaStage};
 use crate::memory::{
     Access, Action, BufferId, Datum, HOST, LinkSpec, Need, NodeId, NodeSpec, NodeStats, Reason, Ticket,
     Transfer, VictimHook, bytes_of, distinct,
@@ -117,7 +117,7 @@ impl Memory {
             *self.entry_mut(datum) = Entry::new(format, bytes);
         }
         if let Some(node) = at {
-            let at = self.make(datum, node, format, bytes, Stage::Valid);
+            let at = self.make(datum, node, format, bytes, ReplicaStage::Valid);
             self.relist(datum, at);
         }
         datum
@@ -143,7 +143,7 @@ impl Memory {
         let entry = self.entry_mut(datum);
         (entry.version, entry.format, entry.bytes) = (entry.version + 1, format, bytes);
         let touched = self.drop_leftovers(datum);
-        let at = self.make(datum, HOST, format, bytes, Stage::Valid);
+        let at = self.make(datum, HOST, format, bytes, ReplicaStage::Valid);
         let buffer = self.entry(datum).replicas[at].buffer;
         self.relist(datum, at);
         for node in touched {
@@ -356,7 +356,7 @@ impl Memory {
             if !self.has_direct_source(node, need) && !self.nodes[HOST].has_spare(need.bytes) {
                 continue;
             }
-            let at = self.make(need.datum, node, need.format, need.bytes, Stage::Arriving);
+            let at = self.make(need.datum, node, need.format, need.bytes, ReplicaStage::Arriving);
             self.entry_mut(need.datum).replicas[at].prefetched = true;
             self.fetch(need.datum, node, need.format, reason);
         }

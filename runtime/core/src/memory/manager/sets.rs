@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Holder, Memory, Staging};
 use crate::format::Format;
 use crate::memory::link::Link;
-use crate::memory::table::Stage;
+use crate::memory::table::ReplicaStage;
 use crate::memory::{Access, Action, Datum, HOST, Need, NodeId, Reason, Ticket, distinct};
 
 impl Staging {
@@ -126,7 +126,7 @@ impl Memory {
         let node = &mut self.nodes[replica.node];
         node.used = node.used - replica.bytes + bytes;
         (replica.version, replica.format, replica.bytes) = (entry.version, format, bytes);
-        replica.stage = Stage::Valid;
+        replica.stage = ReplicaStage::Valid;
         replica.writers -= 1;
         if crate::mutant::mutant(5) {
             entry.replicas.iter_mut().for_each(|replica| replica.version = entry.version);
@@ -166,7 +166,7 @@ impl Memory {
         if need.access.writes() && !queued {
             replica.writers -= 1;
         }
-        if replica.stage == Stage::Blank && replica.pins == 0 {
+        if replica.stage == ReplicaStage::Blank && replica.pins == 0 {
             self.discard(need.datum, at);
         } else {
             self.relist(need.datum, at);
@@ -253,7 +253,8 @@ impl Memory {
         let (node, needs, held) = (staging.node, staging.needs.clone(), staging.held.clone());
         // Allocate all places first: a fetch may bring other formats along if there is room.
         for (need, _) in needs.iter().zip(&held).filter(|(_, held)| !**held) {
-            let stage = if need.access == Access::Write { Stage::Blank } else { Stage::Arriving };
+            let stage =
+                if need.access == Access::Write { ReplicaStage::Blank } else { ReplicaStage::Arriving };
             let at = self.make(need.datum, node, need.format, need.bytes, stage);
             self.entry_mut(need.datum).replicas[at].pins += 1;
         }
@@ -278,7 +279,7 @@ impl Memory {
         let mut events = 0;
         let at = self.entry(need.datum).find(node, need.format).expect("held");
         let replica = &mut self.entry_mut(need.datum).replicas[at];
-        if replica.stage == Stage::Arriving {
+        if replica.stage == ReplicaStage::Arriving {
             replica.waiters.push(ticket);
             events += 1;
             self.hurry(need.datum, node, need.format, Reason::Fetch);

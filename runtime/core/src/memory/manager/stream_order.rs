@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::{Holder, Memory, Staging};
-use crate::memory::table::{Replica, Stage};
+use crate::memory::table::{Replica, ReplicaStage};
 use crate::memory::{Access, BufferId, Need, NodeId, Ticket};
 
 impl Memory {
@@ -72,7 +72,7 @@ impl Memory {
     fn take_place(&mut self, node: NodeId, need: &Need) -> BufferId {
         let at = match self.there(node, need) {
             Some(at) => at,
-            None => self.make(need.datum, node, need.format, need.bytes, Stage::Blank),
+            None => self.make(need.datum, node, need.format, need.bytes, ReplicaStage::Blank),
         };
         let replica = &mut self.entry_mut(need.datum).replicas[at];
         replica.pins += 1;
@@ -88,6 +88,6 @@ impl Memory {
 
 /// Returns true if a task that is launched now can use it, in the order of the device.
 fn is_usable(replica: &Replica, access: Access) -> bool {
-    let is_there = replica.stage == Stage::Valid || replica.writers > 0 || access == Access::Write;
-    is_there && replica.stage != Stage::Arriving && (!access.writes() || replica.outgoing.is_empty())
+    let is_there = replica.stage == ReplicaStage::Valid || replica.writers > 0 || access == Access::Write;
+    is_there && replica.stage != ReplicaStage::Arriving && (!access.writes() || replica.outgoing.is_empty())
 }

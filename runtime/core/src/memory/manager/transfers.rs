@@ -2,7 +2,7 @@
 
 use super::{InFlight, Memory};
 use crate::format::Format;
-use crate::memory::table::Stage;
+use crate::memory::table::ReplicaStage;
 use crate::memory::{Access, Action, Datum, HOST, NodeId, Reason, Transfer};
 
 impl Memory {
@@ -29,7 +29,7 @@ impl Memory {
         let entry = self.entry_mut(datum);
         let at = entry.find_version(node, format, version).expect("it was to be filled");
         let replica = &mut entry.replicas[at];
-        replica.stage = Stage::Valid;
+        replica.stage = ReplicaStage::Valid;
         replica.incoming = None;
         let waiters = std::mem::take(&mut replica.waiters);
         let forwards = std::mem::take(&mut replica.forwards);
@@ -133,7 +133,7 @@ impl Memory {
         self.bring_wide_first(datum, node);
         let Some(at) = self.entry(datum).find(node, wide) else { return false };
         let replica = &mut self.entry_mut(datum).replicas[at];
-        if replica.stage != Stage::Arriving {
+        if replica.stage != ReplicaStage::Arriving {
             return false;
         }
         replica.forwards.push((node, format, reason));
@@ -149,7 +149,7 @@ impl Memory {
         let entry = self.entry(datum);
         let (format, bytes) = (entry.format, entry.bytes);
         if entry.has_value() && entry.lacks_wide(node) && self.nodes[node].has_spare(bytes) {
-            let at = self.make(datum, node, format, bytes, Stage::Arriving);
+            let at = self.make(datum, node, format, bytes, ReplicaStage::Arriving);
             self.entry_mut(datum).replicas[at].prefetched = true;
             self.fetch(datum, node, format, Reason::TaskPrefetch);
         }
@@ -157,12 +157,12 @@ impl Memory {
 
     fn fetch_by_host(&mut self, datum: Datum, node: NodeId, format: Format, bytes: u64, reason: Reason) {
         let known = self.entry(datum).find(HOST, format);
-        let comes = |at: usize| self.entry(datum).replicas[at].stage == Stage::Arriving;
+        let comes = |at: usize| self.entry(datum).replicas[at].stage == ReplicaStage::Arriving;
         if node == HOST || !known.is_none_or(comes) {
             self.leave_unfilled(datum, node, format);
             return;
         }
-        let at = known.unwrap_or_else(|| self.make(datum, HOST, format, bytes, Stage::Arriving));
+        let at = known.unwrap_or_else(|| self.make(datum, HOST, format, bytes, ReplicaStage::Arriving));
         self.entry_mut(datum).replicas[at].forwards.push((node, format, reason));
         if known.is_none() {
             self.fetch(datum, HOST, format, reason);
@@ -183,7 +183,7 @@ impl Memory {
         if replica.pins == 0 {
             self.discard(datum, at);
         } else {
-            replica.stage = Stage::Blank;
+            replica.stage = ReplicaStage::Blank;
         }
         for ticket in waiters {
             let mut needs = self.stagings[&ticket].needs.iter().filter(|need| need.datum == datum);
@@ -323,7 +323,7 @@ impl Memory {
         let (format, bytes) = (self.entry(datum).format, self.entry(datum).bytes);
         let node = self.entry(datum).replicas[at].node;
         let spill = self.spill_of(node).expect("asked before");
-        self.make(datum, spill, format, bytes, Stage::Arriving);
+        self.make(datum, spill, format, bytes, ReplicaStage::Arriving);
         self.launch(datum, (node, format), (spill, format), reason);
     }
 }

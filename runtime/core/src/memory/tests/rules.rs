@@ -225,7 +225,7 @@ fn pins_hold_and_a_hook_chooses() {
         (0..3).for_each(|datum| touch(&mut driver, datum.into(), datum, Access::Read));
         driver.memory.pin(Datum(0), 1);
         driver.memory.set_victim_hook(Box::new(move |node, shown| {
-            let first = Candidate {
+            let first = EvictionCandidate {
                 datum: Datum(1),
                 bytes: 10,
                 wanted: false,

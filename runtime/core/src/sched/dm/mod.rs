@@ -21,8 +21,8 @@
 //! every machine.
 //!
 //! A queue belongs to its worker: there is no stealing. dm and dmda pop in the order of arrival,
-//! dmdar the task with the fewest missing bytes among the first [`lane::WINDOW`] queued, dmdas by
-//! priority and, among equal priorities, like dmdar.
+//! dmdar the task with the fewest missing bytes among the first [`worker_queue::WINDOW`] queued,
+//! dmdas by priority and, among equal priorities, like dmdar.
 //!
 //! # Tasks that no model knows
 //!
@@ -37,16 +37,16 @@
 //! 3. if none knows it, it is placed by fitness with the guesses: loads are even until there is
 //!    something to learn from.
 
-mod lane;
 #[cfg(test)]
 mod tests;
+mod worker_queue;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use self::lane::{Lane, Load};
+use self::worker_queue::{Load, WorkerQueue};
 use super::kinds::{self, Expected, Kinds, PerKind, nanos};
 use super::{Policy, ReadyTask, SchedView, Wake};
 
@@ -125,8 +125,8 @@ impl Weights {
 pub(super) struct Dm {
     flavour: Flavour,
     weights: Weights,
-    lanes: Vec<CachePadded<Lane>>,
-    machine: OnceLock<Machine>,
+    queues: Vec<CachePadded<WorkerQueue>>,
+    machine: OnceLock<MachineKinds>,
     /// Kind that explores next.
     turn: CachePadded<AtomicUsize>,
     /// Recent time of tasks without an estimate, approximately their median (ns); 0 until one has
@@ -135,7 +135,7 @@ pub(super) struct Dm {
 }
 
 #[derive(Debug)]
-struct Machine {
+struct MachineKinds {
     kinds: Kinds,
     /// Number of tasks in flight for a model, per kind.
     exploring: Vec<CachePadded<AtomicUsize>>,
@@ -147,18 +147,18 @@ impl Dm {
         Dm {
             flavour,
             weights,
-            lanes: (0..workers).map(|_| CachePadded::default()).collect(),
+            queues: (0..workers).map(|_| CachePadded::default()).collect(),
             machine: OnceLock::new(),
             turn: CachePadded::default(),
             recent: CachePadded::default(),
         }
     }
 
-    fn machine(&self, view: &SchedView<'_>) -> &Machine {
+    fn machine(&self, view: &SchedView<'_>) -> &MachineKinds {
         self.machine.get_or_init(|| {
             let kinds = Kinds::new(view);
             let exploring = (0..kinds.len()).map(|_| CachePadded::default()).collect();
-            Machine { kinds, exploring }
+            MachineKinds { kinds, exploring }
         })
     }
 
@@ -172,7 +172,7 @@ impl Dm {
     }
 
     /// Returns the worker for the task, and the task's load there; `None` if nobody can run it.
-    fn place(&self, view: &SchedView<'_>, task: &ReadyTask, machine: &Machine) -> Option<(usize, Load)> {
+    fn place(&self, view: &SchedView<'_>, task: &ReadyTask, machine: &MachineKinds) -> Option<(usize, Load)> {
         let expected = machine.kinds.expect(view, task);
         let fastest =
             expected.iter().filter_map(|e| if let Expected::Known(t) = e { Some(*t) } else { None }).min();
@@ -198,7 +198,7 @@ impl Dm {
     }
 
     /// Returns the kind that is to learn from the task, if there is one.
-    fn explored(&self, machine: &Machine, expected: &[Expected]) -> Option<usize> {
+    fn explored(&self, machine: &MachineKinds, expected: &[Expected]) -> Option<usize> {
         let able = expected.iter().filter(|&&e| e != Expected::Never).count();
         if able < 2 || !expected.contains(&Expected::Unknown) {
             return None;
@@ -229,7 +229,7 @@ impl Dm {
             // start soonest.
             let mut soonest: Option<(u64, usize)> = None;
             for &worker in &group.workers {
-                let start = self.lanes[worker].start(now).max(there);
+                let start = self.queues[worker].start(now).max(there);
                 if soonest.is_none_or(|(least, _)| start < least)
                     && (!task.is_restricted() || able.includes(worker))
                 {
@@ -274,18 +274,18 @@ impl Policy for Dm {
         if self.minds_data() {
             view.prefetch(&task, worker);
         }
-        self.lanes[worker].push(task, load, self.flavour == Flavour::Dmdas);
+        self.queues[worker].push(task, load, self.flavour == Flavour::Dmdas);
         Wake::Worker(worker)
     }
 
     fn sort_again(&self) {
         if self.flavour == Flavour::Dmdas {
-            self.lanes.iter().for_each(|lane| lane.sort_again());
+            self.queues.iter().for_each(|queue| queue.sort_again());
         }
     }
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
-        self.lanes[worker].pop(view, worker, self.goes_by_data())
+        self.queues[worker].pop(view, worker, self.goes_by_data())
     }
 
     fn pop_like(
@@ -296,7 +296,7 @@ impl Policy for Dm {
         most: usize,
     ) -> Vec<ReadyTask> {
         // Nobody else would take them.
-        let next = || self.lanes[worker].pop_like(view, worker, self.goes_by_data(), first);
+        let next = || self.queues[worker].pop_like(view, worker, self.goes_by_data(), first);
         std::iter::from_fn(next).take(most).collect()
     }
 
@@ -305,11 +305,11 @@ impl Policy for Dm {
     }
 
     fn began(&self, view: &SchedView<'_>, worker: usize, task: &ReadyTask) {
-        self.lanes[worker].began(nanos(view.now()), task.id());
+        self.queues[worker].began(nanos(view.now()), task.id());
     }
 
     fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
-        let Some(ended) = self.lanes[worker].ended(nanos(view.now()), id) else {
+        let Some(ended) = self.queues[worker].ended(nanos(view.now()), id) else {
             return;
         };
         if let Some(time) = ended.time.filter(|_| ended.load.guess) {

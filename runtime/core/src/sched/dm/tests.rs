@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::lane::WINDOW;
+use super::worker_queue::WINDOW;
 use super::*;
 use crate::sched::mock::{self, Mock, done, task};
 
@@ -51,31 +51,31 @@ fn what_runs_counts_from_its_begin_to_its_end() {
     let (mock, policy) = (machine(), policy(Flavour::Dm, 3));
     assert_eq!(place(&mock, &policy, 0..3, "gemm"), [2, 2, 2]);
     let first = policy.pop(&mock.view(), 2).unwrap();
-    assert_eq!(policy.lanes[2].load(), (3000, 0), "popped is not begun");
+    assert_eq!(policy.queues[2].load(), (3000, 0), "popped is not begun");
     mock.now.set(10_300);
     policy.began(&mock.view(), 2, &first);
-    assert_eq!(policy.lanes[2].load(), (2000, 11_300), "it waited for its operands");
+    assert_eq!(policy.queues[2].load(), (2000, 11_300), "it waited for its operands");
     // It takes 9000 instead of 1000: the queued tasks are late by as much, and the cores are better
     // now.
     mock.now.set(19_300);
-    assert_eq!(policy.lanes[2].start(19_300), 21_300);
+    assert_eq!(policy.queues[2].start(19_300), 21_300);
     policy.ended(&mock.view(), 2, done(first));
-    assert_eq!(policy.lanes[2].load(), (2000, 19_300));
+    assert_eq!(policy.queues[2].load(), (2000, 19_300));
     assert_eq!(place(&mock, &policy, 3..7, "gemm"), [2, 0, 1, 2]);
     // A device that takes tasks ahead: both count.
     let (second, third) = (policy.pop(&mock.view(), 2).unwrap(), policy.pop(&mock.view(), 2).unwrap());
     policy.began(&mock.view(), 2, &second);
     policy.began(&mock.view(), 2, &third);
-    assert_eq!(policy.lanes[2].load(), (2000, 21_300));
+    assert_eq!(policy.queues[2].load(), (2000, 21_300));
     policy.ended(&mock.view(), 2, done(second));
     policy.ended(&mock.view(), 2, 12_345);
-    assert_eq!(policy.lanes[2].load(), (2000, 20_300), "a task that it was never given changes nothing");
+    assert_eq!(policy.queues[2].load(), (2000, 20_300), "a task that it was never given changes nothing");
     policy.ended(&mock.view(), 2, done(third));
-    assert_eq!(policy.lanes[2].load(), (2000, 19_300));
+    assert_eq!(policy.queues[2].load(), (2000, 19_300));
     // A task that cannot begin after all.
     let fourth = policy.pop(&mock.view(), 2).unwrap();
     policy.ended(&mock.view(), 2, done(fourth));
-    assert_eq!(policy.lanes[2].load(), (1000, 19_300));
+    assert_eq!(policy.queues[2].load(), (1000, 19_300));
 }
 
 /// The operands of task 0 are 2500 from the GPU: it ends there at max(10 000, 12 500) + 1000 = 13
@@ -182,7 +182,7 @@ fn a_kind_that_does_not_know_a_task_gets_a_few_and_the_others_the_rest() {
     assert!(rest.chunks(2).all(|pair| pair == [0, 1]), "a burst does not go there on a guess");
     // Known tasks are placed by the formula meanwhile: the GPU has been given 8 times the length on
     // a core.
-    assert_eq!(policy.lanes[2].load().0, 8 * 4000);
+    assert_eq!(policy.queues[2].load().0, 8 * 4000);
     assert_eq!(place(&mock, &policy, 100..101, "gemm"), [2]);
     // When the first of them ends the next one follows, and with the model it is placed by the
     // formula.
@@ -210,13 +210,13 @@ fn without_models_loads_are_even() {
     let mock = Mock::new(&["cpu", "cpu"]);
     let policy = policy(Flavour::Dmda, 2);
     assert_eq!(place(&mock, &policy, 0..6, "new"), [0, 1, 0, 1, 0, 1]);
-    assert_eq!(policy.lanes[0].load().0, 3);
+    assert_eq!(policy.queues[0].load().0, 3);
     mock.run(&policy, 0, 800);
     place(&mock, &policy, 6..7, "new");
-    assert_eq!(policy.lanes[0].load().0, 2 + 800);
+    assert_eq!(policy.queues[0].load().0, 2 + 800);
     mock.run(&policy, 1, 100_000_000);
     place(&mock, &policy, 7..8, "new");
-    assert_eq!(policy.lanes[1].load().0, 2 + 901, "a spike moves it by an eighth");
+    assert_eq!(policy.queues[1].load().0, 2 + 901, "a spike moves it by an eighth");
     assert!(policy.machine.get().unwrap().exploring[0].load(Ordering::Relaxed) == 0);
 }
 
@@ -237,7 +237,7 @@ fn a_guess_is_learnt_from_a_tasks_share_of_the_time() {
         policy.ended(&mock.view(), 0, done(task));
         assert_eq!(recent(), 1000);
     }
-    assert_eq!(policy.lanes[0].load().0, 0);
+    assert_eq!(policy.queues[0].load().0, 0);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn what_nobody_can_run_is_dropped_and_counts_nowhere() {
     (0..3).for_each(|worker| mock.forbid("gemm", worker));
     let policy = policy(Flavour::Dmdas, 3);
     assert_eq!(mock.push(&policy, 0, "gemm", 0), Wake::Any);
-    assert!(policy.lanes.iter().all(|lane| lane.load() == (0, 0) && lane.counts() == (0, 0)));
+    assert!(policy.queues.iter().all(|queue| queue.load() == (0, 0) && queue.counts() == (0, 0)));
 }
 
 #[derive(Clone, Debug)]
@@ -321,7 +321,7 @@ struct InHand {
 
 impl Books<'_> {
     fn load(&self, worker: usize) -> u64 {
-        self.policy.lanes[worker].load().0
+        self.policy.queues[worker].load().0
     }
 
     fn push(&mut self, task: ReadyTask) {
@@ -404,13 +404,13 @@ impl Books<'_> {
 
     fn check(&self) {
         for worker in 0..3 {
-            let lane = &self.policy.lanes[worker];
+            let queue = &self.policy.queues[worker];
             let hand = || self.hand.iter().filter(|h| h.worker == worker);
             let queued = || self.queued.values().filter(|q| q.0 == worker);
             let waiting = queued().map(|q| q.1).chain(hand().filter(|h| !h.began).map(|h| h.length)).sum();
             let running: u64 = hand().filter(|h| h.began).map(|h| h.length).sum();
-            assert_eq!(lane.load(), (waiting, self.changed[worker] + running));
-            assert_eq!(lane.counts(), (queued().count(), hand().count()));
+            assert_eq!(queue.load(), (waiting, self.changed[worker] + running));
+            assert_eq!(queue.counts(), (queued().count(), hand().count()));
         }
     }
 }
@@ -430,7 +430,7 @@ proptest! {
             books.check();
         }
         for worker in 0..3 {
-            while policy.lanes[worker].counts().0 > 0 {
+            while policy.queues[worker].counts().0 > 0 {
                 books.take(&Step::Pop { worker }, &mut next);
             }
         }
@@ -440,8 +440,8 @@ proptest! {
         }
         prop_assert!(books.queued.is_empty());
         let now = books.mock.now.get();
-        for lane in &policy.lanes {
-            prop_assert!(lane.load().0 == 0 && lane.start(now) == now, "zero at the end");
+        for queue in &policy.queues {
+            prop_assert!(queue.load().0 == 0 && queue.start(now) == now, "zero at the end");
         }
         if let Some(machine) = policy.machine.get() {
             prop_assert!(machine.exploring.iter().all(|n| n.load(Ordering::Relaxed) == 0));
@@ -462,7 +462,7 @@ proptest! {
         let weights = Weights { alpha: 1000 * weights.0, beta: 1000 * weights.1 };
         let policy = Dm::new(Flavour::Dmda, weights, 6);
         for (worker, &length) in busy.iter().enumerate().filter(|(_, length)| **length > 0) {
-            policy.lanes[worker].push(task(100, "t", 0), Load { length, guess: false, explores: false }, true);
+            policy.queues[worker].push(task(100, "t", 0), Load { length, guess: false, explores: false }, true);
         }
         mock.takes("t", "cpu", times.0);
         mock.takes("t", "gpu", times.1);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Landed, Marks, Offer};
+use super::{Landed, LaunchOffer, Marks};
 use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::Mark;
 use crate::device::Span;
@@ -33,7 +33,7 @@ impl Engine {
     ) -> Option<PlacedBatch> {
         let followers = transfers.followers.as_ref()?;
         while transfers.lanes[worker].may_follow() {
-            let Offer { task, after, after_ends } = followers.take(worker)?;
+            let LaunchOffer { task, after, after_ends } = followers.take(worker)?;
             let plan = self
                 .may_follow(transfers, &task, worker, after_ends)
                 .then(|| transfers.plan_in_stream_order(task.work()));

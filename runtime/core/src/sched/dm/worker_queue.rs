@@ -34,7 +34,7 @@ pub(super) struct Load {
 
 /// A task that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedTask {
     pub(super) load: Load,
     /// Time from its begin to its end (ns), if it began; its share of that if it ran concurrently
     /// with others.
@@ -42,29 +42,29 @@ pub(super) struct Ended {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct WorkerQueue {
     /// Sum of the lengths of the tasks that have not begun (ns).
     waiting: AtomicU64,
     /// Expected end of the running tasks (ns); written under the lock of `hand`.
     free_at: AtomicU64,
     /// Number of queued tasks; written under the lock of `queue`.
     len: AtomicUsize,
-    queue: Mutex<Queue>,
+    queue: Mutex<PriorityQueue>,
     hand: Mutex<Hand>,
 }
 
 /// Tasks by priority (if the queue uses it; otherwise all have the same), then by age. No list is
 /// empty.
 #[derive(Debug, Default)]
-struct Queue {
+struct PriorityQueue {
     lists: BTreeMap<Reverse<i32>, VecDeque<(ReadyTask, Load)>>,
     /// A recycled empty list.
     spare: VecDeque<(ReadyTask, Load)>,
 }
 
-impl Queue {
+impl PriorityQueue {
     fn push(&mut self, task: ReadyTask, load: Load, priority: i32) {
-        let Queue { lists, spare } = self;
+        let PriorityQueue { lists, spare } = self;
         lists.entry(Reverse(priority)).or_insert_with(|| std::mem::take(spare)).push_back((task, load));
     }
 }
@@ -103,7 +103,7 @@ struct InHand {
     since: Option<u64>,
 }
 
-impl Lane {
+impl WorkerQueue {
     /// Returns the time at which a task pushed now could start (ns): after all tasks pushed before.
     pub(super) fn start(&self, now: u64) -> u64 {
         self.free_at.load(Ordering::Relaxed).max(now).saturating_add(self.waiting.load(Ordering::Relaxed))
@@ -145,7 +145,7 @@ impl Lane {
         self.pop_if(view, worker, by_data, |_| true)
     }
 
-    /// Removes a task like [`pop`](Lane::pop), if the next task is like `first`.
+    /// Removes a task like [`pop`](WorkerQueue::pop), if the next task is like `first`.
     pub(super) fn pop_like(
         &self,
         view: &SchedView<'_>,
@@ -209,7 +209,7 @@ impl Lane {
     }
 
     /// Removes a popped task that has ended.
-    pub(super) fn ended(&self, now: u64, id: u64) -> Option<Ended> {
+    pub(super) fn ended(&self, now: u64, id: u64) -> Option<EndedTask> {
         let mut hand = self.hand.lock();
         // From the end: of tasks that wait inside one another, the innermost ends first.
         let at = hand.tasks.iter().rposition(|task| task.id == id)?;
@@ -223,7 +223,7 @@ impl Lane {
             None => drop(self.waiting.fetch_sub(load.length, Ordering::Relaxed)),
         }
         self.count_from(now, hand.running);
-        Some(Ended { load, time: since.map(|since| hand.served - since) })
+        Some(EndedTask { load, time: since.map(|since| hand.served - since) })
     }
 
     fn count_from(&self, now: u64, running: u64) {
@@ -248,7 +248,7 @@ fn nearest(view: &SchedView<'_>, worker: usize, list: &VecDeque<(ReadyTask, Load
 
 /// Quantities of the invariants, for tests.
 #[cfg(test)]
-impl Lane {
+impl WorkerQueue {
     /// Returns `waiting` and `free_at`.
     pub(super) fn load(&self) -> (u64, u64) {
         (self.waiting.load(Ordering::Relaxed), self.free_at.load(Ordering::Relaxed))
