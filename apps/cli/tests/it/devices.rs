@@ -176,6 +176,7 @@ fn an_interrupted_benchmark_keeps_its_figures() {
     let mut command = zellige(folder.path());
     command.env_remove("CUDA_VISIBLE_DEVICES").env("LD_LIBRARY_PATH", there.path());
     command.env("MOCK_MEMORY", "268435456").args(["bench", "gpu", "--repeats", "1", "--tile", "64"]);
+    command.args(["--only", "products,cholesky"]);
     command.arg("--cuda-libs").arg(there.path());
     command.args(["--n", &sizes, "--json", "gpu.json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
