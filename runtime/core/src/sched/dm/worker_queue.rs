@@ -41,6 +41,7 @@ pub(super) struct EndedTask {
     pub(super) time: Option<u64>,
 }
 
+/// The queued and running tasks of one worker, and the load that follows from them.
 #[derive(Debug, Default)]
 pub(super) struct WorkerQueue {
     /// Sum of the lengths of the tasks that have not begun (ns).
