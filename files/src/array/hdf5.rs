@@ -54,7 +54,7 @@ fn unit_of(_: &Path, _: &Path, _: Option<PathBuf>) -> Option<String> {
 }
 
 #[cfg(feature = "hdf5")]
-pub use with_library::Writer;
+pub use with_library::Hdf5Writer;
 #[cfg(feature = "hdf5")]
 use with_library::{read, unit_of};
 
