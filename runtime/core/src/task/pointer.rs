@@ -13,10 +13,11 @@ use std::sync::atomic::{self, AtomicU32};
 use super::{Body, Task, TaskCell};
 use crate::sync::Ordering;
 
-/// Size of a chunk of small tasks [bytes]. A task that runs for long keeps its chunk.
-const CHUNK: usize = 8 << 10;
+/// Size of a chunk of small tasks [bytes]: a page with what the allocator adds. A task that runs for
+/// long keeps its chunk.
+const CHUNK: usize = (4 << 10) - 16;
 /// Size of the largest task that shares a chunk [bytes].
-const SMALL: usize = CHUNK / 8;
+const SMALL: usize = CHUNK / 4;
 /// Alignment of chunks, and the largest alignment of a task that shares one.
 const ALIGN: usize = 16;
 /// Count of a chunk that a thread takes memory from; it is corrected once, when the chunk is full.
@@ -90,7 +91,8 @@ impl Current {
             return TaskChunk::allocate(layout, 1);
         }
         self.close();
-        let room = Layout::from_size_align(CHUNK - ALIGN, ALIGN).expect("a power of two");
+        let first = size_of::<TaskChunk>().next_multiple_of(ALIGN);
+        let room = Layout::from_size_align(CHUNK - first, ALIGN).expect("a power of two");
         let (chunk, offset) = TaskChunk::allocate(room, OPEN);
         self.chunk.set(Some(chunk));
         self.used.set(offset + layout.size());
