@@ -13,8 +13,8 @@ use std::sync::atomic::{self, AtomicU32};
 use super::{Body, Task, TaskCell};
 use crate::sync::Ordering;
 
-/// Size of a chunk of small tasks [bytes]: a page with what the allocator adds. A task that runs for
-/// long keeps its chunk.
+/// Size of a chunk of small tasks [bytes]: a page with what the allocator adds. A task that runs
+/// for long keeps its chunk.
 const CHUNK: usize = (4 << 10) - 16;
 /// Size of the largest task that shares a chunk [bytes].
 const SMALL: usize = CHUNK / 4;
