@@ -52,19 +52,15 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
 /// takes less time than BiCGStab(4) (`bench/automatic_choice.rs`: 12 825 and 41 140 rows).
 const ONE_CYCLE: usize = 25_000;
 
-/// Number of rows from which AMG comes before IC(0), and fewer rows that do if they have many
-/// nonzeros. The steps of CG with IC(0)
-/// grow as the cube root of the number of rows in three dimensions, those with AMG hardly. In
-/// `bench/automatic_choice.rs` both take the same CPU time on flows of 110 000 to 200 000 rows, and
-/// on elasticity of 86 000 rows with 76 nonzeros each.
+/// Number of rows from which AMG comes before IC(0). The steps of CG with IC(0) grow as the cube
+/// root of the number of rows in three dimensions, those with AMG hardly: on flows and on
+/// elasticity (`bench/automatic_choice.rs`) both take the same CPU time between 90 000 and 200 000
+/// rows.
 const LARGE: usize = 150_000;
-const LARGE_IF_FULL: usize = 50_000;
-const MANY_NONZEROS: usize = 1_500_000;
 
 /// True for a large matrix with a positive diagonal that takes many steps with incomplete factors.
 fn favours_amg(a: &Csr) -> bool {
-    let is_full = a.rows() >= LARGE_IF_FULL && a.nonzeros() >= MANY_NONZEROS;
-    (a.rows() >= LARGE || is_full) && !is_dominant(a)
+    a.rows() >= LARGE && !is_dominant(a)
 }
 
 /// True if the sum of magnitudes off the diagonal is at most 0.9 of the diagonal entry in every
