@@ -12,7 +12,7 @@ use crate::processes::{Processes, Session};
 use crate::progress::Progress;
 
 /// Default number of trace records for each worker, if the number of tasks is unknown.
-const TRACE_ROOM: usize = 1 << 16;
+const TRACE_RECORDS: usize = 1 << 16;
 
 /// Processes and devices of a run whose runtime has not started.
 pub struct Setup<'a> {
@@ -82,7 +82,7 @@ impl<'a> Setup<'a> {
     ) -> anyhow::Result<Run<'a>> {
         let Setup { processes, devices, execution, outputs } = self;
         let builder = devices.runtime(&execution);
-        let builder = if outputs.is_traced() { builder.trace_capacity(TRACE_ROOM) } else { builder };
+        let builder = if outputs.is_traced() { builder.trace_capacity(TRACE_RECORDS) } else { builder };
         let session = processes.session(change(builder))?;
         let armed = interrupt::cancels(session.runtime().canceller());
         Ok(Run { _armed: armed, session, devices, execution, outputs, processes })

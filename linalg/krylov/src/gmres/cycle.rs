@@ -82,7 +82,7 @@ struct GmresVectors<E: Scalar> {
     basis: Basis<E>,
     /// The last vector of the basis, decoded from its storage.
     v: MultiVector<E>,
-    /// `A M^-1 v`, on its way to be the next one; at the end `V y`.
+    /// `A M^-1 v`, which becomes the next basis vector; at the end `V y`.
     w: MultiVector<E>,
     /// `M^-1 v`, unless there is no preconditioner.
     z: Option<MultiVector<E>>,

@@ -388,6 +388,7 @@ impl Engine {
                 chains.push(base.chain.lock());
             }
             let chain = chains.last().expect("just pushed");
+            // Most accesses need none of the checks.
             let is_usual = chain.rights == AccessRights::Open
                 && access.mode != Mode::Reduce
                 && (chain.written || !access.mode.reads());

@@ -141,7 +141,7 @@ impl<B: Body + 'static> TaskCell<B> {
             (&raw mut (*at).stage).write(StageCell::default());
             (&raw mut (*at).planned).write(PlanCell::default());
             (&raw mut (*at).body).write(body);
-            TaskPtr::first(NonNull::new_unchecked(at as *mut Task))
+            TaskPtr::from_raw(at as *const Task)
         }
     }
 }

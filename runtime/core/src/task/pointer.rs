@@ -140,15 +140,6 @@ unsafe impl Send for TaskPtr {}
 unsafe impl Sync for TaskPtr {}
 
 impl TaskPtr {
-    /// Creates the first pointer to a task, whose count of pointers is 1.
-    ///
-    /// # Safety
-    /// The task's memory is from [`allocate`] and has been initialised.
-    #[inline]
-    pub(super) unsafe fn first(task: NonNull<Task>) -> Self {
-        TaskPtr(task)
-    }
-
     /// Returns the address of the task.
     #[inline]
     pub(crate) fn as_ptr(this: &Self) -> *const Task {
@@ -166,8 +157,7 @@ impl TaskPtr {
     /// Creates a pointer from a share of the task.
     ///
     /// # Safety
-    /// [`into_raw`](Self::into_raw) returned the address, or `share` was called; and this share has
-    /// not been used.
+    /// The share is that of [`into_raw`](Self::into_raw) or of a new task, and has not been used.
     #[inline]
     pub(crate) unsafe fn from_raw(task: *const Task) -> Self {
         // SAFETY: the address of a task is not null.
