@@ -1,0 +1,87 @@
+//! The mean, and how many of its digits are exact.
+
+use crate::Stochastic;
+use crate::sample::Sample;
+use crate::samples::Samples;
+
+/// Samples that agree within this part of the first one have a digit: what lies within needs no
+/// closer look. With three samples the bound is 0.25.
+pub(crate) const CERTAIN: f64 = 1.0 / 16.0;
+
+impl<T: Sample, S: Samples> Stochastic<T, S> {
+    /// Mean of the samples.
+    pub fn mean(&self) -> f64 {
+        let (largest, mean, _) = self.moments();
+        if largest.is_finite() {
+            mean * largest
+        } else {
+            self.samples().iter().map(|x| x.to_f64()).sum::<f64>()
+        }
+    }
+
+    /// Largest magnitude of a sample; mean and standard deviation of the samples divided by it.
+    ///
+    /// Differences of samples that are near each other are exact, so that the deviation is.
+    fn moments(&self) -> (f64, f64, f64) {
+        let largest = self.samples().iter().fold(0.0f64, |m, x| {
+            let x = x.to_f64().abs();
+            if x.is_nan() { f64::NAN } else { m.max(x) }
+        });
+        if largest == 0.0 || !largest.is_finite() {
+            return (largest, 0.0, 0.0);
+        }
+        let first = self.lane(0).to_f64();
+        let count = S::COUNT as f64;
+        // Halves: the difference of two large numbers may overflow.
+        let difference = |x: &T| (0.5 * x.to_f64() - 0.5 * first) / largest * 2.0;
+        let offset = self.samples().iter().map(difference).sum::<f64>() / count;
+        let square = |x: &T| {
+            let d = difference(x) - offset;
+            d * d
+        };
+        let variance = self.samples().iter().map(square).sum::<f64>() / (count - 1.0);
+        (largest, first / largest + offset, variance.sqrt())
+    }
+
+    /// Number of exact decimal digits as a real number: log10(sqrt(N) |mean| / (tau sigma)), with
+    /// Student's tau at 95 %, between 0 and the digits of the type.
+    ///
+    /// An exact number has all digits of the type, so has an exact 0; NaN and infinity have none.
+    pub fn precision(&self) -> f64 {
+        let (largest, mean, deviation) = self.moments();
+        if !largest.is_finite() {
+            return 0.0;
+        }
+        let all = f64::from(T::DIGITS);
+        if deviation == 0.0 {
+            return all;
+        }
+        let digits = ((S::COUNT as f64).sqrt() * mean.abs() / (S::STUDENT * deviation)).log10();
+        digits.clamp(0.0, all)
+    }
+
+    /// Number of exact decimal digits, from 0 to those of the type (15, 7, 3, 2).
+    pub fn digits(&self) -> u32 {
+        self.precision() as u32
+    }
+
+    /// Whether the number is a computational zero: an exact 0, or one whose sign is not known.
+    pub fn is_zero(&self) -> bool {
+        let (largest, ..) = self.moments();
+        largest == 0.0 || self.is_noise()
+    }
+
+    /// Whether the number is nothing but rounding errors: a computational zero that is no exact 0.
+    pub fn is_noise(&self) -> bool {
+        let (largest, _, deviation) = self.moments();
+        largest.is_finite() && deviation > 0.0 && self.precision() <= 0.0
+    }
+
+    /// Magnitude for the search of a pivot: that of the mean, and 0 for a computational zero.
+    ///
+    /// Comparisons of stochastic numbers hold `1.7 > noise` for false where the noise is larger;
+    /// a search that compares keys never prefers noise.
+    pub fn pivot_key(&self) -> f64 {
+        if !self.agrees_within(CERTAIN) && self.is_zero() { 0.0 } else { self.mean().abs() }
+    }
+}

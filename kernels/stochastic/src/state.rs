@@ -1,0 +1,163 @@
+//! State of the thread: the random bits of the next operation, and the instabilities so far.
+
+use core::cell::{Cell, RefCell};
+use core::panic::Location;
+
+use crate::instability::{Categories, Category, Occurrence};
+use crate::perturbation::Perturbation;
+use crate::random::{key, philox};
+
+/// Instabilities of one place on this thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Record {
+    pub category: Category,
+    pub place: &'static Location<'static>,
+    pub count: u64,
+    pub first: Occurrence,
+}
+
+/// Settings of a scope, as operations need them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
+    pub seed: u64,
+    pub perturbation: Perturbation,
+    pub categories: Categories,
+}
+
+const DEFAULT: Mode = Mode { seed: 0, perturbation: Perturbation::Random, categories: Categories::NONE };
+
+thread_local! {
+    static MODE: Cell<Mode> = const { Cell::new(DEFAULT) };
+    /// The perturbation is that of random rounding: what the fast path asks.
+    static RANDOM: Cell<bool> = const { Cell::new(true) };
+    static GRADUAL: Cell<bool> = const { Cell::new(false) };
+    static PLACE: Cell<Occurrence> = const { Cell::new(Occurrence { replay: 0, task: 0, element: 0 }) };
+    /// Bits used since the element began.
+    static POSITION: Cell<u64> = const { Cell::new(0) };
+    /// Bits left of the current word, and the word after it.
+    static WORD: Cell<u64> = const { Cell::new(0) };
+    static NEXT: Cell<u64> = const { Cell::new(0) };
+    static KEY: Cell<[u32; 2]> = const { Cell::new([0, 0]) };
+    static RECORDS: RefCell<Vec<Record>> = const { RefCell::new(Vec::new()) };
+}
+
+#[inline(always)]
+pub(crate) fn is_random() -> bool {
+    RANDOM.get()
+}
+
+#[inline(always)]
+pub(crate) fn watches_gradual_loss() -> bool {
+    GRADUAL.get()
+}
+
+pub(crate) fn mode() -> Mode {
+    MODE.get()
+}
+
+#[inline(always)]
+pub(crate) fn counts(category: Category) -> bool {
+    MODE.get().categories.has(category)
+}
+
+/// The next `count` random bits, a power of two of at most 64.
+#[inline(always)]
+pub(crate) fn bits(count: u32) -> u64 {
+    // Numbers of other sizes within one element: up to the next multiple.
+    let position = (POSITION.get() + u64::from(count - 1)) & !u64::from(count - 1);
+    let offset = position & 63;
+    let word = if offset == 0 { refill(position) } else { WORD.get() >> offset };
+    POSITION.set(position + u64::from(count));
+    word
+}
+
+#[cold]
+#[inline(never)]
+fn refill(position: u64) -> u64 {
+    let word = if position & 64 == 0 {
+        let [first, second] = philox(KEY.get(), PLACE.get().element, position >> 7);
+        NEXT.set(second);
+        first
+    } else {
+        NEXT.get()
+    };
+    WORD.set(word);
+    word
+}
+
+/// Begins element `number` of the task: its random bits depend on nothing that was computed before.
+///
+/// Kernels call it for each element of their result, so that the bits are the same however the
+/// elements are divided among tasks and threads.
+#[inline(always)]
+pub fn element(number: u64) {
+    let place = PLACE.get();
+    PLACE.set(Occurrence { element: number, ..place });
+    POSITION.set(0);
+}
+
+/// Counts an instability at the place of the operation.
+#[cold]
+#[inline(never)]
+pub(crate) fn record(category: Category, place: &'static Location<'static>) {
+    if !counts(category) {
+        return;
+    }
+    let first = PLACE.get();
+    RECORDS.with_borrow_mut(|records| {
+        let same = |r: &&mut Record| r.category == category && core::ptr::eq(r.place, place);
+        match records.iter_mut().find(same) {
+            Some(record) => {
+                record.count += 1;
+                record.first = record.first.min(first);
+            }
+            None => records.push(Record { category, place, count: 1, first }),
+        }
+    });
+}
+
+/// All of the thread's state, put aside while an inner scope runs.
+pub(crate) struct Saved {
+    mode: Mode,
+    place: Occurrence,
+    position: u64,
+    word: u64,
+    next: u64,
+    key: [u32; 2],
+    records: Vec<Record>,
+}
+
+/// Enters a task of a scope; what was there is returned.
+pub(crate) fn enter(mode: Mode, task: u64, replay: u64) -> Saved {
+    let saved = Saved {
+        mode: MODE.get(),
+        place: PLACE.get(),
+        position: POSITION.get(),
+        word: WORD.get(),
+        next: NEXT.get(),
+        key: KEY.get(),
+        records: RECORDS.take(),
+    };
+    set_mode(mode);
+    PLACE.set(Occurrence { replay, task, element: 0 });
+    POSITION.set(0);
+    KEY.set(key(mode.seed, task, replay));
+    saved
+}
+
+/// Leaves the task: the former state is there again, and the instabilities since are returned.
+pub(crate) fn leave(saved: Saved) -> Vec<Record> {
+    set_mode(saved.mode);
+    PLACE.set(saved.place);
+    POSITION.set(saved.position);
+    WORD.set(saved.word);
+    NEXT.set(saved.next);
+    KEY.set(saved.key);
+    RECORDS.replace(saved.records)
+}
+
+fn set_mode(mode: Mode) {
+    MODE.set(mode);
+    RANDOM.set(matches!(mode.perturbation, Perturbation::Random));
+    GRADUAL.set(mode.categories.has(Category::GradualLoss));
+}
