@@ -42,5 +42,5 @@ pub use sample::Sample;
 pub use samples::{Eight, Samples, Sixteen, Three};
 pub use scope::{Report, Scope};
 pub use state::element;
-pub use trust::{DigitMap, Trust};
+pub use trust::{DigitMap, Trust, TrustOptions, WithSamples};
 pub use vectorize::vectorize;

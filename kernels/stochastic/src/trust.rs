@@ -84,3 +84,41 @@ pub struct Trust {
     /// Seconds of the stochastic run.
     pub seconds: f64,
 }
+
+/// Settings of a run that judges the digits of its results.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrustOptions {
+    /// Samples of each number: 3, 8 or 16.
+    pub samples: usize,
+    /// Seed of the random rounding.
+    pub seed: u64,
+}
+
+impl Default for TrustOptions {
+    fn default() -> TrustOptions {
+        TrustOptions { samples: 8, seed: 0 }
+    }
+}
+
+/// Work that is compiled for each number of samples, see [`TrustOptions::dispatch`].
+pub trait WithSamples {
+    /// Result of the work.
+    type Output;
+    /// Runs the work on numbers of `S` samples.
+    fn run<S: Samples>(self) -> Self::Output;
+}
+
+impl TrustOptions {
+    /// Runs `work` on numbers of as many samples as the options say.
+    ///
+    /// # Panics
+    /// If that is none of 3, 8 and 16: callers check what a user gives.
+    pub fn dispatch<W: WithSamples>(&self, work: W) -> W::Output {
+        match self.samples {
+            3 => work.run::<crate::Three>(),
+            8 => work.run::<crate::Eight>(),
+            16 => work.run::<crate::Sixteen>(),
+            other => panic!("{other} samples: 3, 8 or 16 are possible"),
+        }
+    }
+}
