@@ -14,9 +14,10 @@ const CANCELLED: f64 = 1e-3;
 /// Digits that a cancellation loses at least.
 const LOST: u32 = 4;
 
-/// Numbers that agree within it have at least half of the digits of `T`.
+/// Numbers that agree within it have at least half of the digits of `T`; numbers that do not agree
+/// within 16 times as much have fewer.
 fn half_of_digits<T: Sample>() -> f64 {
-    // 0.3 sqrt(N) / tau and the ratio of deviation to distance; 10^(-digits / 2).
+    // 10^(-digits / 2), divided by the deviations of the interval and a deviation of 1.1 distances.
     match T::DIGITS {
         15 => 0.9e-8,
         7 => 0.9e-4,
@@ -59,7 +60,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         }
         if state::watches_gradual_loss() {
             let half = half_of_digits::<T>();
-            let known = |x: &&Self| x.agrees_within(half) || x.lane(0) == T::zero();
+            let known = |x: &&Self| x.agrees_within(16.0 * half) || x.lane(0) == T::zero();
             if !self.agrees_within(half) && operands.iter().all(known) {
                 self.note_gradual_loss(
                     operands.iter().map(|x| x.precision()).fold(f64::MAX, f64::min),
@@ -82,7 +83,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
                 state::record(Category::NotANumber, place);
             }
         } else if finite && self.samples().iter().any(|x| x.to_f64().is_infinite()) {
-            state::record(Category::Overflow, place);
+            state::record(Category::Infinity, place);
         }
     }
 

@@ -28,7 +28,7 @@ pub enum Category {
     /// without a cancellation: digits that many operations have lost.
     GradualLoss,
     /// Result that is infinite in some sample, of finite operands.
-    Overflow,
+    Infinity,
     /// Result that is no number in some sample, of operands that are numbers.
     NotANumber,
 }
@@ -47,7 +47,7 @@ impl Category {
         Category::Intrinsic,
         Category::Cancellation,
         Category::GradualLoss,
-        Category::Overflow,
+        Category::Infinity,
         Category::NotANumber,
     ];
 
@@ -62,7 +62,7 @@ impl Category {
             Category::Intrinsic => "unstable intrinsic functions",
             Category::Cancellation => "losses of accuracy by cancellation",
             Category::GradualLoss => "gradual losses of accuracy",
-            Category::Overflow => "overflows",
+            Category::Infinity => "results that are infinite",
             Category::NotANumber => "results that are not a number",
         }
     }

@@ -1,0 +1,6 @@
+//! Stochastic arithmetic against arithmetic without rounding, and against CADNA's answers.
+
+mod cadna;
+mod keys;
+mod rounding;
+mod scopes;
