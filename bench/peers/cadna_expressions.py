@@ -5,7 +5,7 @@ python3 bench/peers/cadna_expressions.py [count=1000] [seed=1] [share of square 
 A line is an identifier, the exact value and the expression in postfix notation. Trees are 2 to 12 deep.
 Their leaves are decimal numbers that float32 holds exactly. A digit is lost where a subtree is subtracted
 from another one with nearly its value: itself, rebuilt in another order, with a small term added or a factor
-close to 1. Values are computed with 60 decimal digits; trees that leave 1e-12 to 1e12, or divide by or take
+close to 1. Values are computed with 60 decimal digits; trees that leave 1e-16 to 1e12, or divide by or take
 the root of what is zero, are drawn again.
 """
 
@@ -56,7 +56,9 @@ def nearly_equal(draw, depth, roots):
     small = leaf(draw, 12) / 2**bits
     if kind < 5:
         return ("-", ("+", one, small), other)
-    return ("-", ("*", one, leaf(draw, 12)), ("*", other, leaf(draw, 12))) if kind == 5 else ("-", one, ("*", other, 1 + Decimal(2) ** -min(bits, 20)))
+    if kind == 5:
+        return ("-", ("*", one, leaf(draw, 12)), ("*", other, leaf(draw, 12)))
+    return ("-", one, ("*", other, 1 + Decimal(2) ** -min(bits, 20)))
 
 
 def rebuilt(draw, node):

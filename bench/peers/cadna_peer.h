@@ -109,8 +109,8 @@ inline void append(std::string &list, const std::string &item)
 	list += item;
 }
 
-/* COUNT seeds of CADNA from FIRST on, STEP apart, modulo 2^32. Neighbouring seeds are no choice: CADNA drops bits 1, 2 and 5 of a seed, so
- * that 1 to 50 are eight sequences of bits, and seeds that differ in high bits alone begin alike. An odd step of about 2^32 / 1.618 spreads all bits. */
+/* COUNT seeds of CADNA from FIRST on, STEP apart, modulo 2^32. CADNA drops bits 1, 2 and 5 of a seed, so that 1 to 50 are eight sequences
+ * of random bits, and seeds that differ in high bits alone begin alike. An odd step of about 2^32 / 1.618 spreads all bits. */
 struct Seeds {
 	unsigned first, count, step;
 	explicit Seeds(const char *text)

@@ -1,8 +1,8 @@
 """Ranges over seeds, as JSON, of the lines of cadna_programs on standard input.
 
-For each program and type: "seeds", and for each result "digits" ([least, most]), "zeros" (seeds in which it is a computed
-zero) and "texts" (the printed forms with their counts), or "integer" ([least, most]); "instabilities" has [least, most] of
-each category.
+For each program and type: "seeds", and for each result "digits" ([least, most]), "counts" (seeds by number of digits), "zeros"
+(seeds in which it is a computed zero) and "texts" (the five most frequent printed forms with their counts), or "integer"
+([least, most]); "instabilities" has [least, most] of each category.
 """
 
 import collections
@@ -19,8 +19,9 @@ def result(entries):
         return {"integer": extent([entry["integer"] for entry in entries])}
     return {
         "digits": extent([entry["digits"] for entry in entries]),
+        "counts": dict(sorted(collections.Counter(entry["digits"] for entry in entries).items())),
         "zeros": sum(entry["zero"] for entry in entries),
-        "texts": dict(collections.Counter(entry["text"] for entry in entries).most_common()),
+        "texts": dict(collections.Counter(entry["text"] for entry in entries).most_common(5)),
     }
 
 
