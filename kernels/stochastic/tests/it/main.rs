@@ -2,5 +2,6 @@
 
 mod cadna;
 mod keys;
+mod programs;
 mod rounding;
 mod scopes;

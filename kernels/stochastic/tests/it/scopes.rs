@@ -16,9 +16,9 @@ fn each_category_is_counted_at_its_place() {
         let _ = Stochastic::<f64>::new(1.0) / z;
         let _ = Stochastic::<f64>::new(1.0) / 0.0;
         let _ = z * z;
-        let _ = z == 0.0;
+        let _ = (z == 0.0, z < 0.0);
         let _ = z.sqrt();
-        let _ = z.abs();
+        let _ = (z.floor(), z.abs());
         let _ = z.powi(2);
         let _ = Stochastic::<f64>::new(1e300) * 1e300;
         let _ = (Stochastic::<f64>::new(0.0) / 0.0, line!());
