@@ -90,10 +90,9 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// Conversion to another type of samples; to a narrower one it is rounded as an operation.
     #[inline(always)]
     pub fn convert<U: Sample>(self) -> Stochastic<U, S> {
-        let lanes = S::build(|lane| U::from_f64(self.lane(lane).to_f64()));
-        let r = lanes.as_ref();
-        let errors = S::build(|lane| U::conversion_error(self.lane(lane).to_f64(), r[lane]));
-        Stochastic::rounded(lanes, errors)
+        let r = Stochastic { lanes: S::build(|lane| U::from_f64(self.lane(lane).to_f64())) };
+        let errors = S::build(|lane| U::conversion_error(self.lane(lane).to_f64(), r.lane(lane)));
+        Stochastic::rounded(r, errors, state::bits(S::LANES as u32))
     }
 
     /// The integer below or above towards zero of the mean, 0 for NaN; an instability where
