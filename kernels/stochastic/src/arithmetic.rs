@@ -43,15 +43,18 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// Each lane of `r`, or its neighbour in the direction of the error where the bit of `word` says
     /// so.
     #[inline(always)]
-    fn stepped(r: Self, errors: S::Array<f64>, mut word: u64) -> Self {
-        if S::OPPOSED {
-            // Bits say up or down here, and the third lane goes where the second does not.
-            word = word & !4 | (!word & 2) << 1;
-        }
+    fn stepped(r: Self, errors: S::Array<f64>, word: u64) -> Self {
+        // With opposed lanes bits say up or down, and the third lane goes where the second does not.
+        let opposed = word & !4 | (!word & 2) << 1;
         Stochastic {
             lanes: S::build(|lane| {
-                let (error, bit) = (errors.as_ref()[lane], word >> lane & 1 == 1);
-                r.lane(lane).step(error, bit != (S::OPPOSED & (error < 0.0)))
+                let error = errors.as_ref()[lane];
+                let moved = if S::OPPOSED {
+                    f64::from_bits(error.to_bits() ^ (opposed << (63 - lane) & 1 << 63)) > 0.0
+                } else {
+                    (word >> lane & 1 == 1) & ((error > 0.0) | (error < 0.0))
+                };
+                r.lane(lane).step(error, moved)
             }),
         }
     }
@@ -77,18 +80,18 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         r: Self,
         errors: S::Array<f64>,
         word: u64,
-        vanishes: bool,
+        special: bool,
         watched: impl Fn(Self) -> bool,
         place: &'static Location<'static>,
     ) -> Self {
-        let result = if !state::is_random() | vanishes {
+        let result = if !state::is_random() | special {
             let slow = computed(operation, [a, b, c, r], word);
             // Read one by one: the path that is taken most would otherwise find the samples in memory.
             Stochastic { lanes: S::build(|lane| slow.lane(lane)) }
         } else {
             Self::stepped(r, errors, word)
         };
-        let mut unusual = !result.is_finite() | watched(result);
+        let mut unusual = special | watched(result);
         if state::watches_gradual_loss() {
             let half = half_of_digits::<T>();
             let known = |x: Self| x.agrees_within(16.0 * half) | (x.lane(0) == T::zero());
@@ -102,82 +105,74 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 
     #[inline(always)]
     fn sum(self, b: Self, place: &'static Location<'static>) -> Self {
-        let word = state::bits(S::LANES as u32);
+        let word = state::bits();
         let r = self.map2(b, |x, y| x.plus(y));
         let errors = S::build(|lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)));
-        let cancelled = |sum: Self| {
-            let mut cancelled = false;
+        let watched = |sum: Self| {
+            let mut usual = true;
             for lane in 0..S::LANES {
                 let (x, y) = (self.lane(lane).to_f64().abs(), b.lane(lane).to_f64().abs());
                 let larger = if x < y { y } else { x };
-                cancelled |= sum.lane(lane).to_f64().abs() < CANCELLED * larger;
+                let sum = sum.lane(lane).to_f64().abs();
+                usual &= (sum >= CANCELLED * larger) & (sum <= f64::MAX);
             }
-            cancelled
+            !usual
         };
-        Self::result(Operation::Sum, (self, b, b), r, errors, word, false, cancelled, place)
+        Self::result(Operation::Sum, (self, b, b), r, errors, word, false, watched, place)
     }
 
     #[inline(always)]
     fn product(self, b: Self, place: &'static Location<'static>) -> Self {
-        let word = state::bits(S::LANES as u32);
+        let word = state::bits();
         let r = self.map2(b, |x, y| x.times(y));
         let errors = S::build(|lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)));
-        let mut vanishes = false;
+        let mut special = false;
         for lane in 0..S::LANES {
-            vanishes |= T::product_vanishes(self.lane(lane), b.lane(lane), r.lane(lane));
+            special |= T::product_is_special(self.lane(lane), b.lane(lane), r.lane(lane));
         }
         let noise = |_| !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN);
-        Self::result(Operation::Product, (self, b, b), r, errors, word, vanishes, noise, place)
+        Self::result(Operation::Product, (self, b, b), r, errors, word, special, noise, place)
     }
 
     #[inline(always)]
     fn quotient(self, b: Self, place: &'static Location<'static>) -> Self {
-        let word = state::bits(S::LANES as u32);
+        let word = state::bits();
         let r = self.map2(b, |x, y| x.over(y));
         let errors = S::build(|lane| T::quotient_error(self.lane(lane), b.lane(lane), r.lane(lane)));
-        let mut vanishes = false;
+        let mut special = false;
         for lane in 0..S::LANES {
-            vanishes |= T::quotient_vanishes(self.lane(lane), r.lane(lane));
+            special |= T::quotient_is_special(self.lane(lane), r.lane(lane));
         }
         let noise = |_| !b.agrees_within(CERTAIN);
-        Self::result(Operation::Quotient, (self, b, b), r, errors, word, vanishes, noise, place)
+        Self::result(Operation::Quotient, (self, b, b), r, errors, word, special, noise, place)
     }
 
     /// Square root; NaN for samples below 0.
     #[inline(always)]
     #[track_caller]
     pub fn sqrt(self) -> Self {
-        let word = state::bits(S::LANES as u32);
+        let word = state::bits();
         let r = self.map(|x| x.root());
         let errors = S::build(|lane| T::root_error(self.lane(lane), r.lane(lane)));
-        let mut vanishes = false;
+        let mut special = false;
         for lane in 0..S::LANES {
-            vanishes |= T::root_vanishes(self.lane(lane));
+            special |= T::root_is_special(self.lane(lane));
         }
         let noise = |_| !self.agrees_within(CERTAIN);
-        Self::result(
-            Operation::Root,
-            (self, self, self),
-            r,
-            errors,
-            word,
-            vanishes,
-            noise,
-            Location::caller(),
-        )
+        Self::result(Operation::Root, (self, self, self), r, errors, word, special, noise, Location::caller())
     }
 
     /// `self * b + c`, rounded once.
     #[inline(always)]
     #[track_caller]
     pub fn mul_add(self, b: Self, c: Self) -> Self {
-        let word = state::bits(S::LANES as u32);
+        let word = state::bits();
         let r = Stochastic { lanes: S::build(|lane| self.lane(lane).fused(b.lane(lane), c.lane(lane))) };
         let error = |lane: usize| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane));
         let errors = S::build(error);
-        let mut vanishes = false;
+        let mut special = false;
         for lane in 0..S::LANES {
-            vanishes |= T::fused_vanishes(self.lane(lane), b.lane(lane), c.lane(lane));
+            special |= T::fused_is_special(self.lane(lane), b.lane(lane), c.lane(lane));
         }
         let watched = |sum: Self| {
             let mut cancelled = false;
@@ -186,7 +181,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             }
             cancelled | (!self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN))
         };
-        Self::result(Operation::Fused, (self, b, c), r, errors, word, vanishes, watched, Location::caller())
+        Self::result(Operation::Fused, (self, b, c), r, errors, word, special, watched, Location::caller())
     }
 
     /// `f` of the samples of two numbers, without rounding.

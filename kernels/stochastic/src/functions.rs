@@ -36,7 +36,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         f: impl Fn(usize) -> (f64, bool),
     ) -> Self {
         let results = S::build(f);
-        let directions = state::bits(S::LANES as u32);
+        let directions = state::bits();
         let r = Stochastic { lanes: S::build(|lane| T::from_f64(results.as_ref()[lane].0)) };
         let errors = S::build(|lane| {
             let (y, exact) = results.as_ref()[lane];
@@ -48,7 +48,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
                 () => -1.0,
             }
         });
-        let result = Self::rounded(r, errors, state::bits(S::LANES as u32));
+        let result = Self::rounded(r, errors, state::bits());
         if !result.is_finite() {
             result.note_range(&[self, other], place);
         }

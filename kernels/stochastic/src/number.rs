@@ -92,7 +92,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     pub fn convert<U: Sample>(self) -> Stochastic<U, S> {
         let r = Stochastic { lanes: S::build(|lane| U::from_f64(self.lane(lane).to_f64())) };
         let errors = S::build(|lane| U::conversion_error(self.lane(lane).to_f64(), r.lane(lane)));
-        Stochastic::rounded(r, errors, state::bits(S::LANES as u32))
+        Stochastic::rounded(r, errors, state::bits())
     }
 
     /// The integer below or above towards zero of the mean, 0 for NaN; an instability where
@@ -114,7 +114,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 /// A random number in (-1, 1).
 pub(crate) fn symmetric() -> f64 {
     // The upper 53 bits of a word, centred in their intervals.
-    let word = state::bits(64) >> 11;
+    let word = state::bits() >> 11;
     (word as f64 + 0.5) * (2.0 / (1u64 << 53) as f64) - 1.0
 }
 
