@@ -5,3 +5,4 @@ mod keys;
 mod programs;
 mod rounding;
 mod scopes;
+mod truth;
