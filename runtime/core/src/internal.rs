@@ -3,16 +3,16 @@
 
 pub mod ranks;
 
-use crate::data::{Data, Handle};
 use crate::engine::graph::Graph;
 use crate::runtime::Runtime;
+use crate::value::{Data, Handle};
 
-pub use crate::engine::transfer::plan::Times;
 pub use crate::error::caught;
 pub use crate::mutant::mutant;
 pub use crate::operand::{Accesses, Formats, Metas, Wanted};
 pub use crate::sched::by_name as policy_by_name;
 pub use crate::splitmix::{STEP, scramble};
+pub use crate::task::plan::Times;
 pub use crate::task::{Body, Env, Refusal, Spec};
 pub use crate::virtual_time::{Machine, MachineNode, MachineTask, MachineWorker, VirtualRun};
 

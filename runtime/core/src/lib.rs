@@ -74,10 +74,10 @@ mod sync;
 mod task;
 pub mod topology;
 mod trace_recorder;
+mod value;
 mod virtual_time;
 
 pub use buffer::Buffer;
-pub use data::{Data, Handle, Meta};
 pub use device::Emulated;
 pub use engine::graph::{Bindings, DeviceGraphs, Graph, GraphNode, Recorder};
 pub use engine::transfer::{Candidate, NodeUse};
@@ -91,6 +91,7 @@ pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, Session, WOR
 pub use submit::{CodeletBuilder, NamedTask, Submit, TaskBuilder};
 pub use subnormals::Subnormals;
 pub use task::{Batch, Choice, Codelet, Cpu, DeviceInfo, TaskContext, TaskRef};
+pub use value::{Data, Handle, Meta};
 pub use zellige_model as model;
 pub use zellige_model::TaskInfo;
 pub use zellige_trace as trace;

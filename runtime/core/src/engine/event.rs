@@ -154,7 +154,7 @@ mod tests {
         let add = |(x, sum): (&[u64], &mut u64)| *sum += x.iter().sum::<u64>();
         let task = rt.task("add").operands((read(&x), update(&sum))).cpu(add);
         task.after(event.task()).submit().unwrap();
-        crate::data::forget(rt.engine(), &x).unwrap();
+        crate::engine::forget(rt.engine(), &x).unwrap();
         drop(event);
         assert_eq!(rt.take(sum).unwrap(), 10);
         assert!(matches!(rt.read(&x), Err(Error::Gone { .. })));

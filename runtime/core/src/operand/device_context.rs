@@ -7,10 +7,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::NewValue;
-use crate::data::{DeviceValue, Portable, ValueCell};
 use crate::device::{DeviceBuffer, DeviceScratch, Place, Stream, StreamError};
-use crate::engine::Engine;
 use crate::error::TaskError;
+use crate::task::Services;
+use crate::value::{DeviceValue, Portable, ValueCell};
 
 /// Callback at the end of a body's operations, before the end of the task: an error fails the task.
 pub(crate) type Completion = Box<dyn FnOnce() -> Result<(), TaskError> + Send>;
@@ -51,7 +51,7 @@ impl Pending {
 pub struct DeviceContext<'a> {
     stream: &'a dyn Stream,
     /// The runtime and the worker of a body; `None` for a conversion, for which its transfer waits.
-    home: Option<(&'a Arc<Engine>, usize)>,
+    home: Option<(&'a dyn Services, usize)>,
     pending: RefCell<Pending>,
     /// Values that a conversion has made, until they are handed over.
     made: RefCell<Vec<Option<DeviceValue>>>,
@@ -84,16 +84,16 @@ impl<'a> DeviceContext<'a> {
     }
 
     /// Creates a context for a body on `worker`.
-    pub(crate) fn of_body(stream: &'a dyn Stream, engine: &'a Arc<Engine>, worker: usize) -> Self {
+    pub(crate) fn of_body(stream: &'a dyn Stream, services: &'a dyn Services, worker: usize) -> Self {
         let mut cx = DeviceContext::new(stream);
-        cx.home = Some((engine, worker));
+        cx.home = Some((services, worker));
         cx
     }
 
     /// Requests memory; a body waits for it if there is none.
     fn find<T>(&self, mut ask: impl FnMut() -> Result<T, StreamError>) -> Result<T, StreamError> {
         match self.home {
-            Some((engine, worker)) => engine.find_room(worker, ask),
+            Some((services, worker)) => services.find(worker, ask),
             None => ask(),
         }
     }

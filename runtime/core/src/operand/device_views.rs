@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 
 use super::DeviceContext;
 use crate::buffer::Element;
-use crate::data::{Data, DeviceValue, Known, Meta, Portable, Seen, ValueCell};
 use crate::device::{DeviceScratch, StreamError};
 use crate::task::DeviceKind;
+use crate::value::{Data, DeviceValue, Known, Meta, Portable, Seen, ValueCell};
 
 /// Device kind for devices with an [architecture](crate::device::Arch) of their own: bodies see the
 /// addresses of values in device memory, and put operations on a stream ([`DeviceContext`]).

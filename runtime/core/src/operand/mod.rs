@@ -26,10 +26,10 @@ use smallvec::SmallVec;
 
 use std::sync::Arc;
 
-use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Meta};
 use crate::error::TaskError;
 use crate::format::Format;
 use crate::task::{Apart, Choice, Cpu, DeviceKind, Env, Refusal};
+use crate::value::{AnyHandle, Data, HandleBase, HandleCore, Meta};
 
 /// One access, as dependency analysis sees it.
 pub struct Declared<'a> {

@@ -93,7 +93,7 @@ impl<T: Element> Operand for Scratch<T> {
         let len = if self.on_host { 0 } else { self.len as u64 };
         let bytes = len.saturating_mul(size_of::<T>() as u64);
         let stream = env.stream().expect("a body that is launched has a stream");
-        let found = env.engine.find_room(env.worker(), || stream.scratch(bytes));
+        let found = env.runner.services.find(env.worker(), || stream.scratch(bytes));
         found.map_err(|error| Refusal::Failed(error.into()))
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::held::{HeldMut, HeldRef, hold};
 use super::{Accesses, Declared, Formats, Inner, Metas, Mode, Operand, Wanted, Write, write};
-use crate::data::{Data, Elsewhere, Handle, HandleCore, Meta};
 use crate::error::TaskError;
 use crate::format::Format;
 use crate::task::{DeviceKind, Env, Refusal};
+use crate::value::{Data, Elsewhere, Handle, HandleCore, Meta};
 
 /// Operand that accesses a value on the host as a whole.
 pub struct Whole<D: Data> {

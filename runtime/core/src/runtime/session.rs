@@ -1,9 +1,10 @@
 //! Sessions: one process, or several that run one program.
 
-use crate::data::{Data, Handle, ReadGuard};
+use crate::engine::ReadGuard;
 use crate::engine::graph::{Bindings, Recorder};
 use crate::error::Error;
 use crate::submit::Submit;
+use crate::value::{Data, Handle};
 
 use super::Runtime;
 

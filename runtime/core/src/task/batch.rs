@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::body::acquire;
 use super::{
-    Body, Bound, Call, Choice, Codelet, Env, Header, Notes, Ran, TaskPlacement, TypedBody, WorkerLocal,
+    Body, Bound, Call, Choice, Codelet, Env, Header, Notes, Ran, Runner, TaskPlacement, TypedBody,
+    WorkerLocal,
 };
-use crate::engine::Engine;
 use crate::error::Cause;
 use crate::operand::Operands;
 
@@ -25,7 +25,7 @@ pub(crate) struct Member<'m> {
 
 /// Place of execution of a batch.
 pub(crate) struct Site<'s> {
-    pub(crate) engine: &'s Arc<Engine>,
+    pub(crate) runner: Runner<'s>,
     pub(crate) worker: usize,
     pub(crate) local: &'s mut WorkerLocal,
 }
@@ -35,7 +35,7 @@ impl Site<'_> {
     /// can have its environment at a time.
     pub(super) fn env<'e>(&'e mut self, member: &'e Member<'_>) -> Env<'e> {
         let Member { header, id, bound, strict, .. } = *member;
-        let env = Env::new(self.engine, header, id, self.worker, self.local, bound, strict);
+        let env = Env::new(self.runner, header, id, self.worker, self.local, bound, strict);
         match member.placement {
             Some(placement) => env.placed(placement),
             None => env,
@@ -186,10 +186,12 @@ impl<'b, C: Codelet> Typed<'b, C> {
         result: Result<(), Cause>,
         site: &mut Site<'_>,
     ) {
-        let (worker, mut env) = (site.worker, site.env(&self.members[at]));
+        let mut env = site.env(&self.members[at]);
         env.notes = self.fates[at].notes;
         let ran = self.bodies[at].end(&mut env, held, result);
-        env.engine.record(&env, worker, matches!(ran, Ran::Failed(_)));
+        if env.runner.measures {
+            env.runner.services.record(&env, matches!(ran, Ran::Failed(_)));
+        }
         self.fates[at].ended = Some(ran);
     }
 }

@@ -10,12 +10,12 @@ use super::{
     Bound, Call, Choice, Codelet, Cpu, DeviceBatchFunction, DeviceFunction, DeviceInfo, DeviceTable, Env,
     Member, Notes, Site, Successor, TaskContext,
 };
-use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
 use crate::device::Stream;
 use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::operand::Pending;
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
+use crate::value::{Ahead, AnyHandle, HandleBase, Meta};
 
 /// A resource that only one task can use at a time, or that is being made.
 #[derive(Clone, Copy, Debug)]
@@ -326,7 +326,7 @@ impl<C: Codelet> TypedBody<C> {
         let constrained = env.header.only.as_ref().is_some_and(|only| only.constrained);
         let picked = env.pick(operands, |device, i| !constrained || can_execute_with(codelet, i, device));
         picked.ok_or_else(|| {
-            let kind = env.engine.device(env.worker()).kind.to_string();
+            let kind = env.runner.services.device(env.worker()).kind.to_string();
             format!("none of its implementations can run on {kind}").into()
         })
     }
@@ -410,7 +410,7 @@ fn request_all<O: Operands>(operands: &O, env: &mut Env<'_>, choice: &Choice) {
     for (at, (access, &format)) in accesses.iter().zip(&formats).enumerate() {
         if access.mode == Mode::Read && !access.look {
             let handle = env.bound(at).unwrap_or(access.handle);
-            env.wake(handle.is_wanted(env.engine, format));
+            env.wake(handle.is_wanted(env.runner.services, format));
         }
     }
 }

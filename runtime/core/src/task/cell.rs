@@ -9,10 +9,8 @@ use std::sync::atomic::{self, AtomicBool};
 use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo};
 
-use super::{Body, Implementations, Only, Successor, Tally, TaskPtr, TaskRef, pointer};
+use super::{Body, Implementations, Only, PlanCell, StageCell, Successor, Tally, TaskPtr, TaskRef, pointer};
 use crate::deps::{Edge, Membership, Successors, UpTo};
-use crate::engine::StageCell;
-use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
 

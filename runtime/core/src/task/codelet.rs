@@ -3,7 +3,6 @@
 use zellige_model::TaskInfo;
 
 use crate::buffer::Element;
-use crate::data::{Data, Meta};
 use crate::device::{Arch, Archs};
 use crate::error::TaskError;
 use crate::format::Format;
@@ -11,6 +10,7 @@ use crate::operand::OnDevice;
 use crate::operand::{List, Operands, Slot};
 use crate::subnormals::Subnormals;
 use crate::task::{DeviceInfo, TaskContext};
+use crate::value::{Data, Meta};
 
 /// A kind of device, which determines the views of operands in its bodies.
 pub trait DeviceKind: 'static {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Graph;
-use crate::data::{AnyHandle, Data, Handle};
 use crate::error::Error;
+use crate::value::{AnyHandle, Data, Handle};
 
 /// The handles that a replay runs on: one for each slot of the graph.
 ///

@@ -1,5 +1,4 @@
-//! Data of handles: the [`Data`] trait, the runtime's aligned [`Buffer`](crate::Buffer), handles
-//! and in-place guards.
+//! Values of handles: the [`Data`] trait, their places and replicas, and the handles themselves.
 
 mod borrows;
 mod buffer;
@@ -7,27 +6,22 @@ mod carrier;
 mod cell;
 mod chunk;
 mod device_value;
-mod guard;
 mod handle;
 mod lending;
-mod offer;
 mod placeholder;
 mod places;
 mod portable;
 mod replicas;
 mod slice;
 
-pub(crate) use borrows::{Kind, View, Viewer};
+pub(crate) use borrows::{Kind, View, Viewer, WrongGrant};
 pub(crate) use carrier::Carrier;
 pub(crate) use cell::ValueCell;
 pub use chunk::{Chunk, ChunkRef};
 pub(crate) use device_value::{DeviceValue, Known, Seen};
-pub(crate) use guard::{Gate, forget};
-pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
 pub(crate) use handle::{AnyHandle, HandleBase, HandleCore};
 pub(crate) use lending::{Lending, Lent};
-pub use offer::Offer;
 pub(crate) use placeholder::Placeholder;
 pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
 pub(crate) use portable::AnyHeader;
@@ -36,7 +30,6 @@ pub(crate) use replicas::NoReplica;
 pub use replicas::{Arrival, Elsewhere};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 
-pub use crate::buffer::Element;
 use crate::format::Format;
 
 /// Metadata of one version of a value: small enough to be sent before the bytes.

@@ -14,13 +14,11 @@ use super::places::{Managed, Places};
 use super::replicas::Replicas;
 use super::{Data, Meta};
 use crate::deps::AccessRights;
-use crate::engine::ReadyTask;
-use crate::engine::{Engine, Job, is_alive};
 use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::sync;
-use crate::task::{Resource, Task, TaskChain};
+use crate::task::{ReadyTask, Resource, Services, TaskChain, is_alive};
 
 /// State common to all handles, independent of the data type. Fields that running tasks read are
 /// separate from the chain, which submitters write concurrently.
@@ -153,11 +151,9 @@ impl HandleBase {
         Ok(())
     }
 
-    /// Calls `each` with the tasks that are parked until the right is released; a task of a replay
-    /// is represented by the replay's task.
-    pub(crate) fn each_parked(&self, mut each: impl FnMut(*const Task)) {
-        let parking = self.commuting.lock();
-        parking.parked.iter().for_each(|task| each(std::ptr::from_ref(task.work().stands_for())));
+    /// Calls `each` with the tasks that are parked until the right is released.
+    pub(crate) fn each_parked(&self, each: impl FnMut(&ReadyTask)) {
+        self.commuting.lock().parked.iter().for_each(each);
     }
 
     /// Releases the right; the returned tasks, which were parked, may try again.
@@ -204,8 +200,8 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     }
     /// Announces a task that will read it in a format: a value in another process is requested in
     /// it. Returns tasks that were parked on another form instead.
-    fn is_wanted(&self, engine: &Arc<Engine>, format: Format) -> Vec<ReadyTask> {
-        let (_, _) = (engine, format);
+    fn is_wanted(&self, services: &dyn Services, format: Format) -> Vec<ReadyTask> {
+        let (_, _) = (services, format);
         Vec::new()
     }
     /// Refuses further accesses; returns true if it had been retired before.
@@ -404,10 +400,10 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self.base.poison(failure);
     }
 
-    fn is_wanted(&self, engine: &Arc<Engine>, format: Format) -> Vec<ReadyTask> {
+    fn is_wanted(&self, services: &dyn Services, format: Format) -> Vec<ReadyTask> {
         let mut woken = Vec::new();
         // A later reader gets the outcome of this request.
-        let _ = self.meta_elsewhere().map(|_| self.received(engine, format, &mut woken));
+        let _ = self.meta_elsewhere().map(|_| self.received(services, format, &mut woken));
         woken
     }
 

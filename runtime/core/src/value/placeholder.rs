@@ -9,12 +9,11 @@ use super::Meta;
 use super::handle::{AnyHandle, HandleBase};
 use super::places::{Ahead, CarryError, Forgotten, Onto, Places};
 use super::portable::AnyHeader;
-use crate::data::{Carrier, Known, Seen};
-use crate::engine::ReadyTask;
 use crate::format::Format;
 use crate::memory::{BufferId, Datum, Ticket};
 use crate::operand::Pending;
-use crate::task::Resource;
+use crate::task::{ReadyTask, Resource};
+use crate::value::{Carrier, Known, Seen};
 
 /// Function that returns the norm of a version of a value, if it is known.
 pub(crate) type NormOf = Box<dyn Fn(u32) -> Option<f64> + Send + Sync>;

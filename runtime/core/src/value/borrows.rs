@@ -15,7 +15,6 @@ pub(crate) use uncounted::{Version, View, Views, WrongGrant};
 
 use super::cell::ValueCell;
 use super::handle::HandleBase;
-use crate::engine::Engine;
 
 /// Kind of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,17 +47,6 @@ impl<T> ValueCell<T> {
     }
 }
 
-impl Engine {
-    /// Returns the granted view; a wrong grant ends the runtime, and panics here.
-    #[inline]
-    pub(crate) fn granted(&self, view: Result<View, WrongGrant>) -> View {
-        view.unwrap_or_else(|wrong| {
-            self.set_broken(wrong.to_string());
-            panic!("{wrong}")
-        })
-    }
-}
-
 /// Returns the view that was granted to the runtime itself; panics for a wrong grant.
 #[inline]
 pub(crate) fn granted(view: Result<View, WrongGrant>) -> View {
@@ -75,8 +63,8 @@ mod counted {
     use smallvec::SmallVec;
 
     use super::{Kind, Viewer};
-    use crate::data::HandleBase;
     use crate::task::format_coords;
+    use crate::value::HandleBase;
 
     /// Number of exclusive views of a handle's values so far, by tasks and guards: a transfer does
     /// not make a new version.
@@ -171,7 +159,7 @@ mod uncounted {
     use std::fmt;
 
     use super::{Kind, Viewer};
-    use crate::data::HandleBase;
+    use crate::value::HandleBase;
 
     /// Empty, since views are not counted.
     #[derive(Clone, Copy, Debug, Default)]
@@ -215,7 +203,7 @@ mod uncounted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{AnyHandle, Handle};
+    use crate::value::{AnyHandle, Handle};
     use crate::{Emulated, Error, Runtime, Submit, read, update};
 
     fn by(name: &'static str, task: u64) -> Viewer {

@@ -12,7 +12,6 @@ use super::borrows::{Kind, View, Viewer, granted};
 use super::cell::ValueCell;
 use super::portable::{AnyHeader, Portability};
 use super::{Data, HandleCore, Meta};
-use crate::data::{Carrier, DeviceValue, Known, Seen};
 use crate::device::{DeviceMemory, StreamError};
 use crate::error::DeviceError;
 use crate::error::{TaskError, caught};
@@ -20,6 +19,7 @@ use crate::format::Format;
 use crate::memory::{BufferId, Datum, Ticket};
 use crate::operand::Pending;
 use crate::swap::{Extent, Swap};
+use crate::value::{Carrier, DeviceValue, Known, Seen};
 
 /// Data whose handles are gone, until the memory manager handles them.
 pub(crate) type Forgotten = Arc<SegQueue<Datum>>;
