@@ -3,7 +3,8 @@
 
 pub use crate::buffer::Element;
 pub use crate::engine::{Offer, ReadGuard, WriteGuard};
+pub use crate::task::{Arrival, Elsewhere, Handle};
 pub use crate::value::{
-    Arrival, BorrowedSlice, Chunk, ChunkRef, Conversion, ConversionTable, Data, Elsewhere, Handle, Meta,
-    Portability, Portable, SliceMut, SliceRef,
+    BorrowedSlice, Chunk, ChunkRef, Conversion, ConversionTable, Data, Meta, Portability, Portable, SliceMut,
+    SliceRef,
 };

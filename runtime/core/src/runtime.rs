@@ -19,8 +19,8 @@ use crate::engine::{Engine, ReadGuard, Watchdog, WorkerSlot, WriteGuard};
 use crate::error::{Error, Failure};
 use crate::operand::Mode;
 use crate::submit::Submit;
-use crate::task::{Body, DeviceInfo, Spec, TaskRef};
-use crate::value::{AnyHandle, Data, Handle};
+use crate::task::{AnyHandle, Body, DeviceInfo, Handle, Spec, TaskRef};
+use crate::value::Data;
 
 pub use builder::{RuntimeBuilder, WORKER_BYTES};
 pub use group::Group;

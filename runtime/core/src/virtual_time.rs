@@ -14,10 +14,9 @@ use crate::engine::{Engine, Parts, Settings, Time, Window, WorkerSlot};
 use crate::error::Error;
 use crate::memory::{NodeSpec, Transfer};
 use crate::task::plan::Times;
-use crate::task::{Header, TaskRef};
+use crate::task::{AnyHandle, Header, Placeholder, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace_recorder::TraceRecorder;
-use crate::value::{AnyHandle, Placeholder};
 
 /// A machine model on which a graph is simulated.
 pub trait Machine: Send + Sync + 'static {

@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 
 use super::{Engine, Retired};
 use crate::error::{Error, Failure};
-use crate::operand::Accesses;
-use crate::task::{Body, Env, Options, Ran, Role, TaskCell, TaskPtr, TaskRef};
+use crate::task::{Accesses, Body, Env, Options, Ran, Role, TaskCell, TaskPtr, TaskRef};
 
 /// An event outside of tasks. Tasks that name its [`task`](Event::task) in
 /// [`after`](crate::CodeletBuilder::after) run after it. The event occurs when this value is

@@ -9,12 +9,11 @@ use super::end::Ready;
 use super::life;
 use crate::deps::UpTo;
 use crate::error::{Cause, Failure};
-use crate::operand::{Accesses, Mode};
+use crate::operand::Mode;
 use crate::task::{
-    Body, Bound, Header, Member, PlanCell, Role, StageCell, Successor, Task, TaskPlacement, TaskPtr, Work,
-    resolved,
+    Accesses, AnyHandle, Body, Bound, Header, Member, PlanCell, Role, StageCell, Successor, Task,
+    TaskPlacement, TaskPtr, Work, resolved,
 };
-use crate::value::AnyHandle;
 
 /// A task as the engine sees it. Submitted and replayed tasks differ in the location of their parts
 /// and successors.

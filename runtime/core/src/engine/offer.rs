@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use super::{Engine, Retired, gate};
 use crate::error::{Error, Failure};
 use crate::format::Format;
-use crate::operand::{Accesses, Declared, Mode};
-use crate::task::{Body, Env, Ran, TaskPtr};
-use crate::value::{Data, Handle, HandleCore, Kind, Meta, NoReplica, Viewer};
+use crate::operand::Mode;
+use crate::task::{Accesses, Body, Declared, Env, Handle, HandleCore, NoReplica, Ran, TaskPtr};
+use crate::value::{Data, Kind, Meta, Viewer};
 
 /// One version of a handle's value, that of its last writer so far, for other processes. Tasks that
 /// write the handle wait until this is dropped. It is not a task: it does not count for the window,

@@ -72,10 +72,8 @@ fn is_same_type(a: Option<&dyn Any>, b: Option<&dyn Any>) -> bool {
 impl ReadyTask {
     /// Creates a task that belongs to no runtime and does nothing.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
+        use crate::task::{Accesses, Body, Env, Header, Implementations, Ran, Role, TaskCell};
         use zellige_model::CachedId;
-
-        use crate::operand::Accesses;
-        use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell};
 
         struct Nothing;
         impl Body for Nothing {

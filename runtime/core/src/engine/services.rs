@@ -9,7 +9,17 @@ use super::Engine;
 use crate::device::StreamError;
 use crate::error::Error;
 use crate::task::{DeviceInfo, Env, GiveBack, Runner, Services};
-use crate::value::{View, WrongGrant};
+use crate::value::{MemorySource, View, WrongGrant};
+
+impl MemorySource for Arc<Engine> {
+    fn find_room(
+        &self,
+        worker: usize,
+        ask: &mut dyn FnMut() -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
+        Engine::find_room(self, worker, ask)
+    }
+}
 
 impl Services for Arc<Engine> {
     fn break_down(&self, message: String) {
@@ -28,14 +38,6 @@ impl Services for Arc<Engine> {
                 engine.workers.sleep.rouse_all();
             }
         })
-    }
-
-    fn find_room(
-        &self,
-        worker: usize,
-        ask: &mut dyn FnMut() -> Result<(), StreamError>,
-    ) -> Result<(), StreamError> {
-        Engine::find_room(self, worker, ask)
     }
 
     fn device(&self, worker: usize) -> DeviceInfo<'_> {

@@ -8,13 +8,12 @@ use super::Engine;
 use super::threads::current;
 use crate::deps::{AccessRights, AtEnd, Links, Membership, OrderNode, Successors};
 use crate::error::Error;
-use crate::operand::{Accesses, Declared, Mode};
+use crate::operand::Mode;
 use crate::sync::MutexGuard;
 use crate::task::{
-    Body, Predecessor, ReadyTask, ReplaySlot, Role, Spec, Successor, Tally, Task, TaskCell, TaskChain,
-    TaskGroup, TaskPtr, TaskRef, Work,
+    Accesses, AnyHandle, Body, Declared, HandleBase, Predecessor, ReadyTask, ReplaySlot, Role, Spec,
+    Successor, Tally, Task, TaskCell, TaskChain, TaskGroup, TaskPtr, TaskRef, Work,
 };
-use crate::value::{AnyHandle, HandleBase};
 
 /// Controls whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,16 +10,15 @@ use crate::engine::graph::{Graph, Recorder};
 use crate::engine::{Engine, check_access, check_aliases, sort_by_handle};
 use crate::error::{Error, Failure};
 use crate::format::Format;
-use crate::operand::{Accesses, Formats};
 use crate::runtime::Runtime;
 use crate::submit::Submit;
-use crate::task::{Body, Spec, TaskRef};
-use crate::value::{AnyHandle, Data, Handle, HandleCore, Meta};
+use crate::task::{Accesses, AnyHandle, Body, Formats, Handle, HandleCore, Spec, TaskRef};
+use crate::value::{Data, Meta};
 
 pub use crate::engine::graph::{Described, Placement};
 pub use crate::engine::{Event, Offer};
 pub use crate::operand::whole::{arrives_as, moved, read_whole, write_elsewhere, write_whole};
-pub use crate::value::{Arrival, Elsewhere};
+pub use crate::task::{Arrival, Elsewhere};
 
 impl Event {
     /// Creates an event that tasks of the runtime can depend on.

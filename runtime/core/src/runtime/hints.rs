@@ -8,7 +8,8 @@ use crate::engine::Gate;
 use crate::engine::transfer::TransferDriver;
 use crate::error::Error;
 use crate::memory::{Access, Datum, HOST, Memory, Need, NodeId, Reason};
-use crate::value::{AnyHandle, Data, Handle};
+use crate::task::{AnyHandle, Handle};
+use crate::value::Data;
 
 /// Hints to the memory manager. They have no effect if all data are in host memory.
 impl Runtime {

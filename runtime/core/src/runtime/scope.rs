@@ -10,8 +10,8 @@ use crate::buffer::Element;
 use crate::engine::Gate;
 use crate::error::Error;
 use crate::submit::Submit;
-use crate::task::{Body, Spec, TaskRef};
-use crate::value::{AnyHandle, BorrowedSlice, Handle, Lending};
+use crate::task::{AnyHandle, Body, Handle, Lending, Spec, TaskRef};
+use crate::value::BorrowedSlice;
 
 /// A part of the caller's code during which tasks may use borrowed slices; see [`Runtime::scope`].
 ///

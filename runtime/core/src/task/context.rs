@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Call, Header, Services};
 use crate::device::Stream;
 use crate::error::Error;
-use crate::operand::{DeviceContext, Pending};
+use crate::value::{DeviceContext, Pending};
 
 /// Context of a codelet's body: its place of execution, the selections, and the submission of
 /// further tasks.
@@ -59,7 +59,7 @@ impl<'a> TaskContext<'a> {
     ///
     /// # Panics
     /// In a body that is not launched, i.e. outside of the functions of
-    /// [`Codelet::on_devices`](super::Codelet::on_devices).
+    /// [`Codelet::on_devices`](crate::Codelet::on_devices).
     pub fn device(&self) -> &DeviceContext<'a> {
         self.device.as_ref().expect("the body runs on a device with an architecture of its own")
     }
@@ -69,13 +69,13 @@ impl<'a> TaskContext<'a> {
         self.worker
     }
 
-    /// Returns the variant that [`Codelet::select`](super::Codelet::select) decided; 0 without a
+    /// Returns the variant that [`Codelet::select`](crate::Codelet::select) decided; 0 without a
     /// deferred selection.
     pub fn variant(&self) -> u32 {
         self.call.variant
     }
 
-    /// Returns the index of the codelet's [implementation](super::Codelet::IMPLEMENTATIONS) that is
+    /// Returns the index of the codelet's [implementation](crate::Codelet::IMPLEMENTATIONS) that is
     /// to run; 0 if there is only one.
     pub fn implementation(&self) -> usize {
         self.call.implementation

@@ -7,18 +7,16 @@ use smallvec::SmallVec;
 use zellige_model::{KindId, ModelId, Models, Sampler};
 
 use super::{
-    Asked, Choice, Codelet, DeviceInfo, Header, Range, ReadyTask, Refusal, Runner, TaskContext,
-    registered_bytes,
+    Accesses, AnyHandle, Asked, Choice, DeviceInfo, HandleBase, HandleCore, Header, Range, ReadyTask,
+    Refusal, Runner, TaskContext, registered_bytes,
 };
 use crate::buffer::Buffer;
 use crate::device::Stream;
 use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
-use crate::operand::Operands;
-use crate::operand::Pending;
 use crate::subnormals::Subnormals;
-use crate::value::{AnyHandle, Data, HandleBase, HandleCore, Kind, ValueCell, View, Viewer};
+use crate::value::{Data, Kind, Pending, ValueCell, View, Viewer};
 
 /// Handles that a replay binds in place of the recorded ones.
 #[derive(Clone, Copy)]
@@ -96,13 +94,6 @@ pub(crate) struct Call {
     pub(crate) subnormals: Option<Subnormals>,
 }
 
-impl Call {
-    /// Creates the parameters for `tasks` tasks with a codelet of type `C`.
-    pub(crate) fn of<C: Codelet>(choice: &Choice, implementation: usize, tasks: usize) -> Self {
-        Call { variant: choice.variant, implementation, tasks: tasks as u32, subnormals: C::SUBNORMALS }
-    }
-}
-
 /// Notes on a task during its execution.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Notes {
@@ -136,7 +127,7 @@ pub struct Env<'e> {
     cursor: usize,
     /// True if operands may be poisoned, so that every one is checked.
     strict: bool,
-    pub(super) failure: Option<Arc<Failure>>,
+    pub(crate) failure: Option<Arc<Failure>>,
     pub(crate) notes: Notes,
     /// Callbacks that a launched body has registered for the end of its operations.
     pub(crate) pending: Pending,
@@ -182,20 +173,20 @@ impl<'e> Env<'e> {
     }
 
     /// Notes the label from the deferred selection, if there is one, and the expected time.
-    pub(super) fn is_called(&mut self, chosen: &'static str, operands: &impl Operands) {
+    pub(crate) fn is_called<'o>(&mut self, chosen: &'static str, declare: impl FnOnce(&mut Accesses<'o>)) {
         self.notes.chosen = chosen;
         // Without measurements, avoid touching the header, which is cold memory. For several
         // implementations, the expected time is queried once the choice is known.
         if self.runner.measures && self.header.implementations.names.is_empty() {
-            self.predicts(operands);
+            self.predicts(declare);
         }
     }
 
     /// Notes the expected time of the body.
-    fn predicts(&mut self, operands: &impl Operands) {
+    fn predicts<'o>(&mut self, declare: impl FnOnce(&mut Accesses<'o>)) {
         let bytes = self.placement.map(|placement| placement.bytes);
         let asked = Asked { header: self.header, chosen: self.notes.chosen, bytes };
-        let registered = || registered_bytes(|accesses| operands.declare(accesses), self.bindings);
+        let registered = || registered_bytes(declare, self.bindings);
         let implementation = self.notes.implementation;
         let kind = || self.runner.services.model_kind(self.worker);
         self.notes.predicted = asked.time(self.runner.models, kind, implementation, registered);
@@ -345,9 +336,9 @@ impl<'e> Env<'e> {
     }
 
     /// Selects one of several implementations among those that satisfy `able`; `None` if none does.
-    pub(super) fn pick(
+    pub(crate) fn pick<'o>(
         &mut self,
-        operands: &impl Operands,
+        declare: impl FnOnce(&mut Accesses<'o>),
         able: impl Fn(&DeviceInfo<'_>, usize) -> bool,
     ) -> Option<usize> {
         let Runner { services, models, .. } = self.runner;
@@ -356,14 +347,14 @@ impl<'e> Env<'e> {
         let picked = self.header.pick(self.notes.chosen, models, kind, |i| able(&device, i))?;
         self.notes.implementation = self.header.implementations.names[picked];
         if self.runner.measures {
-            self.predicts(operands);
+            self.predicts(declare);
         }
         Some(picked)
     }
 
     /// Calls a body, and notes its start, end and duration.
     #[inline]
-    pub(super) fn call(
+    pub(crate) fn call(
         &mut self,
         call: Call,
         body: impl FnOnce(&mut TaskContext<'_>) -> Result<(), TaskError>,
@@ -393,22 +384,22 @@ impl<'e> Env<'e> {
     }
 
     /// Resets the resolved operands: they are resolved once more.
-    pub(super) fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.cursor = 0;
     }
 
     /// Returns true if the device that the worker drives has failed.
-    pub(super) fn is_on_failed_device(&self) -> bool {
+    pub(crate) fn is_on_failed_device(&self) -> bool {
         self.runner.services.has_lost_device(self.worker)
     }
 
     #[inline]
-    pub(super) fn placement(&self) -> Option<&'e TaskPlacement> {
+    pub(crate) fn placement(&self) -> Option<&'e TaskPlacement> {
         self.placement
     }
 
     #[inline]
-    pub(super) fn bindings(&self) -> Option<Bound<'e>> {
+    pub(crate) fn bindings(&self) -> Option<Bound<'e>> {
         self.bindings
     }
 

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use zellige_model::{KindId, ModelId, Models, TaskInfo};
 
-use super::{Bound, Codelet, DeviceTable, Header, resolved};
+use super::{Accesses, Bound, Header, resolved};
 use crate::device::{Arch, Archs};
-use crate::operand::{Accesses, Mode, Operands};
 
 /// Implementations of a task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,19 +26,6 @@ pub(crate) struct Implementations {
 }
 
 impl Implementations {
-    pub(crate) fn of<C: Codelet>(codelet: &C, operands: &C::Operands) -> Self {
-        let several = C::IMPLEMENTATIONS.len() > 1;
-        let names = if several { C::IMPLEMENTATIONS } else { &[] };
-        let most = |most: usize, may: bool| match most {
-            2.. if may && !runs_alone(codelet, operands) => u32::try_from(most).unwrap_or(u32::MAX),
-            _ => 0,
-        };
-        let table = DeviceTable::of(codelet, None);
-        let (batch, archs) = (most(codelet.batch(), true), table.archs);
-        let batch_on_devices = most(table.batch, !several);
-        Implementations { names, batch, batch_on_devices, archs, needs_ends: codelet.needs_ends() }
-    }
-
     /// Returns the maximum number of tasks that are run as one on a worker.
     pub(crate) fn together(&self, launched: bool) -> u32 {
         if launched { self.batch.max(self.batch_on_devices) } else { self.batch }
@@ -50,15 +36,6 @@ impl Implementations {
     pub(crate) fn suit(&self, arch: Option<Arch>) -> bool {
         arch.is_none_or(|arch| self.archs.contains(arch))
     }
-}
-
-/// Returns true for operands with exclusive turns or per-worker results, and for codelets that
-/// select implementations by device: similar tasks may then differ in their implementation.
-fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
-    let mut accesses = Accesses::new();
-    operands.declare(&mut accesses);
-    accesses.iter().any(|access| matches!(access.mode, Mode::Commute | Mode::Reduce))
-        || (C::IMPLEMENTATIONS.len() > 1 && codelet.has_constraints())
 }
 
 impl Header {

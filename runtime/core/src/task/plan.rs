@@ -4,11 +4,11 @@
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::{Body, Choice, Header};
+use super::{Accesses, Body, Choice, Formats, Header};
+use crate::deps::Mode;
 use crate::error::caught;
 use crate::format::Format;
 use crate::memory::{Access, Datum, Need, NodeId, bytes_of};
-use crate::operand::{Accesses, Formats, Mode};
 use crate::value::Meta;
 
 /// A task's working set, one need per access.

@@ -6,28 +6,21 @@ use std::sync::Arc;
 use zellige_model::{KindId, Models};
 
 use super::{DeviceInfo, Env, ReadyTask};
-use crate::device::StreamError;
 use crate::error::Error;
 use crate::subnormals::Subnormals;
+use crate::value::MemorySource;
 
 /// Function that gives parked tasks back to the runtime.
 pub(crate) type GiveBack = Box<dyn Fn(Vec<ReadyTask>) + Send + Sync>;
 
 /// Services of a runtime for its tasks. A task that needs no device calls none of them.
-pub(crate) trait Services: Any + Send + Sync {
+pub(crate) trait Services: Any + MemorySource + Send + Sync {
     /// Notes a bug of the runtime: it runs no further tasks.
     fn break_down(&self, message: String);
     /// Returns a number that no other task or request has.
     fn next_number(&self) -> u64;
     /// Returns the function that gives parked tasks back, as long as the runtime exists.
     fn give_back(&self) -> GiveBack;
-    /// Requests memory with `ask` for a body on a device's worker; the body waits for it if there
-    /// is none.
-    fn find_room(
-        &self,
-        worker: usize,
-        ask: &mut dyn FnMut() -> Result<(), StreamError>,
-    ) -> Result<(), StreamError>;
     /// Returns a worker's device.
     fn device(&self, worker: usize) -> DeviceInfo<'_>;
     /// Returns the number of a worker's kind of device in the models.
@@ -58,21 +51,5 @@ impl Runner<'_> {
     #[inline]
     pub(crate) fn subnormals(&self, of_codelet: Option<Subnormals>) -> Subnormals {
         self.subnormals.or(of_codelet).unwrap_or_default()
-    }
-}
-
-impl dyn Services {
-    /// Works like [`find_room`](Services::find_room) for any result.
-    pub(crate) fn find<T>(
-        &self,
-        worker: usize,
-        mut ask: impl FnMut() -> Result<T, StreamError>,
-    ) -> Result<T, StreamError> {
-        let mut found = None;
-        self.find_room(worker, &mut || {
-            found = Some(ask()?);
-            Ok(())
-        })?;
-        Ok(found.expect("the request that succeeded has left it"))
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::Graph;
 use crate::error::Error;
-use crate::value::{AnyHandle, Data, Handle};
+use crate::task::{AnyHandle, Handle};
+use crate::value::Data;
 
 /// The handles that a replay runs on: one for each slot of the graph.
 ///

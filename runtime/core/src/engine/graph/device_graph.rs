@@ -15,9 +15,12 @@ use crate::engine::transfer::NodeUse;
 use crate::error::{Cause, Failure};
 use crate::format::Format;
 use crate::memory::BufferId;
-use crate::operand::{Accesses, Formats, Mode};
-use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Ran, TaskPlacement};
-use crate::value::{AnyHandle, Meta};
+use crate::operand::Mode;
+use crate::task::{
+    Accesses, AnyHandle, Body, Choice, DeviceInfo, Env, Formats, Header, Implementations, Only, Ran,
+    TaskPlacement,
+};
+use crate::value::Meta;
 use crate::value::{Known, Seen};
 
 /// Controls whether replays of recorded graphs are submitted to a device in one launch, e.g. as a

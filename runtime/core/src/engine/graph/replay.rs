@@ -11,12 +11,10 @@ use super::device_graph::{DeviceGraph, LaunchMode, is_task_by_task};
 use super::{Bindings, Graph};
 use crate::engine::{Engine, Job, Ready, life};
 use crate::error::{Error, Failure};
-use crate::operand::{Accesses, Declared};
 use crate::task::{
-    Body, Bound, Env, Header, Options, Payload, PlanCell, Ran, ReadyTask, ReplaySlot, ReplayTask, Role,
-    StageCell, Successor, TaskCell, TaskPtr, TaskRef, Work,
+    Accesses, AnyHandle, Body, Bound, Declared, Env, Header, Options, Payload, PlanCell, Ran, ReadyTask,
+    ReplaySlot, ReplayTask, Role, StageCell, Successor, TaskCell, TaskPtr, TaskRef, Work,
 };
-use crate::value::AnyHandle;
 
 /// Submits a replay. Its tasks start when their own operands are ready. Each slot is a node of the
 /// dependency engine with one access: it notifies the tasks of the graph when they may use the

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use super::current;
 use crate::engine::{Engine, Job};
 use crate::error::Error;
-use crate::operand::{Accesses, Mode};
+use crate::operand::Mode;
 use crate::sync::{AtomicU32, Ordering, Parker, fence};
-use crate::task::{ReplaySlot, Role, Successor, Tally, Task, TaskPtr, TaskRef};
+use crate::task::{Accesses, ReplaySlot, Role, Successor, Tally, Task, TaskPtr, TaskRef};
 
 /// The event that a thread waits for.
 #[derive(Clone)]

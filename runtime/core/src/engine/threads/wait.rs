@@ -11,8 +11,7 @@ use super::worker::STACK;
 use crate::engine::Engine;
 use crate::engine::transfer::Next;
 use crate::error::{Cause, Error, Failure};
-use crate::task::{ReadyTask, Tally, TaskPtr, TaskRef, Work, WorkerLocal};
-use crate::value::HandleBase;
+use crate::task::{HandleBase, ReadyTask, Tally, TaskPtr, TaskRef, Work, WorkerLocal};
 
 /// Counts of tasks that have inherited the priority of a body, until this is dropped.
 struct Inherited(SmallVec<[Arc<Tally>; 2]>);

@@ -11,8 +11,8 @@ use crate::engine::{Engine, life};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
 use crate::memory::{Action, NodeId, Ticket, Transfer};
+use crate::task::{AnyHandle, CarryError, Onto};
 use crate::value::Carrier;
-use crate::value::{AnyHandle, CarryError, Onto};
 
 /// State of a transfer: not begun, in progress, ended, or begun without moving anything because one
 /// of its ends has failed.

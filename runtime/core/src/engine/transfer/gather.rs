@@ -18,8 +18,8 @@ use crate::format::Format;
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket, bytes_of};
 use crate::operand::Mode;
 use crate::task::plan::{Needs, Plan, Planned};
-use crate::task::{Choice, Ended, ReadyTask, Resource, TaskPlacement, Work, WorkerLocal};
-use crate::value::{Ahead, AnyHandle, Meta};
+use crate::task::{Ahead, AnyHandle, Choice, Ended, ReadyTask, Resource, TaskPlacement, Work, WorkerLocal};
+use crate::value::Meta;
 
 /// The next work of a worker.
 pub(crate) enum Next {

@@ -9,7 +9,7 @@ use crate::engine::{Engine, Target};
 use crate::error::Error;
 use crate::format::Format;
 use crate::memory::{Access, BufferId, Datum, HOST, Memory, NOWHERE, Need, Ticket};
-use crate::value::AnyHandle;
+use crate::task::AnyHandle;
 
 const THERE: u8 = 1;
 const LOST: u8 = 2;

@@ -58,9 +58,8 @@ use crate::error::DeviceError;
 use crate::memory::{Action, BufferId, Datum, HOST, LinkSpec, Memory, NodeId, NodeSpec, Reason, Ticket};
 use crate::numbered::Numbered;
 use crate::subnormals::Subnormals;
-use crate::task::Work;
 use crate::task::plan::{Needs, Plan, Planned};
-use crate::value::{AnyHandle, Forgotten};
+use crate::task::{AnyHandle, Forgotten, Work};
 use zellige_model::Models;
 
 /// A datum's handle, and the number that the handle has in traces.

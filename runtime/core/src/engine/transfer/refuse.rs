@@ -8,9 +8,8 @@ use crate::engine::{Engine, Job};
 use crate::error::{Cause, Error};
 use crate::format::Format;
 use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
-use crate::operand::Accesses;
 use crate::task::plan::{Plan, Planned, formats_of};
-use crate::task::{ReadyTask, Task};
+use crate::task::{Accesses, ReadyTask, Task};
 use crate::value::Meta;
 
 impl TransferDriver {

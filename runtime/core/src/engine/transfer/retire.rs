@@ -8,7 +8,7 @@ use crate::engine::{Engine, Job};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure};
 use crate::memory::NodeId;
-use crate::value::AnyHandle;
+use crate::task::AnyHandle;
 
 /// Number of tasks that a failed device's worker passes on in one step.
 const PASSED_BACK: usize = 1024;

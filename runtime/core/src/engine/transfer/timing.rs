@@ -11,11 +11,10 @@ use super::{Placed, PlacedBatch, TransferDriver};
 use crate::device::{Op, Stream};
 use crate::engine::{Engine, Job};
 use crate::memory::Transfer;
-use crate::operand::Pending;
 use crate::task::plan::{Plan, Planned, Times};
-use crate::value::{Ahead, Meta};
+use crate::value::{Meta, Pending};
 
-use crate::task::{Ended, Header, LaunchedBody, Notes, Work};
+use crate::task::{Ahead, Ended, Header, LaunchedBody, Notes, Work};
 
 /// Times of operations in simulated time.
 pub(crate) trait Timing: Send + Sync {

@@ -14,8 +14,8 @@ use crate::format::Format;
 use crate::memory::Need;
 use crate::operand::Mode;
 use crate::task::plan::Plan;
-use crate::task::{Ended, ReadyTask, Work};
-use crate::value::{Ahead, AnyHandle, Meta};
+use crate::task::{Ahead, AnyHandle, Ended, ReadyTask, Work};
+use crate::value::Meta;
 
 /// Data of a stream-ordered task: its marks and its buffers.
 pub(in crate::engine::transfer) struct StreamOrdered {

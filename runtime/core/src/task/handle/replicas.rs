@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{AnyHandle, Data, Handle, HandleCore, Meta};
+use super::{AnyHandle, Handle, HandleCore};
 use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::task::{Busy, GiveBack, ReadyTask, Refusal, Resource, Services};
+use crate::value::{Data, Meta};
 
 /// Replicas of one version, in addition to the value in the handle's cell.
 pub(super) struct Replicas<D: Data> {

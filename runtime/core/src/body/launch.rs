@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::batch::{Fate, Site, typed};
-use super::{
-    Body, Call, Codelet, DeviceMember, Ended, LaunchedBody, Member, Ran, Range, TaskContext, TaskPlacement,
-    TypedBody,
-};
+use super::batch::{Fate, typed};
+use super::typed::call_of;
+use super::{Codelet, DeviceMember, TypedBody};
 use crate::error::{Cause, TaskError, caught};
 use crate::operand::Operands;
-use crate::operand::Pending;
+use crate::task::{Body, Ended, LaunchedBody, Member, Ran, Range, Site, TaskContext, TaskPlacement};
+use crate::value::Pending;
 
 /// A member that holds its operands.
 struct Held<C: Codelet> {
@@ -65,7 +64,7 @@ fn call<C: Codelet>(
         return Vec::new();
     };
     let TaskPlacement { choice, stream, .. } = placement;
-    let call = Call::of::<C>(choice, 0, held.len());
+    let call = call_of::<C>(choice, 0, held.len());
     let context = |at: usize| {
         let Member { header, id, .. } = &members[at];
         TaskContext::new(site.runner.services, header, *id, site.worker, call, stream.as_deref())

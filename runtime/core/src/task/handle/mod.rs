@@ -1,5 +1,10 @@
 //! Handles: the application's names for pieces of data.
 
+mod lending;
+mod placeholder;
+mod places;
+mod replicas;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -7,18 +12,21 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use super::borrows::{Kind, Version, View, Viewer, granted};
-use super::cell::ValueCell;
-use super::lending::Lending;
-use super::places::{Managed, Places};
-use super::replicas::Replicas;
-use super::{Data, Meta};
+pub(crate) use lending::{Lending, Lent};
+pub(crate) use placeholder::Placeholder;
+pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
+use places::{Managed, Places};
+pub(crate) use replicas::NoReplica;
+use replicas::Replicas;
+pub use replicas::{Arrival, Elsewhere};
+
+use super::{ReadyTask, Resource, Services, TaskChain, is_alive};
 use crate::deps::AccessRights;
 use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::sync;
-use crate::task::{ReadyTask, Resource, Services, TaskChain, is_alive};
+use crate::value::{Data, Kind, Meta, ValueCell, Version, View, Viewer, WrongGrant, granted};
 
 /// State common to all handles, independent of the data type. Fields that running tasks read are
 /// separate from the chain, which submitters write concurrently.
@@ -40,6 +48,14 @@ pub(crate) struct HandleBase {
     /// chain's lock.
     owner: AtomicU32,
     pub(crate) chain: sync::Mutex<TaskChain>,
+}
+
+impl<T> ValueCell<T> {
+    /// Counts a view of this value of `base` until the returned object is dropped.
+    #[inline]
+    pub(crate) fn view(&self, kind: Kind, base: &HandleBase, by: Viewer) -> Result<View, WrongGrant> {
+        self.views().begin(kind, (&base.version, || base.name()), by)
+    }
 }
 
 /// A resource that one task uses while others are parked on it.
