@@ -4,10 +4,10 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::data::{Data, HandleCore, Kind, Lent, Meta, ValueCell, View};
 use crate::error::caught;
 use crate::format::Format;
-use crate::task::{Env, Refusal};
+use crate::task::{Env, HandleCore, Lent, Refusal};
+use crate::value::{Data, Kind, Meta, ValueCell, View};
 
 /// A value that is being read: the master, or a replica that is kept alive for that.
 pub struct HeldRef<D> {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Data, Handle, HandleCore, Kind, Meta, NoReplica, Viewer};
-use crate::engine::{Engine, Retired, gate};
+use super::{Engine, Retired, gate};
 use crate::error::{Error, Failure};
 use crate::format::Format;
-use crate::operand::{Accesses, Declared, Mode};
-use crate::task::{Body, Env, Ran, TaskPtr};
+use crate::operand::Mode;
+use crate::task::{Accesses, Body, Declared, Env, Handle, HandleCore, NoReplica, Ran, TaskPtr};
+use crate::value::{Data, Kind, Meta, Viewer};
 
 /// One version of a handle's value, that of its last writer so far, for other processes. Tasks that
 /// write the handle wait until this is dropped. It is not a task: it does not count for the window,
@@ -88,8 +88,8 @@ impl<D: Data> Offer<D> {
         D::size_as(&meta, format).unwrap_or(meta.bytes)
     }
 
-    /// Appends a form of the value to `out`, as [`Portability::pack`](super::Portability) does;
-    /// returns the size in the meta of that form (bytes).
+    /// Appends a form of the value to `out`, as [`Portability::pack`](crate::data::Portability)
+    /// does; returns the size in the meta of that form (bytes).
     ///
     /// # Errors
     /// If there is no such form, or it cannot leave its process.
@@ -129,5 +129,57 @@ impl<D: Data> Drop for Offer<D> {
             self.engine.close_gate(&self.task);
             self.engine.workers.sleep.rouse_all();
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Runtime, Submit, update, write};
+
+    fn runtime() -> Runtime {
+        Runtime::builder().workers(2).build().unwrap()
+    }
+
+    #[test]
+    fn an_offer_holds_its_version_until_it_is_dropped() {
+        let (rt, (told, tell)) = (runtime(), channel());
+        let x = rt.register_empty::<Vec<f64>>();
+        let fill = |value: f64| {
+            let put = move |(mut x,): (crate::Slot<'_, Vec<f64>>,)| x.put(vec![value; 3]);
+            rt.task("fill").operands((write(&x),)).cpu(put).submit().unwrap()
+        };
+        fill(1.5);
+        let offer =
+            Offer::new(rt.engine(), &x, move |version| told.send(version.map(|meta| meta.bytes)).unwrap());
+        offer.begins().unwrap();
+        let next = fill(7.0);
+        let bytes = tell.recv_timeout(Duration::from_secs(60)).expect("it opens");
+        assert_eq!(bytes.unwrap(), 24);
+        let mut packed = Vec::new();
+        assert_eq!(offer.pack(Format::NATIVE, &mut packed).unwrap(), offer.bytes_as(Format::NATIVE));
+        assert_eq!(Vec::<f64>::portability().unwrap().unpack(&packed).unwrap(), [1.5; 3]);
+        assert!(offer.pack(Format(9), &mut packed).unwrap_err().contains("cannot be converted"));
+        assert!(!next.is_done());
+        drop(offer);
+        assert_eq!(*rt.read(&x).unwrap(), [7.0; 3]);
+    }
+
+    #[test]
+    fn an_offer_of_what_failed_says_so_and_holds_nothing() {
+        let (rt, (told, tell)) = (runtime(), channel());
+        let x = rt.register(1.0f64);
+        rt.task("bad").operands((update(&x),)).cpu(|_| Err("no")).submit().unwrap();
+        let offer = Offer::new(rt.engine(), &x, move |version| told.send(version).unwrap());
+        offer.begins().unwrap();
+        let failure = tell.recv_timeout(Duration::from_secs(60)).expect("it is told").unwrap_err();
+        assert_eq!(failure.task, "bad");
+        let put = |(mut x,): (crate::Slot<'_, f64>,)| x.put(2.0);
+        rt.task("fill").operands((write(&x),)).cpu(put).submit().unwrap();
+        assert_eq!(*rt.read(&x).unwrap(), 2.0);
+        drop(offer);
     }
 }

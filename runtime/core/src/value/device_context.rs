@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::NewValue;
-use crate::data::{DeviceValue, Portable, ValueCell};
+use super::{DeviceValue, NewValue, Portable, ValueCell};
 use crate::device::{DeviceBuffer, DeviceScratch, Place, Stream, StreamError};
-use crate::engine::Engine;
 use crate::error::TaskError;
 
 /// Callback at the end of a body's operations, before the end of the task: an error fails the task.
@@ -47,11 +45,39 @@ impl Pending {
     }
 }
 
+/// Owner of the memory of devices, which makes room for bodies.
+pub(crate) trait MemorySource {
+    /// Requests memory with `ask` for a body on a device's worker; the body waits for it if there
+    /// is none.
+    fn find_room(
+        &self,
+        worker: usize,
+        ask: &mut dyn FnMut() -> Result<(), StreamError>,
+    ) -> Result<(), StreamError>;
+}
+
+impl dyn MemorySource + '_ {
+    /// Works like [`find_room`](MemorySource::find_room) for any result.
+    pub(crate) fn find<T>(
+        &self,
+        worker: usize,
+        mut ask: impl FnMut() -> Result<T, StreamError>,
+    ) -> Result<T, StreamError> {
+        let mut found = None;
+        self.find_room(worker, &mut || {
+            found = Some(ask()?);
+            Ok(())
+        })?;
+        Ok(found.expect("the request that succeeded has left it"))
+    }
+}
+
 /// The stream on which a body puts its operations, with its context.
 pub struct DeviceContext<'a> {
     stream: &'a dyn Stream,
-    /// The runtime and the worker of a body; `None` for a conversion, for which its transfer waits.
-    home: Option<(&'a Arc<Engine>, usize)>,
+    /// The source of memory and the worker of a body; `None` for a conversion, for which its
+    /// transfer waits.
+    home: Option<(&'a dyn MemorySource, usize)>,
     pending: RefCell<Pending>,
     /// Values that a conversion has made, until they are handed over.
     made: RefCell<Vec<Option<DeviceValue>>>,
@@ -84,16 +110,16 @@ impl<'a> DeviceContext<'a> {
     }
 
     /// Creates a context for a body on `worker`.
-    pub(crate) fn of_body(stream: &'a dyn Stream, engine: &'a Arc<Engine>, worker: usize) -> Self {
+    pub(crate) fn of_body(stream: &'a dyn Stream, source: &'a dyn MemorySource, worker: usize) -> Self {
         let mut cx = DeviceContext::new(stream);
-        cx.home = Some((engine, worker));
+        cx.home = Some((source, worker));
         cx
     }
 
     /// Requests memory; a body waits for it if there is none.
     fn find<T>(&self, mut ask: impl FnMut() -> Result<T, StreamError>) -> Result<T, StreamError> {
         match self.home {
-            Some((engine, worker)) => engine.find_room(worker, ask),
+            Some((source, worker)) => source.find(worker, ask),
             None => ask(),
         }
     }

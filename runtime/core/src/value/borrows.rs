@@ -13,10 +13,6 @@ pub(crate) use counted::{Version, View, Views, WrongGrant};
 #[cfg(not(any(test, feature = "check-borrows")))]
 pub(crate) use uncounted::{Version, View, Views, WrongGrant};
 
-use super::cell::ValueCell;
-use super::handle::HandleBase;
-use crate::engine::Engine;
-
 /// Kind of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -40,25 +36,6 @@ impl Viewer {
     }
 }
 
-impl<T> ValueCell<T> {
-    /// Counts a view of this value of `base` until the returned object is dropped.
-    #[inline]
-    pub(crate) fn view(&self, kind: Kind, base: &HandleBase, by: Viewer) -> Result<View, WrongGrant> {
-        self.views().begin(kind, base, by)
-    }
-}
-
-impl Engine {
-    /// Returns the granted view; a wrong grant ends the runtime, and panics here.
-    #[inline]
-    pub(crate) fn granted(&self, view: Result<View, WrongGrant>) -> View {
-        view.unwrap_or_else(|wrong| {
-            self.set_broken(wrong.to_string());
-            panic!("{wrong}")
-        })
-    }
-}
-
 /// Returns the view that was granted to the runtime itself; panics for a wrong grant.
 #[inline]
 pub(crate) fn granted(view: Result<View, WrongGrant>) -> View {
@@ -75,8 +52,7 @@ mod counted {
     use smallvec::SmallVec;
 
     use super::{Kind, Viewer};
-    use crate::data::HandleBase;
-    use crate::task::format_coords;
+    use crate::error::format_coords;
 
     /// Number of exclusive views of a handle's values so far, by tasks and guards: a transfer does
     /// not make a new version.
@@ -102,19 +78,24 @@ mod counted {
     pub(crate) struct WrongGrant(String);
 
     impl Views {
-        pub(super) fn begin(&self, kind: Kind, base: &HandleBase, by: Viewer) -> Result<View, WrongGrant> {
+        pub(crate) fn begin(
+            &self,
+            kind: Kind,
+            (version, name): (&Version, impl FnOnce() -> String),
+            by: Viewer,
+        ) -> Result<View, WrongGrant> {
             let mut live = self.0.lock();
             let beside = live.iter().find(|(other, _)| kind == Kind::Exclusive || *other == Kind::Exclusive);
             if let Some(&(other_kind, other)) = beside {
-                let version = base.version.0.load(Ordering::Relaxed);
+                let version = version.0.load(Ordering::Relaxed);
                 return Err(WrongGrant(format!(
                     "{by} was granted {kind} view of {}, version {version}, while {other} has {other_kind} one: the runtime ordered \
                      them wrongly, which is a bug in zellige-runtime",
-                    base.name()
+                    name()
                 )));
             }
             if kind == Kind::Exclusive && by.task.is_some() {
-                base.version.0.fetch_add(1, Ordering::Relaxed);
+                version.0.fetch_add(1, Ordering::Relaxed);
             }
             live.push((kind, by));
             Ok(View { views: self.clone(), kind, by })
@@ -171,7 +152,6 @@ mod uncounted {
     use std::fmt;
 
     use super::{Kind, Viewer};
-    use crate::data::HandleBase;
 
     /// Empty, since views are not counted.
     #[derive(Clone, Copy, Debug, Default)]
@@ -190,8 +170,12 @@ mod uncounted {
 
     impl Views {
         #[inline]
-        pub(super) fn begin(&self, _: Kind, base: &HandleBase, _: Viewer) -> Result<View, WrongGrant> {
-            let Version {} = base.version;
+        pub(crate) fn begin(
+            &self,
+            _: Kind,
+            (Version {}, _): (&Version, impl FnOnce() -> String),
+            _: Viewer,
+        ) -> Result<View, WrongGrant> {
             Ok(View)
         }
     }
@@ -215,7 +199,7 @@ mod uncounted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{AnyHandle, Handle};
+    use crate::task::{AnyHandle, Handle};
     use crate::{Emulated, Error, Runtime, Submit, read, update};
 
     fn by(name: &'static str, task: u64) -> Viewer {

@@ -6,28 +6,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::DeviceContext;
-use crate::buffer::Element;
-use crate::data::{Data, DeviceValue, Known, Meta, Portable, Seen, ValueCell};
-use crate::device::{DeviceScratch, StreamError};
-use crate::task::DeviceKind;
-
-/// Device kind for devices with an [architecture](crate::device::Arch) of their own: bodies see the
-/// addresses of values in device memory, and put operations on a stream ([`DeviceContext`]).
-///
-/// A value of a [`Portable`] type consists of its header, on the host, and its parts, on the
-/// device. The operations that a body queues run later: the body reads headers and addresses, never
-/// a number.
-#[derive(Debug)]
-pub struct OnDevice;
-
-impl DeviceKind for OnDevice {
-    type Ref<'v, D: Data> = DeviceRef<'v, D>;
-    type Mut<'v, D: Data> = DeviceMut<'v, D>;
-    type Slot<'v, D: Data> = DeviceSlot<'v, D>;
-    type List<'v, D: Data> = DeviceList<'v, D>;
-    type Scratch<'v, T: Element> = DeviceScratch;
-}
+use super::{DeviceContext, DeviceValue, Known, Meta, Portable, Seen, ValueCell};
+use crate::device::StreamError;
 
 fn header<D: Portable>(known: &Known) -> &D::Header {
     known.header.downcast_ref().expect("a handle's values have its type's headers")

@@ -9,12 +9,15 @@ use std::thread::{self, Thread};
 
 use zellige_model::{CachedId, TaskInfo};
 
-use super::{AnyHandle, Data, Handle, HandleCore, Kind, ValueCell, View, Viewer};
-use crate::engine::transfer;
-use crate::engine::{Engine, Retired, WaitKind, drops_guard, gate, holds_guard};
+use super::threads::current::{drops_guard, holds_guard};
+use super::{Engine, Retired, WaitKind, gate, transfer};
 use crate::error::Error;
-use crate::operand::{Accesses, Declared, Mode};
-use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell, TaskPtr};
+use crate::operand::Mode;
+use crate::task::{
+    Accesses, AnyHandle, Body, Declared, Env, Handle, HandleCore, Header, Implementations, Ran, Role,
+    TaskCell, TaskPtr,
+};
+use crate::value::{Data, Kind, ValueCell, View, Viewer};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
 pub(crate) struct Gate<D: Data> {

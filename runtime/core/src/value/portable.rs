@@ -2,13 +2,12 @@
 
 use std::any::{Any, TypeId};
 
-use super::{Data, Meta};
+use super::{Data, DeviceContext, DeviceRef, Meta, NewValue};
 use crate::buffer::{Buffer, Element};
-use crate::data::{DeviceValue, Seen};
 use crate::device::Arch;
 use crate::error::TaskError;
 use crate::format::Format;
-use crate::operand::{DeviceContext, DeviceRef, NewValue};
+use crate::value::{DeviceValue, Seen};
 
 /// A value that can be stored on any memory node: a header, and parts that consist of plain bytes.
 ///

@@ -3,9 +3,9 @@
 use super::Region;
 use super::region::check_inside;
 use crate::buffer::{Buffer, Element};
-use crate::data::{BorrowedSlice, Data, Meta, SliceMut, SliceRef};
 use crate::error::TaskError;
 use crate::operand::Slot;
+use crate::value::{BorrowedSlice, Data, Meta, SliceMut, SliceRef};
 
 /// A data type whose values can be split by regions of type `R`.
 pub trait Splittable<R: Region>: Data {

@@ -5,16 +5,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::Meta;
-use super::handle::{AnyHandle, HandleBase};
 use super::places::{Ahead, CarryError, Forgotten, Onto, Places};
-use super::portable::AnyHeader;
-use crate::data::{Carrier, Known, Seen};
-use crate::engine::ReadyTask;
+use super::{AnyHandle, HandleBase};
 use crate::format::Format;
 use crate::memory::{BufferId, Datum, Ticket};
-use crate::operand::Pending;
-use crate::task::Resource;
+use crate::task::{ReadyTask, Resource};
+use crate::value::{AnyHeader, Carrier, Known, Meta, Pending, Seen};
 
 /// Function that returns the norm of a version of a value, if it is known.
 pub(crate) type NormOf = Box<dyn Fn(u32) -> Option<f64> + Send + Sync>;

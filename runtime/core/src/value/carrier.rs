@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Data, DeviceValue, Portability};
+use super::{Data, DeviceContext, DeviceValue, Portability};
 use crate::device::{DeviceBuffer, DeviceMemory, Place, Stream, StreamError};
 use crate::format::Format;
-use crate::operand::DeviceContext;
 
 /// Carries values over one stream. Copies are queued without waiting: their sources stay alive
 /// until the stream's operation has ended.

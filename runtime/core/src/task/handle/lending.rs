@@ -1,22 +1,22 @@
 //! Views that bodies have of a slice that the caller has lent for a scope.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
-
-use crate::engine::Engine;
 
 /// Counts the views of one borrowed slice, so that a scope whose tasks can never run need not wait
 /// for them.
 pub(crate) struct Lending {
     views: AtomicUsize,
     revoked: AtomicBool,
-    engine: Weak<Engine>,
+    /// Wakes the threads that wait until nobody has a view.
+    wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Lending {
-    pub(crate) fn new(engine: &Arc<Engine>) -> Arc<Self> {
+    /// Counts views; `wake` wakes the threads that wait until nobody has one.
+    pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let (views, revoked) = Default::default();
-        Arc::new(Lending { views, revoked, engine: Arc::downgrade(engine) })
+        Arc::new(Lending { views, revoked, wake: Box::new(wake) })
     }
 
     /// Returns a view for a body; `None` once the slice has been revoked.
@@ -45,10 +45,8 @@ pub(crate) struct Lent(Arc<Lending>);
 impl Drop for Lent {
     fn drop(&mut self) {
         self.0.views.fetch_sub(1, Ordering::SeqCst);
-        if self.0.is_over()
-            && let Some(engine) = self.0.engine.upgrade()
-        {
-            engine.wake_other_waiters();
+        if self.0.is_over() {
+            (self.0.wake)();
         }
     }
 }

@@ -19,10 +19,10 @@ pub use splittable::Splittable;
 
 use std::fmt;
 
-use crate::data::Handle;
 use crate::deps::AccessRights;
 use crate::error::{Cause, Error, Failure};
 use crate::submit::Submit;
+use crate::task::Handle;
 use tasks::{Abandon, Cut, Join, inner_read, inner_update, inner_write};
 
 /// The parts of a handle; made by [`Submit::split`].
@@ -44,7 +44,7 @@ pub struct Split<'s, S: Submit, D: Splittable<R>, R: Region> {
 
 /// Returns an error for regions that are not inside a handle's value.
 fn check_inside<D: Splittable<R>, R: Region>(handle: &Handle<D>, regions: &[R]) -> Result<(), Error> {
-    let meta = crate::data::AnyHandle::registered(&**handle.core());
+    let meta = crate::task::AnyHandle::registered(&**handle.core());
     let Some(length) = meta.and_then(|meta| D::length(&meta)) else {
         return Err(Error::Config(format!(
             "{} cannot be split: its length is not known; register it with a value or with `register_sized`",

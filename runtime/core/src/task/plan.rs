@@ -4,12 +4,12 @@
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::data::Meta;
+use super::{Accesses, Body, Choice, Formats, Header};
+use crate::deps::Mode;
 use crate::error::caught;
 use crate::format::Format;
 use crate::memory::{Access, Datum, Need, NodeId, bytes_of};
-use crate::operand::{Accesses, Formats, Mode};
-use crate::task::{Body, Choice, Header};
+use crate::value::Meta;
 
 /// A task's working set, one need per access.
 pub(crate) type Needs = SmallVec<[Need; 4]>;

@@ -1,14 +1,14 @@
 //! Replicas of one version of a value in other formats: converted here, or received from another
 //! process that has the value.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 
-use super::{AnyHandle, Data, Handle, HandleCore, Meta};
-use crate::engine::{Engine, ReadyTask};
+use super::{AnyHandle, Handle, HandleCore};
 use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
-use crate::task::{Busy, Refusal, Resource};
+use crate::task::{Busy, GiveBack, ReadyTask, Refusal, Resource, Services};
+use crate::value::{Data, Meta};
 
 /// Replicas of one version, in addition to the value in the handle's cell.
 pub(super) struct Replicas<D: Data> {
@@ -66,7 +66,7 @@ impl<D: Data> Elsewhere<D> {
 /// Destination of a requested form. If it is dropped without an answer, the form is lost.
 pub struct Arrival<D: Data> {
     core: Arc<HandleCore<D>>,
-    engine: Weak<Engine>,
+    give_back: GiveBack,
     number: u64,
 }
 
@@ -168,7 +168,7 @@ impl<D: Data> HandleCore<D> {
     /// version is local. `woken` as for [`replica`](Self::replica).
     pub(crate) fn received(
         &self,
-        engine: &Arc<Engine>,
+        services: &dyn Services,
         format: Format,
         woken: &mut Vec<ReadyTask>,
     ) -> Option<Result<Arc<D>, NoReplica>> {
@@ -184,10 +184,11 @@ impl<D: Data> HandleCore<D> {
             drop(replicas);
             return Some(self.replica(&whole, to, woken));
         }
-        let number = engine.counters.next_ids(1);
+        let number = services.next_number();
         replicas.forms.push((to, ReplicaState::Requested(number, Vec::new())));
         drop(replicas);
-        (elsewhere.request)(to, Arrival { core: self.itself(), engine: Arc::downgrade(engine), number });
+        let give_back = services.give_back();
+        (elsewhere.request)(to, Arrival { core: self.itself(), give_back, number });
         Some(Err(NoReplica::InFlight(to)))
     }
 }
@@ -216,9 +217,8 @@ impl<D: Data> Arrival<D> {
             });
             asked.map(|form| std::mem::replace(form, replica()))
         };
-        if let (Some(ReplicaState::Requested(_, parked)), Some(engine)) = (parked, self.engine.upgrade()) {
-            parked.into_iter().for_each(|task| engine.push_ready(task, None));
-            engine.workers.sleep.rouse_all();
+        if let Some(ReplicaState::Requested(_, parked)) = parked {
+            (self.give_back)(parked);
         }
     }
 }
@@ -242,7 +242,6 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::data::Offer;
     use crate::operand::whole::write_elsewhere;
     use crate::{Error, Runtime, Submit, TaskRef, read, update, write};
 
@@ -397,44 +396,5 @@ mod tests {
         lost.cpu(|_| Err("on purpose")).submit().unwrap();
         case.rt.wait_all().unwrap_err();
         case.gone.try_recv().expect("nobody requests it any more");
-    }
-
-    #[test]
-    fn an_offer_holds_its_version_until_it_is_dropped() {
-        let (rt, (told, tell)) = (runtime(), channel());
-        let x = rt.register_empty::<Vec<f64>>();
-        let fill = |value: f64| {
-            let put = move |(mut x,): (crate::Slot<'_, Vec<f64>>,)| x.put(vec![value; 3]);
-            rt.task("fill").operands((write(&x),)).cpu(put).submit().unwrap()
-        };
-        fill(1.5);
-        let offer =
-            Offer::new(rt.engine(), &x, move |version| told.send(version.map(|meta| meta.bytes)).unwrap());
-        offer.begins().unwrap();
-        let next = fill(7.0);
-        let bytes = tell.recv_timeout(Duration::from_secs(60)).expect("it opens");
-        assert_eq!(bytes.unwrap(), 24);
-        let mut packed = Vec::new();
-        assert_eq!(offer.pack(Format::NATIVE, &mut packed).unwrap(), offer.bytes_as(Format::NATIVE));
-        assert_eq!(Vec::<f64>::portability().unwrap().unpack(&packed).unwrap(), [1.5; 3]);
-        assert!(offer.pack(Format(9), &mut packed).unwrap_err().contains("cannot be converted"));
-        assert!(!next.is_done());
-        drop(offer);
-        assert_eq!(*rt.read(&x).unwrap(), [7.0; 3]);
-    }
-
-    #[test]
-    fn an_offer_of_what_failed_says_so_and_holds_nothing() {
-        let (rt, (told, tell)) = (runtime(), channel());
-        let x = rt.register(1.0f64);
-        rt.task("bad").operands((update(&x),)).cpu(|_| Err("no")).submit().unwrap();
-        let offer = Offer::new(rt.engine(), &x, move |version| told.send(version).unwrap());
-        offer.begins().unwrap();
-        let failure = tell.recv_timeout(Duration::from_secs(60)).expect("it is told").unwrap_err();
-        assert_eq!(failure.task, "bad");
-        let put = |(mut x,): (crate::Slot<'_, f64>,)| x.put(2.0);
-        rt.task("fill").operands((write(&x),)).cpu(put).submit().unwrap();
-        assert_eq!(*rt.read(&x).unwrap(), 2.0);
-        drop(offer);
     }
 }

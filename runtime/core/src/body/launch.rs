@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::batch::{Fate, Site, typed};
-use super::{
-    Body, Call, Codelet, DeviceMember, Ended, LaunchedBody, Member, Ran, Range, TaskContext, TaskPlacement,
-    TypedBody,
-};
+use super::batch::{Fate, typed};
+use super::typed::call_of;
+use super::{Codelet, DeviceMember, TypedBody};
 use crate::error::{Cause, TaskError, caught};
 use crate::operand::Operands;
-use crate::operand::Pending;
+use crate::task::{Body, Ended, LaunchedBody, Member, Ran, Range, Site, TaskContext, TaskPlacement};
+use crate::value::Pending;
 
 /// A member that holds its operands.
 struct Held<C: Codelet> {
@@ -36,7 +35,7 @@ pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Ve
         fates[at].notes = env.notes;
     }
     // The times on the device replace these.
-    let times = site.engine.is_measuring().then(|| (Instant::now(), Instant::now()));
+    let times = site.runner.measures.then(|| (Instant::now(), Instant::now()));
     let called = call::<C>(members, &bodies, &mut held, site);
     let count = held.len();
     let mut pendings: Vec<Pending> = members.iter().map(|_| Pending::default()).collect();
@@ -65,10 +64,10 @@ fn call<C: Codelet>(
         return Vec::new();
     };
     let TaskPlacement { choice, stream, .. } = placement;
-    let call = Call::of::<C>(choice, 0, held.len());
+    let call = call_of::<C>(choice, 0, held.len());
     let context = |at: usize| {
         let Member { header, id, .. } = &members[at];
-        TaskContext::new(site.engine, header, *id, site.worker, call, stream.as_deref())
+        TaskContext::new(site.runner.services, header, *id, site.worker, call, stream.as_deref())
     };
     let mut contexts: Vec<TaskContext<'_>> = held.iter().map(|held| context(held.at)).collect();
     let codelet = |at: usize| &bodies[at].payload().expect("a task runs once").0;
@@ -81,7 +80,7 @@ fn call<C: Codelet>(
     });
     let batch = batch.collect();
     let range = Range::begin(launched_on, first, first.known_as(choice.label).label);
-    let mode = site.engine.subnormals(call.subnormals).enter();
+    let mode = site.runner.subnormals(call.subnormals).enter();
     let results = caught(|| match together {
         Some(together) => together(batch),
         // Another architecture has a function for several.

@@ -19,7 +19,7 @@ impl<D> ValueCell<D> {
         ValueCell { value: UnsafeCell::new(value), views: Views::default() }
     }
 
-    pub(super) fn views(&self) -> &Views {
+    pub(crate) fn views(&self) -> &Views {
         &self.views
     }
 

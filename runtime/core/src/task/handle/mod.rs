@@ -1,5 +1,10 @@
 //! Handles: the application's names for pieces of data.
 
+mod lending;
+mod placeholder;
+mod places;
+mod replicas;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -7,20 +12,21 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use super::borrows::{Kind, Version, View, Viewer, granted};
-use super::cell::ValueCell;
-use super::lending::Lending;
-use super::places::{Managed, Places};
-use super::replicas::Replicas;
-use super::{Data, Meta};
+pub(crate) use lending::{Lending, Lent};
+pub(crate) use placeholder::Placeholder;
+pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
+use places::{Managed, Places};
+pub(crate) use replicas::NoReplica;
+use replicas::Replicas;
+pub use replicas::{Arrival, Elsewhere};
+
+use super::{ReadyTask, Resource, Services, TaskChain, is_alive};
 use crate::deps::AccessRights;
-use crate::engine::ReadyTask;
-use crate::engine::{Engine, Job, is_alive};
 use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::sync;
-use crate::task::{Resource, Task, TaskChain};
+use crate::value::{Data, Kind, Meta, ValueCell, Version, View, Viewer, WrongGrant, granted};
 
 /// State common to all handles, independent of the data type. Fields that running tasks read are
 /// separate from the chain, which submitters write concurrently.
@@ -42,6 +48,14 @@ pub(crate) struct HandleBase {
     /// chain's lock.
     owner: AtomicU32,
     pub(crate) chain: sync::Mutex<TaskChain>,
+}
+
+impl<T> ValueCell<T> {
+    /// Counts a view of this value of `base` until the returned object is dropped.
+    #[inline]
+    pub(crate) fn view(&self, kind: Kind, base: &HandleBase, by: Viewer) -> Result<View, WrongGrant> {
+        self.views().begin(kind, (&base.version, || base.name()), by)
+    }
 }
 
 /// A resource that one task uses while others are parked on it.
@@ -153,11 +167,9 @@ impl HandleBase {
         Ok(())
     }
 
-    /// Calls `each` with the tasks that are parked until the right is released; a task of a replay
-    /// is represented by the replay's task.
-    pub(crate) fn each_parked(&self, mut each: impl FnMut(*const Task)) {
-        let parking = self.commuting.lock();
-        parking.parked.iter().for_each(|task| each(std::ptr::from_ref(task.work().stands_for())));
+    /// Calls `each` with the tasks that are parked until the right is released.
+    pub(crate) fn each_parked(&self, each: impl FnMut(&ReadyTask)) {
+        self.commuting.lock().parked.iter().for_each(each);
     }
 
     /// Releases the right; the returned tasks, which were parked, may try again.
@@ -204,8 +216,8 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     }
     /// Announces a task that will read it in a format: a value in another process is requested in
     /// it. Returns tasks that were parked on another form instead.
-    fn is_wanted(&self, engine: &Arc<Engine>, format: Format) -> Vec<ReadyTask> {
-        let (_, _) = (engine, format);
+    fn is_wanted(&self, services: &dyn Services, format: Format) -> Vec<ReadyTask> {
+        let (_, _) = (services, format);
         Vec::new()
     }
     /// Refuses further accesses; returns true if it had been retired before.
@@ -404,10 +416,10 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self.base.poison(failure);
     }
 
-    fn is_wanted(&self, engine: &Arc<Engine>, format: Format) -> Vec<ReadyTask> {
+    fn is_wanted(&self, services: &dyn Services, format: Format) -> Vec<ReadyTask> {
         let mut woken = Vec::new();
         // A later reader gets the outcome of this request.
-        let _ = self.meta_elsewhere().map(|_| self.received(engine, format, &mut woken));
+        let _ = self.meta_elsewhere().map(|_| self.received(services, format, &mut woken));
         woken
     }
 

@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use zellige_model::TaskInfo;
 
 use super::{Region, Splittable};
-use crate::data::{Data, Handle};
+use crate::body::Codelet;
 use crate::error::TaskError;
-use crate::operand::{Inner, Operand, Operands, Read, Slot, Update, Write, read, update, write};
-use crate::task::{Codelet, Cpu, TaskContext};
+use crate::operand::{Cpu, Inner, Operand, Operands, Read, Slot, Update, Write, read, update, write};
+use crate::task::{Handle, TaskContext};
+use crate::value::Data;
 
 pub(super) fn inner_read<D: Data>(handle: &Handle<D>) -> Inner<Read<D>> {
     Inner::new(read(handle))

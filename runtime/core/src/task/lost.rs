@@ -21,7 +21,7 @@ pub(crate) fn is_alive(runtime: u32) -> bool {
 
 /// Accepts a task that will not run. Its runtime completes the task as failed as soon as one of its
 /// threads [collects](LostTasks::take) it.
-pub(super) fn discard(work: Work, cause: Cause) {
+pub(crate) fn discard(work: Work, cause: Cause) {
     let lost = RUNTIMES.lock().get(&work.runtime()).and_then(Weak::upgrade);
     if let Some(lost) = lost {
         lost.add(work, cause);
@@ -37,30 +37,30 @@ pub(crate) struct LostTasks {
 
 impl LostTasks {
     /// Creates the list of a runtime, which is alive until [`end`](Self::end).
-    pub(super) fn of_runtime(id: u32) -> Arc<Self> {
+    pub(crate) fn of_runtime(id: u32) -> Arc<Self> {
         let lost = Arc::<LostTasks>::default();
         RUNTIMES.lock().insert(id, Arc::downgrade(&lost));
         lost
     }
 
     /// Notes that the runtime has ended: other runtimes may use its handles.
-    pub(super) fn end(id: u32) {
+    pub(crate) fn end(id: u32) {
         RUNTIMES.lock().remove(&id);
     }
 
     /// Adds a task that will not run.
-    pub(super) fn add(&self, work: Work, cause: Cause) {
+    pub(crate) fn add(&self, work: Work, cause: Cause) {
         self.list.lock().push((work, cause));
         self.count.fetch_add(1, Ordering::Release);
     }
 
     /// True if there may be a task to collect.
-    pub(super) fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) != 0
     }
 
     /// Takes all tasks out.
-    pub(super) fn take(&self) -> Vec<(Work, Cause)> {
+    pub(crate) fn take(&self) -> Vec<(Work, Cause)> {
         let taken = std::mem::take(&mut *self.list.lock());
         self.count.fetch_sub(taken.len(), Ordering::AcqRel);
         taken

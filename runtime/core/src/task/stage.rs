@@ -1,11 +1,11 @@
-//! The stages of a task's life, and the transitions between them. The table is that of `README.md`,
-//! and a test compares the two.
+//! The stages of a task's life, and the transitions between them. The table is that of
+//! `../engine/README.md`, and a test compares the two.
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Stage of a task. The number of its incomplete predecessors is counted separately: see
-/// `README.md`.
+/// `../engine/README.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Stage {
@@ -104,7 +104,7 @@ mod tests {
             let named = !from.is_empty() && !when.is_empty();
             named.then(|| (from.to_owned(), to.to_owned()))
         };
-        let text = include_str!("README.md");
+        let text = include_str!("../engine/README.md");
         let table = text.lines().skip_while(|line| !line.starts_with("| from | to |"));
         let written: Vec<_> =
             table.skip(2).map_while(|line| line.starts_with('|').then(|| row(line).unwrap())).collect();

@@ -1,42 +1,28 @@
-//! Data of handles: the [`Data`] trait, the runtime's aligned [`Buffer`](crate::Buffer), handles
-//! and in-place guards.
+//! Values of handles: the [`Data`] trait, values on the host and on devices, and their views.
 
 mod borrows;
 mod buffer;
 mod carrier;
 mod cell;
 mod chunk;
+mod device_context;
 mod device_value;
-mod guard;
-mod handle;
-mod lending;
-mod offer;
-mod placeholder;
-mod places;
+mod device_views;
 mod portable;
-mod replicas;
 mod slice;
 
-pub(crate) use borrows::{Kind, View, Viewer};
+pub(crate) use borrows::{Kind, Version, View, Viewer, WrongGrant, granted};
 pub(crate) use carrier::Carrier;
 pub(crate) use cell::ValueCell;
 pub use chunk::{Chunk, ChunkRef};
+pub use device_context::DeviceContext;
+pub(crate) use device_context::{MemorySource, Pending};
 pub(crate) use device_value::{DeviceValue, Known, Seen};
-pub(crate) use guard::{Gate, forget};
-pub use guard::{ReadGuard, WriteGuard};
-pub use handle::Handle;
-pub(crate) use handle::{AnyHandle, HandleBase, HandleCore};
-pub(crate) use lending::{Lending, Lent};
-pub use offer::Offer;
-pub(crate) use placeholder::Placeholder;
-pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
+pub use device_views::{DeviceList, DeviceMut, DeviceRef, DeviceSlot, NewValue};
 pub(crate) use portable::AnyHeader;
 pub use portable::{Conversion, ConversionTable, Portability, Portable};
-pub(crate) use replicas::NoReplica;
-pub use replicas::{Arrival, Elsewhere};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 
-pub use crate::buffer::Element;
 use crate::format::Format;
 
 /// Metadata of one version of a value: small enough to be sent before the bytes.

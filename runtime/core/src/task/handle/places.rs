@@ -8,18 +8,16 @@ use std::sync::Arc;
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
-use super::borrows::{Kind, View, Viewer, granted};
-use super::cell::ValueCell;
-use super::portable::{AnyHeader, Portability};
-use super::{Data, HandleCore, Meta};
-use crate::data::{Carrier, DeviceValue, Known, Seen};
+use super::HandleCore;
 use crate::device::{DeviceMemory, StreamError};
-use crate::error::DeviceError;
-use crate::error::{TaskError, caught};
+use crate::error::{DeviceError, TaskError, caught};
 use crate::format::Format;
 use crate::memory::{BufferId, Datum, Ticket};
-use crate::operand::Pending;
 use crate::swap::{Extent, Swap};
+use crate::value::{
+    AnyHeader, Carrier, Data, DeviceValue, Kind, Known, Meta, Pending, Portability, Seen, ValueCell, View,
+    Viewer, granted,
+};
 
 /// Data whose handles are gone, until the memory manager handles them.
 pub(crate) type Forgotten = Arc<SegQueue<Datum>>;
