@@ -69,7 +69,10 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         }
     }
 
-    /// Absolute value of each sample; an instability where samples have different signs.
+    /// The number or its negative, by the sign of its mean; an instability where samples have
+    /// different signs.
+    ///
+    /// Absolute values of the samples would make a number of noise, which is larger than 0.
     #[inline(always)]
     #[track_caller]
     #[must_use]
@@ -81,6 +84,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         }
         if below & above {
             state::record(Category::Intrinsic, Location::caller());
+            return if self.mean() < 0.0 { -self } else { self };
         }
         self.map(|x| x.magnitude())
     }

@@ -17,7 +17,8 @@ use crate::state;
 /// | --- | --- |
 /// | `+ - * /`, `sqrt`, `mul_add` | each sample rounded up or down with probability 1/2, unless it is exact |
 /// | `== <` and the others | stochastic order: equal where the difference has no exact digit |
-/// | `max min abs floor ceil round trunc` | exact on each sample |
+/// | `max min abs` | one of the two numbers, by the order of their means |
+/// | `floor ceil round trunc` | exact on each sample |
 /// | elementary functions | each sample moved by one unit in the last place with probability 1/2 |
 #[derive(Clone, Copy, Debug)]
 pub struct Stochastic<T: Sample = f64, S: Samples = Eight> {

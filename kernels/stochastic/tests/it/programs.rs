@@ -24,8 +24,8 @@ impl Real for f64 {
 
 /// One result of a program.
 pub enum Entry {
-    Integer(i64),
-    Number { digits: u32, zero: bool, mean: f64, samples: Vec<f64>, text: String },
+    Other,
+    Number { digits: u32, mean: f64 },
 }
 
 /// Results by name, in the order of the program.
@@ -34,18 +34,13 @@ pub struct Results(pub Vec<(String, Entry)>);
 
 impl Results {
     pub fn add<T: Sample, S: Samples>(&mut self, name: impl Into<String>, x: Stochastic<T, S>) {
-        let entry = Entry::Number {
-            digits: x.digits(),
-            zero: x.is_zero(),
-            mean: x.mean(),
-            samples: x.samples().iter().map(|x| x.to_f64()).collect(),
-            text: format!("{x:e}"),
-        };
+        let entry = Entry::Number { digits: x.digits(), mean: x.mean() };
         self.0.push((name.into(), entry));
     }
 
-    fn add_integer(&mut self, name: impl Into<String>, value: impl Into<i64>) {
-        self.0.push((name.into(), Entry::Integer(value.into())));
+    /// An integer or the answer of a comparison, which has no digits.
+    fn add_integer(&mut self, name: impl Into<String>, _: impl Into<i64>) {
+        self.0.push((name.into(), Entry::Other));
     }
 }
 
@@ -93,7 +88,7 @@ fn quartic<T: Real, S: Samples>(out: &mut Results) {
     out.add("p(1/3, 2/3)", at(e("1") / e("3"), e("2") / e("3")));
 }
 
-fn quadratic<T: Real, S: Samples>(out: &mut Results) {
+pub fn quadratic<T: Real, S: Samples>(out: &mut Results) {
     let e = exact::<T, S>;
     let (a, b, c) = (e("0.3"), e("-2.1"), e("3.675"));
     let d = b * b - e("4") * a * c;
@@ -250,7 +245,8 @@ fn hilbert<T: Real, S: Samples>(out: &mut Results) {
         for j in i + 1..n {
             let factor = a[j][i] / a[i][i];
             for k in i + 1..n {
-                a[j][k] = a[j][k] - factor * a[i][k];
+                let product = factor * a[i][k];
+                a[j][k] -= product;
             }
         }
     }
@@ -281,13 +277,14 @@ fn system_of_four<T: Real, S: Samples>(out: &mut Results, from_zero: bool, scale
         if scaled {
             let inverse = e("1") / a[i][i];
             for j in i + 1..5 {
-                a[i][j] = a[i][j] * inverse;
+                a[i][j] *= inverse;
             }
         }
         for j in i + 1..4 {
             let factor = if scaled { a[j][i] } else { a[j][i] / a[i][i] };
             for k in i + 1..5 {
-                a[j][k] = a[j][k] - factor * a[i][k];
+                let product = factor * a[i][k];
+                a[j][k] -= product;
             }
         }
     }
@@ -296,7 +293,7 @@ fn system_of_four<T: Real, S: Samples>(out: &mut Results, from_zero: bool, scale
     for i in (0..4).rev() {
         let mut sum = a[i][4];
         for j in i + 1..4 {
-            sum = sum - a[i][j] * x[j];
+            sum -= a[i][j] * x[j];
         }
         x[i] = if scaled && i < 3 { sum } else { sum / a[i][i] };
     }
@@ -339,7 +336,7 @@ fn jacobi<T: Real, S: Samples>(out: &mut Results) {
         for i in 0..n {
             let mut sum = b[i];
             for j in (0..n).filter(|&j| j != i) {
-                sum = sum - a[i][j] * x[j];
+                sum -= a[i][j] * x[j];
             }
             next[i] = sum / a[i][i];
             let step = (next[i] - x[i]).abs();
