@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::Stochastic;
 use crate::sample::Sample;
@@ -62,13 +62,16 @@ fn decimal(text: &str) -> String {
     }
 }
 
+#[derive(Serialize)]
+struct Written {
+    value: f64,
+    digits: u32,
+    noise: bool,
+}
+
 /// An object with `value` (mean), `digits` and `noise`.
 impl<T: Sample, S: Samples> Serialize for Stochastic<T, S> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        let mut object = serializer.serialize_struct("Stochastic", 3)?;
-        object.serialize_field("value", &self.mean())?;
-        object.serialize_field("digits", &self.digits())?;
-        object.serialize_field("noise", &self.is_noise())?;
-        object.end()
+        Written { value: self.mean(), digits: self.digits(), noise: self.is_noise() }.serialize(serializer)
     }
 }

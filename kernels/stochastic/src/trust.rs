@@ -56,7 +56,7 @@ impl DigitMap {
         sorted.get(sorted.len().saturating_sub(1) / 2).copied()
     }
 
-    /// How many numbers have each number of digits.
+    /// Count of the numbers with each number of digits.
     pub fn histogram(&self) -> BTreeMap<u8, usize> {
         let mut counts = BTreeMap::new();
         for &digits in &self.digits {

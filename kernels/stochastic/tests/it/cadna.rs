@@ -36,8 +36,8 @@ const OTHER_DIGITS: [(&str, &str); 5] = [
 
 /// Categories that differ, for a reason that is CADNA's.
 const OTHER_CATEGORIES: [(&str, Category); 1] = [
-    // Samples stay in one band of the attractor, a third of their mean apart: a number with a positive
-    // estimate of digits, which CADNA takes from the binary exponent of the variance alone.
+    // Samples stay in one band of the attractor, a third of their mean apart: a number with a
+    // positive estimate of digits, which CADNA takes from the binary exponent of the variance alone.
     ("logistic_slow", Category::Multiplication),
 ];
 

@@ -1,5 +1,5 @@
-//! The classical programs of discrete stochastic arithmetic, as `bench/peers/cadna_programs.cpp` has
-//! them: operations in the order of the formulas, literals rounded to nearest and then exact.
+//! The classical programs of discrete stochastic arithmetic, as `bench/peers/cadna_programs.cpp`
+//! has them: operations in the order of the formulas, literals rounded to nearest and then exact.
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -390,6 +390,8 @@ fn conversions<T: Real, S: Samples>(out: &mut Results) {
     out.add("floor(noise)", noise.floor());
 }
 
+// The difference of a number and itself is the point.
+#[allow(clippy::eq_op)]
 fn absorption<T: Real, S: Samples>(out: &mut Results) {
     let e = exact::<T, S>;
     let (one, big) = (e("1"), e("1e16"));
