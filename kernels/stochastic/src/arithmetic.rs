@@ -40,11 +40,12 @@ enum Operation {
 type Operands<T, S> = [Stochastic<T, S>; 3];
 
 impl<T: Sample, S: Samples> Stochastic<T, S> {
-    /// Each lane of `r`, or its neighbour in the direction of the error where the bit of `word` says
-    /// so.
+    /// Each lane of `r`, or its neighbour in the direction of the error where the bit of `word`
+    /// says so.
     #[inline(always)]
     fn stepped(r: Self, errors: S::Array<f64>, word: u64) -> Self {
-        // With opposed lanes bits say up or down, and the third lane goes where the second does not.
+        // With opposed lanes bits say up or down, and the third lane goes where the second does
+        // not.
         let opposed = word & !4 | (!word & 2) << 1;
         Stochastic {
             lanes: S::build(|lane| {
@@ -86,7 +87,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     ) -> Self {
         let result = if !state::is_random() | special {
             let slow = computed(operation, [a, b, c, r], word);
-            // Read one by one: the path that is taken most would otherwise find the samples in memory.
+            // Read one by one: the path that is taken most would otherwise find the samples in
+            // memory.
             Stochastic { lanes: S::build(|lane| slow.lane(lane)) }
         } else {
             Self::stepped(r, errors, word)

@@ -19,8 +19,8 @@ pub trait Sample:
 pub(crate) mod sealed {
     /// Operations rounded to nearest, and for each a number with the sign of its error.
     ///
-    /// An error is exact result minus rounded result. Only its sign counts: it is 0 or NaN where the
-    /// result is exact (infinities of infinite operands and NaN are exact), and it points
+    /// An error is exact result minus rounded result. Only its sign counts: it is 0 or NaN where
+    /// the result is exact (infinities of infinite operands and NaN are exact), and it points
     /// towards zero where the result has overflowed.
     pub trait Rounded: Copy {
         fn zero() -> Self;
@@ -40,8 +40,8 @@ pub(crate) mod sealed {
         /// Error of rounding `x` to `r`.
         fn conversion_error(x: f64, r: Self) -> f64;
 
-        /// The error above may have vanished below the smallest number, or the result is infinite or
-        /// NaN: `careful_*` is needed.
+        /// The error above may have vanished below the smallest number, or the result is infinite
+        /// or NaN: `careful_*` is needed.
         fn product_is_special(a: Self, b: Self, r: Self) -> bool;
         fn quotient_is_special(a: Self, r: Self) -> bool;
         fn root_is_special(a: Self) -> bool;
@@ -56,7 +56,8 @@ pub(crate) mod sealed {
     }
 }
 
-/// The next number of a type towards the sign of `$error`: bits of a float are ordered by magnitude.
+/// The next number of a type towards the sign of `$error`: bits of a float are ordered by
+/// magnitude.
 macro_rules! step {
     ($self:ident, $error:ident, $moved:ident, $bits:ty, $signed:ty) => {{
         let toward_zero = ($error < 0.0) != ($self.to_bits() >> (<$bits>::BITS - 1) == 1);

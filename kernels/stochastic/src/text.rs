@@ -42,7 +42,8 @@ impl<T: Sample, S: Samples> fmt::LowerExp for Stochastic<T, S> {
     }
 }
 
-/// Decimal notation of `d.ddde±x` where that shows no digit that is not exact, else the text itself.
+/// Decimal notation of `d.ddde±x` where that shows no digit that is not exact, else the text
+/// itself.
 fn decimal(text: &str) -> String {
     let Some((significand, exponent)) = text.split_once('e') else { return text.to_owned() };
     let exponent: i32 = exponent.parse().expect("an exponent of Rust's formatting");

@@ -1,8 +1,8 @@
 //! The classical programs with three samples beside CADNA.
 //!
-//! `cadna.json` has what CADNA 3.1.12 (cadnaPromise 0.4.1 of PyPI, `scripts/cadna`) finds with 400 seeds:
-//! for each program and type the digits that at least 2 % of the seeds have, and for each category the
-//! least and largest count.
+//! `cadna.json` has what CADNA 3.1.12 (cadnaPromise 0.4.1 of PyPI, `scripts/cadna`) finds with 400
+//! seeds: for each program and type the digits that at least 2 % of the seeds have, and for each
+//! category the least and largest count.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,8 @@ const OTHER_DIGITS: [(&str, &str); 5] = [
 /// Categories that differ, for a reason that is CADNA's.
 const OTHER_CATEGORIES: [(&str, Category); 1] = [
     // Samples stay in one band of the attractor, a third of their mean apart: a number with a
-    // positive estimate of digits, which CADNA takes from the binary exponent of the variance alone.
+    // positive estimate of digits, which CADNA takes from the binary exponent of the variance
+    // alone.
     ("logistic_slow", Category::Multiplication),
 ];
 
