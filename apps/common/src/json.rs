@@ -98,11 +98,11 @@ fn simplify(schema: &mut Schema) {
     }
 }
 
-/// Returns the JSON schema (draft 2020-12) of a file with such results.
+/// Returns the JSON schema (draft 2020-12) of a type of results.
 pub fn schema<T: JsonSchema>() -> Schema {
     let settings =
         SchemaSettings::draft2020_12().for_serialize().with_transform(RecursiveTransform(simplify));
-    settings.into_generator().into_root_schema_for::<Envelope<'_, T>>()
+    settings.into_generator().into_root_schema_for::<T>()
 }
 
 /// Serializes a value as JSON for readers. A value that fits on a line stands on one line. In a
