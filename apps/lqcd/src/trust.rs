@@ -202,7 +202,7 @@ fn digits_of<S: Samples>(vector: &[Stochastic<f64, S>]) -> u8 {
         let squares = x.samples().iter().map(|sample| ((sample - mean) / largest).powi(2));
         variance += squares.sum::<f64>() / (S::COUNT - 1) as f64;
     }
-    digits_from(size.sqrt() * (S::COUNT as f64).sqrt(), S::STUDENT * variance.sqrt())
+    digits_from(size.sqrt(), S::DEVIATIONS * variance.sqrt())
 }
 
 /// Returns the digits of a size that is known with an error.
