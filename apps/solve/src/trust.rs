@@ -1,8 +1,8 @@
 //! Digits of products and solutions that rounding errors leave.
 //!
 //! [`spmv`] and [`solve`] run once with plain numbers, for the time, and once with numbers of
-//! several samples, each operation of which is rounded up or down at random. The digits in which the
-//! samples agree are exact. They are the same on any number of workers.
+//! several samples. Each of their operations is rounded up or down at random. The digits in which
+//! the samples agree are exact, and the same on any number of workers.
 //!
 //! ```
 //! use zellige_solve::trust::{ProductStorage, TrustOptions, spmv};
