@@ -31,6 +31,7 @@ mod samples;
 mod scope;
 mod state;
 mod text;
+pub mod tile;
 mod trust;
 mod vectorize;
 
