@@ -9,9 +9,9 @@ use crate::{element, vectorize};
 /// Lower Cholesky factor `L` of `A = L L^T`, in place of the lower triangle of `A`.
 ///
 /// # Errors
-/// [`KernelError::NotPositive`] at the first pivot that is not positive and finite, or whose sign is
-/// not known (value 0): the lower triangle is then partly overwritten. [`KernelError::Shape`] when
-/// `A` is not square; `A` is then untouched.
+/// [`KernelError::NotPositive`] at the first pivot that is not positive and finite, or whose sign
+/// is not known (value 0): the lower triangle is then partly overwritten. [`KernelError::Shape`]
+/// when `A` is not square; `A` is then untouched.
 pub fn potrf_lower<N: Number>(a: MatMut<'_, N>, elements: &mut Elements) -> Result<(), KernelError> {
     check_shape("potrf_lower", "A", a.shape(), (a.rows(), a.rows()))?;
     factor(a, 0, elements)
