@@ -158,6 +158,9 @@ fn exact_numbers_have_all_digits_and_a_pivot_is_never_noise() {
         small.partial_cmp(&large_noise).is_some_and(std::cmp::Ordering::is_le)
             && small.pivot_key() > large_noise.pivot_key()
     );
+    // One sample that is no number is enough.
+    let root = Stochastic::<f64>::from_samples(&[0.0, 0.0, -1e-8, 0.0, 0.0, 0.0, 0.0, 0.0]).sqrt();
+    assert!(root.digits() == 0 && !root.is_zero() && root.mean().is_nan());
     let data = Scope::new(3).run(|| Stochastic::<f64>::perturbed(5.0, 1e-6));
     assert!((5..=7).contains(&data.digits()), "{data:?}");
 }
