@@ -58,11 +58,12 @@ impl DeviceKind for Cpu {
 }
 
 /// Device kind for devices with an [architecture](crate::device::Arch) of their own: bodies see the
-/// addresses of values in device memory, and put operations on a stream ([`DeviceContext`](crate::codelet::DeviceContext)).
+/// addresses of values in device memory, and put operations on a stream
+/// ([`DeviceContext`](crate::codelet::DeviceContext)).
 ///
-/// A value of a [`Portable`](crate::data::Portable) type consists of its header, on the host, and its parts, on the
-/// device. The operations that a body queues run later: the body reads headers and addresses, never
-/// a number.
+/// A value of a [`Portable`](crate::data::Portable) type consists of its header, on the host, and
+/// its parts, on the device. The operations that a body queues run later: the body reads headers
+/// and addresses, never a number.
 #[derive(Debug)]
 pub struct OnDevice;
 

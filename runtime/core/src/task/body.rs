@@ -120,7 +120,8 @@ pub trait Body: Send + Sync {
         let _ = device;
         true
     }
-    /// Returns [`Codelet::can_execute_with`](crate::Codelet::can_execute_with); a panic counts as no.
+    /// Returns [`Codelet::can_execute_with`](crate::Codelet::can_execute_with); a panic counts as
+    /// no.
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
         let _ = (implementation, device);
         true
