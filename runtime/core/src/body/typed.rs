@@ -288,9 +288,9 @@ fn run_closure<'e, O: Operands>(
     body: &'e dyn ClosureFn<O>,
     env: &mut Env<'e>,
 ) -> Ran {
-    let choice = env.placement().map_or(Choice::default(), |placement| placement.choice);
+    let choice = env.placement().map_or(&Choice::NONE, |placement| &placement.choice);
     env.is_called(choice.label, |accesses| operands.declare(accesses));
-    let mut held = match acquire(operands, env, &choice) {
+    let mut held = match acquire(operands, env, choice) {
         Ok(held) => held,
         Err(refusal) => return whole.refused(env, refusal),
     };

@@ -94,7 +94,7 @@ impl Engine {
                 engine.record(env, failure.is_some());
                 return Ended { began, failure, ..Ended::default() };
             }
-            let launched = LaunchedBody { notes: env.notes, pending: std::mem::take(&mut env.pending) };
+            let launched = LaunchedBody { notes: env.notes, pending: env.pending.take().unwrap_or_default() };
             Ended { began, failure, launched: Some(Box::new(launched)), ..Ended::default() }
         })
     }

@@ -50,7 +50,7 @@ pub struct Apart {
 /// assert_eq!(rt.take(x)?, [0.5, 0.5, 1.0, 1.0]);
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// Requested format for each of the first operands; `None` keeps the format requested at
     /// submission.
@@ -63,4 +63,16 @@ pub struct Choice {
     /// Label that replaces the submitted one in traces and for performance models, unless it is
     /// empty.
     pub label: &'static str,
+}
+
+impl Choice {
+    /// The empty selection.
+    pub(crate) const NONE: Choice =
+        Choice { formats: [None; MAX_OPERAND_FORMATS], apart: None, variant: 0, label: "" };
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Choice::NONE
+    }
 }

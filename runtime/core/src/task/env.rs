@@ -130,7 +130,7 @@ pub struct Env<'e> {
     pub(crate) failure: Option<Arc<Failure>>,
     pub(crate) notes: Notes,
     /// Callbacks that a launched body has registered for the end of its operations.
-    pub(crate) pending: Pending,
+    pub(crate) pending: Option<Pending>,
 }
 
 impl<'e> Env<'e> {
@@ -156,7 +156,7 @@ impl<'e> Env<'e> {
             strict,
             failure: None,
             notes: Notes::default(),
-            pending: Pending::default(),
+            pending: None,
         }
     }
 
@@ -369,7 +369,7 @@ impl<'e> Env<'e> {
         let result = caught(|| body(&mut cx));
         drop((mode, range));
         if stream.is_some() {
-            self.pending = cx.into_pending();
+            self.pending = Some(cx.into_pending());
         }
         self.notes.times = start.map(|start| (start, Instant::now()));
         if let (Some((id, start)), Ok(Ok(())), Some(sampler)) = (sampled, &result, &mut self.local.sampler) {

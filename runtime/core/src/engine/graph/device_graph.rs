@@ -398,7 +398,7 @@ impl GraphData {
         let placement = TaskPlacement { choice, buffers, bytes: 0, stream, stream_ordered };
         let mut inner = env.within(&self.headers[task], bound, &placement);
         let went = matches!(self.bodies[task].run(&mut inner), Ran::Done);
-        let left = std::mem::take(&mut inner.pending);
+        let left = inner.pending.take().unwrap_or_default();
         drop(inner);
         let nothing = left.is_empty();
         if let Some(stream) = placement.stream.as_deref().filter(|_| !nothing) {
