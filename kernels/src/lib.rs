@@ -12,6 +12,7 @@
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
 //! | [`packed`] | entries of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
 //! | [`sell`] | sparse matrices of such entries, laid out for products |
+//! | [`tile`] | GEMM, SYRK, TRSM and POTRF on numbers that may carry their rounding errors |
 //! | [`sites`] | records of sites with a shared scale, sums of products of 3 x 3 matrices with them |
 //! | [`precision`] | products `C - A B^T`, `C - A B` as tensor cores do them: HP1, HP2, HP3, BF1, X3, TF32, FP8; SYRK and TRSM in X3 and TF32 |
 //! | [`triangular`] | solves with sparse triangular factors |
