@@ -257,7 +257,7 @@ impl<'a> StochasticRun<'a> {
         })
     }
 
-    /// Waits, and returns the digits of each pivot of a factor.
+    /// Waits, and returns the digits of each pivot of a factor, as the square of its root has them.
     ///
     /// # Errors
     /// Those of [`digits`](Self::digits).
