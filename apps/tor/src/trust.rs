@@ -19,9 +19,9 @@ impl<S: Samples> Scalar for Stochastic<f32, S> {
     }
 }
 
-/// Exact digits of the tiles of `Cmm`, of its factor, and of the reconstructor of one target, all in
-/// `f32`, with tiles of order `tile`. A small system is enough: the run takes about a hundred times
-/// as long as a plain one.
+/// Exact digits of the tiles of `Cmm`, of its factor, and of the reconstructor of one target, all
+/// in `f32`, with tiles of order `tile`. A small system is enough: the run takes much longer than
+/// a plain one.
 ///
 /// # Errors
 /// The system, the target or the tile is invalid, or a task failed. A pivot whose sign is not known
