@@ -18,6 +18,7 @@
 //! | [`image`] | long-exposure image and Strehl ratio |
 //! | [`mod@reference`] | a small dense float64 reconstructor, the yardstick of every other one |
 //! | [`files`] | FITS and npy, slope orders |
+//! | [`trust`] | exact digits of covariances, factor and reconstructor |
 //! | [`pipeline`] | all of it, from parameters to judged reconstructors; sizes before anything runs, and runs in virtual time |
 //! | [`report`] | results as pages |
 //!
@@ -39,6 +40,7 @@ pub mod pipeline;
 pub mod reference;
 pub mod report;
 pub mod system;
+pub mod trust;
 pub mod turbulence;
 
 pub use covariance::{Covariance, Kind};

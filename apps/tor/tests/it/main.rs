@@ -18,3 +18,4 @@ mod published;
 mod ranks;
 mod reference;
 mod simulate;
+mod trust;

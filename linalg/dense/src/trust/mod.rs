@@ -126,9 +126,11 @@ pub fn conclusion(x: &DigitMap, precision: f64, pivots: &DigitMap) -> String {
     if let Some((digits, [i, j])) = x.worst() {
         text += &format!(", {digits} in the worst entry of {} ({i}, {j})", x.unit);
     }
+    // The root rounds the pivots too: those that lose nothing have the most digits.
+    let most = pivots.digits.iter().copied().max().unwrap_or(0);
     match pivots.worst() {
-        Some((digits, [k, _])) if digits < pivots.all => {
-            let lost = pivots.all - digits;
+        Some((digits, [k, _])) if digits < most => {
+            let lost = most - digits;
             text += &format!("; {lost} {} lost in pivot {k}.", if lost == 1 { "is" } else { "are" });
         }
         _ => text += "; no pivot loses a digit.",

@@ -244,7 +244,8 @@ impl<'a> StochasticRun<'a> {
     /// Waits, and returns the digits of the worst entry of each tile.
     ///
     /// # Errors
-    /// The first error of a task, except for that of a pivot: tiles that depend on it have no digit.
+    /// The first error of a task, except for that of a pivot: tiles that depend on it have no
+    /// digit.
     pub fn digits<T: Sample, S: Samples>(
         &self,
         name: &str,
@@ -257,7 +258,7 @@ impl<'a> StochasticRun<'a> {
         })
     }
 
-    /// Waits, and returns the digits of each pivot of a factor.
+    /// Waits, and returns the digits of each pivot of a factor, as the square of its root has them.
     ///
     /// # Errors
     /// Those of [`digits`](Self::digits).

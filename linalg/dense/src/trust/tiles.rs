@@ -52,8 +52,8 @@ impl<T: Sample, S: Samples> SampledTiles<T, S> {
         (0..self.rows.tiles()).flat_map(move |i| (0..columns).map(move |j| (i, j)))
     }
 
-    /// The map of digits by tile, where `worst` gives the digits of a tile; those above the diagonal
-    /// are exact zeros.
+    /// The map of digits by tile, where `worst` gives the digits of a tile; those above the
+    /// diagonal are exact zeros.
     pub(super) fn map<E>(
         &self,
         name: &str,
