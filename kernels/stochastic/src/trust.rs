@@ -10,6 +10,7 @@ use crate::{Report, Stochastic};
 
 /// Exact digits of each number of one result: rows, tiles, channels or sites.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DigitMap {
     /// Result, as `x` or `pivots of the factor`.
     pub name: String,
@@ -56,7 +57,7 @@ impl DigitMap {
         sorted.get(sorted.len().saturating_sub(1) / 2).copied()
     }
 
-    /// How many numbers have each number of digits.
+    /// Count of the numbers with each number of digits.
     pub fn histogram(&self) -> BTreeMap<u8, usize> {
         let mut counts = BTreeMap::new();
         for &digits in &self.digits {
@@ -68,6 +69,7 @@ impl DigitMap {
 
 /// Digits of the results of a run, its instabilities, and what follows from them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Trust {
     /// Samples of each number.
     pub samples: usize,
