@@ -25,6 +25,7 @@
 //! | [`params`] | text files that users write |
 //! | [`pipeline`] | events from files, pipes and sockets; results in files, and the comparison of two runs |
 //! | [`report`] | reports as pages |
+//! | [`trust`] | exact digits of searches, by stochastic arithmetic |
 //!
 //! A simulation runs in this order: crystal, grid, fields, drift, signals, electronics, basis and
 //! events.
@@ -63,6 +64,7 @@ pub mod report;
 pub mod search;
 pub mod simulate;
 pub mod track;
+pub mod trust;
 
 pub use error::Error;
 pub use zellige_files::observe;

@@ -3,25 +3,27 @@
 use super::LANES;
 use crate::formats::bits;
 
-/// SIMD implementation for sixteen numbers of 32 bits. All implementations give the same bits:
-/// every operation here is fully specified by IEEE 754.
+/// Arithmetic of powers and sums, on all numbers of a vector alike.
 ///
-/// A value of a type that implements this proves that the machine has the instructions. The type's
-/// `new` creates it.
-pub(super) trait SixteenLanes: Copy {
-    /// Sixteen `f32`, or sixteen integers in some methods.
+/// Implementations on `f32` give the same bits: every operation here is fully specified by
+/// IEEE 754.
+pub(super) trait LaneOps: Copy {
+    /// Numbers, or integers in their place in some methods.
     type Vector: Copy;
-    /// True if sixteen vectors and more fit into registers.
-    const HAS_MANY_REGISTERS: bool = false;
+    /// Sample of an event.
+    type Sample: Copy;
 
-    /// Runs `work` in a function that may use the instructions.
-    fn enter<W: LaneWork>(self, work: W);
-
+    /// A vector of one sample.
+    fn broadcast(self, x: Self::Sample) -> Self::Vector;
     fn splat(self, x: f32) -> Self::Vector;
     fn load(self, from: &[f32; LANES]) -> Self::Vector;
-    fn store(self, v: Self::Vector, to: &mut [f32; LANES]);
 
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a + b`, rounded to nearest in every arithmetic: for sums whose purpose is the rounding.
+    #[inline(always)]
+    fn add_nearest(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        self.add(a, b)
+    }
     fn sub(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `a b + c`, rounded once.
@@ -51,11 +53,24 @@ pub(super) trait SixteenLanes: Copy {
     fn to_int(self, a: Self::Vector) -> Self::Vector;
     /// Truncates numbers smaller than 2^31 to integers.
     fn truncate(self, a: Self::Vector) -> Self::Vector;
-    /// The numbers of `a` at places from 0 to 15.
-    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector;
     /// The elements of a table that is not empty, at places that are not negative; beyond its end
     /// the last one.
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector;
+}
+
+/// SIMD implementation for sixteen numbers of 32 bits.
+///
+/// A value of a type that implements this proves that the machine has the instructions. The type's
+/// `new` creates it.
+pub(super) trait SixteenLanes: LaneOps<Sample = f32> {
+    /// True if sixteen vectors and more fit into registers.
+    const HAS_MANY_REGISTERS: bool = false;
+
+    /// Runs `work` in a function that may use the instructions.
+    fn enter<W: LaneWork>(self, work: W);
+    fn store(self, v: Self::Vector, to: &mut [f32; LANES]);
+    /// The numbers of `a` at places from 0 to 15.
+    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector;
 }
 
 /// Something to be done in sixteen lanes.
@@ -82,10 +97,25 @@ fn int(a: [f32; LANES], f: impl Fn(u32) -> u32) -> [f32; LANES] {
 }
 
 impl SixteenLanes for PortableLanes {
-    type Vector = [f32; LANES];
-
     fn enter<W: LaneWork>(self, work: W) {
         work.run::<Self, 1>(self);
+    }
+
+    fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
+        *to = v;
+    }
+
+    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector {
+        map(places, |place| a[place.to_bits() as usize % LANES])
+    }
+}
+
+impl LaneOps for PortableLanes {
+    type Vector = [f32; LANES];
+    type Sample = f32;
+
+    fn broadcast(self, x: f32) -> Self::Vector {
+        self.splat(x)
     }
 
     fn splat(self, x: f32) -> Self::Vector {
@@ -94,10 +124,6 @@ impl SixteenLanes for PortableLanes {
 
     fn load(self, from: &[f32; LANES]) -> Self::Vector {
         *from
-    }
-
-    fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
-        *to = v;
     }
 
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
@@ -166,10 +192,6 @@ impl SixteenLanes for PortableLanes {
 
     fn truncate(self, a: Self::Vector) -> Self::Vector {
         map(a, |x| f32::from_bits(x as i32 as u32))
-    }
-
-    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector {
-        map(places, |place| a[place.to_bits() as usize % LANES])
     }
 
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector {

@@ -24,6 +24,7 @@
 //! ```
 
 mod lanes;
+mod number;
 mod pairs;
 mod power;
 mod product;
@@ -41,6 +42,7 @@ use crate::KernelError;
 use crate::error::check_shape;
 use crate::formats::simd;
 use lanes::{LaneWork, PortableLanes, SixteenLanes};
+pub use number::{SumNumber, sum_in};
 pub use pairs::{Pairs, sums_of_pairs};
 use power::{
     AnyPower, BitPower, FourthRoot, LogTable, Magnitude, Power, QuarterBits, Root, Square, WholeTable, of_one,
@@ -141,6 +143,7 @@ impl Metric {
     }
 
     /// Calls `what` with the power of this metric.
+    #[inline(always)]
     fn with<W: OfPower>(&self, what: W) -> W::Answer {
         match &self.0 {
             Kind::Any(power) => what.of(power),

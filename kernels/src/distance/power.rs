@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::lanes::{PortableLanes, SixteenLanes};
-use super::{GPU_NUMBERS, LANES};
+use super::GPU_NUMBERS;
+use super::lanes::LaneOps;
+use super::number::OneLane;
 
 /// Mask of all bits except the sign.
 const MAGNITUDE: u32 = 0x7fff_ffff;
@@ -14,12 +15,12 @@ const MANTISSA: u32 = 23;
 /// A function of the magnitude of a number.
 pub(super) trait Power {
     /// Applies the function to each lane of `d`, which may have any sign.
-    fn of<L: SixteenLanes>(&self, lanes: L, d: L::Vector) -> L::Vector;
+    fn of<L: LaneOps>(&self, lanes: L, d: L::Vector) -> L::Vector;
 }
 
 /// Applies the function to one number.
 pub(super) fn of_one(power: &impl Power, d: f32) -> f32 {
-    power.of(PortableLanes, [d; LANES])[0]
+    power.of(OneLane::<f32>::new(0), d)
 }
 
 /// `|d|^p` for any `p` above 0, as `2^(p log2 |d|)` with polynomials: of degree 8 for the logarithm
@@ -64,7 +65,7 @@ impl AnyPower {
 
 impl Power for AnyPower {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         let x = l.and(d, MAGNITUDE);
         // x = 2^e m with m from sqrt(1/2) to sqrt(2).
         let over = l.sub_int(x, l.splat(f32::from_bits(ROOT_OF_HALF)));
@@ -77,7 +78,7 @@ impl Power for AnyPower {
         }
         // y = p log2(x) = n + f.
         let y = l.mul_add(log2, t, l.mul(e, l.splat(self.p)));
-        let shifted = l.add(y, l.splat(ROUNDER));
+        let shifted = l.add_nearest(y, l.splat(ROUNDER));
         let f = l.sub(y, l.sub(shifted, l.splat(ROUNDER)));
         let mut power = l.splat(EXP2[5]);
         for k in (0..5).rev() {
@@ -116,7 +117,7 @@ impl BitPower {
 
 impl Power for BitPower {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         let bits = l.number_of(l.and(d, MAGNITUDE));
         l.to_int(l.mul_add(bits, l.splat(self.factor), l.splat(self.offset)))
     }
@@ -134,7 +135,7 @@ impl QuarterBits {
 
 impl Power for QuarterBits {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         l.shift_right::<2>(l.and(d, MAGNITUDE))
     }
 }
@@ -145,7 +146,7 @@ pub struct FourthRoot;
 
 impl Power for FourthRoot {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         l.sqrt(l.sqrt(l.and(d, MAGNITUDE)))
     }
 }
@@ -156,7 +157,7 @@ pub struct Root;
 
 impl Power for Root {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         l.sqrt(l.and(d, MAGNITUDE))
     }
 }
@@ -167,7 +168,7 @@ pub struct Magnitude;
 
 impl Power for Magnitude {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         l.and(d, MAGNITUDE)
     }
 }
@@ -178,7 +179,7 @@ pub struct Square;
 
 impl Power for Square {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         l.mul(d, d)
     }
 }
@@ -218,7 +219,7 @@ impl WholeTable {
 
 impl Power for WholeTable {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         let units = l.mul(l.and(d, MAGNITUDE), l.splat(self.units));
         l.look_up(&self.table, l.truncate(units))
     }
@@ -246,7 +247,7 @@ impl LogTable {
 
 impl Power for LogTable {
     #[inline(always)]
-    fn of<L: SixteenLanes>(&self, l: L, d: L::Vector) -> L::Vector {
+    fn of<L: LaneOps>(&self, l: L, d: L::Vector) -> L::Vector {
         let x = l.max_int(l.and(d, MAGNITUDE), FIRST);
         let bits = l.sub_int(x, l.splat(f32::from_bits(FIRST)));
         let place = l.shift_right::<REST>(bits);

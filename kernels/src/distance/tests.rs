@@ -82,6 +82,21 @@ fn every_way_gives_the_same_bits() {
 }
 
 #[test]
+fn the_sum_of_one_point_is_that_of_all() {
+    let sample = sample(Shape { channels: 2, samples: 7 }, 2, 1, 9);
+    for metric in metrics() {
+        let all = through(SimdLevel::best(), &metric, Values::F32(&sample.values), &sample, &[]);
+        for (point, &bits) in all.iter().enumerate() {
+            let sum: f32 =
+                sum_in(&metric, &sample.values, sample.shape, &sample.high, point).expect("a point");
+            assert_eq!(sum.to_bits(), bits, "{metric:?}, point {point}");
+        }
+        let beyond = sum_in::<f32>(&metric, &sample.values, sample.shape, &sample.high, all.len());
+        assert!(matches!(beyond, Err(KernelError::Points { .. })));
+    }
+}
+
+#[test]
 fn sums_do_not_depend_on_who_shares_the_call() {
     let shape = Shape { channels: 2, samples: 5 };
     let all = sample(shape, 2, 7, 2);

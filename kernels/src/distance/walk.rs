@@ -2,26 +2,26 @@
 
 use std::marker::PhantomData;
 
-use super::lanes::{LaneWork, SixteenLanes};
+use super::lanes::{LaneOps, LaneWork, SixteenLanes};
 use super::power::Power;
 use super::{LANES, Shape};
 
 /// The samples of an event, and their remainders below the last bit.
 #[derive(Clone, Copy)]
-pub(super) struct Samples<'a> {
-    high: &'a [f32],
+pub(super) struct Samples<'a, T> {
+    pub high: &'a [T],
     /// Empty if there are no remainders.
-    low: &'a [f32],
+    pub low: &'a [T],
 }
 
 /// Order and precision of the sum of terms.
 pub(super) trait Adding {
     /// Sums of one block, whose values come by term, for `E` events.
-    fn block<L: SixteenLanes, P: Power, const E: usize>(
+    fn block<L: LaneOps, P: Power, const E: usize>(
         lanes: L,
         power: &P,
         values: &[[f32; LANES]],
-        events: &[Samples<'_>; E],
+        events: &[Samples<'_, L::Sample>; E],
         samples: usize,
     ) -> [L::Vector; E];
 }
@@ -35,26 +35,26 @@ pub(super) struct HalfSums;
 
 impl<const LOW: bool> Adding for Plain<LOW> {
     #[inline(always)]
-    fn block<L: SixteenLanes, P: Power, const E: usize>(
+    fn block<L: LaneOps, P: Power, const E: usize>(
         l: L,
         power: &P,
         values: &[[f32; LANES]],
-        events: &[Samples<'_>; E],
+        events: &[Samples<'_, L::Sample>; E],
         samples: usize,
     ) -> [L::Vector; E] {
         let mut sums = [l.splat(0.0); E];
         for (channel, values) in values.chunks_exact(samples).enumerate() {
             let first = channel * samples;
-            let high: [&[f32]; E] = std::array::from_fn(|e| &events[e].high[first..][..samples]);
-            let low: [&[f32]; E] =
+            let high: [&[L::Sample]; E] = std::array::from_fn(|e| &events[e].high[first..][..samples]);
+            let low: [&[L::Sample]; E] =
                 std::array::from_fn(|e| if LOW { &events[e].low[first..][..samples] } else { &[] });
             let mut inner = [l.splat(0.0); E];
             for t in 0..samples {
                 let value = l.load(&values[t]);
                 for e in 0..E {
-                    let mut d = l.sub(value, l.splat(high[e][t]));
+                    let mut d = l.sub(value, l.broadcast(high[e][t]));
                     if LOW {
-                        d = l.sub(d, l.splat(low[e][t]));
+                        d = l.sub(d, l.broadcast(low[e][t]));
                     }
                     inner[e] = l.add(inner[e], power.of(l, d));
                 }
@@ -69,11 +69,11 @@ impl<const LOW: bool> Adding for Plain<LOW> {
 
 impl Adding for HalfSums {
     #[inline(always)]
-    fn block<L: SixteenLanes, P: Power, const E: usize>(
+    fn block<L: LaneOps, P: Power, const E: usize>(
         l: L,
         power: &P,
         values: &[[f32; LANES]],
-        events: &[Samples<'_>; E],
+        events: &[Samples<'_, L::Sample>; E],
         samples: usize,
     ) -> [L::Vector; E] {
         let mut sums = [[l.splat(0.0); 2]; E];
@@ -81,7 +81,7 @@ impl Adding for HalfSums {
             for t in 0..samples {
                 let value = l.load(&values[t]);
                 for e in 0..E {
-                    let sample = l.splat(events[e].high[channel * samples + t]);
+                    let sample = l.broadcast(events[e].high[channel * samples + t]);
                     let d = l.round_f16(l.sub(value, sample));
                     let term = l.round_f16(power.of(l, d));
                     // f32 has two bits more than twice those of f16, so rounding the sum again

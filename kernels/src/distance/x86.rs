@@ -7,7 +7,7 @@
 use core::arch::x86_64::*;
 
 use super::LANES;
-use super::lanes::{LaneWork, SixteenLanes};
+use super::lanes::{LaneOps, LaneWork, SixteenLanes};
 
 /// Number of events that are processed together for a block: a value is loaded once for all of
 /// them, and their sums are independent of each other.
@@ -74,12 +74,45 @@ macro_rules! by_halves {
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 
 impl SixteenLanes for Avx2Lanes {
-    type Vector = [__m256; 2];
-
     #[inline(always)]
     fn enter<W: LaneWork>(self, work: W) {
         // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe { enter_avx2(self, work) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
+        // are there.
+        unsafe {
+            _mm256_storeu_ps(to.as_mut_ptr(), v[0]);
+            _mm256_storeu_ps(to.as_mut_ptr().add(8), v[1]);
+        }
+    }
+
+    #[inline(always)]
+    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector {
+        // SAFETY: the machine has these instructions, or there would be no `self`.
+        unsafe {
+            let eight = |places| {
+                // The fourth bit selects the half, as a sign.
+                let (at, half) = (_mm256_castps_si256(places), 28);
+                let (low, high) = (_mm256_permutevar8x32_ps(a[0], at), _mm256_permutevar8x32_ps(a[1], at));
+                let half = _mm256_sll_epi32(at, _mm_cvtsi32_si128(half));
+                _mm256_blendv_ps(low, high, _mm256_castsi256_ps(half))
+            };
+            [eight(places[0]), eight(places[1])]
+        }
+    }
+}
+
+impl LaneOps for Avx2Lanes {
+    type Vector = [__m256; 2];
+    type Sample = f32;
+
+    #[inline(always)]
+    fn broadcast(self, x: f32) -> Self::Vector {
+        self.splat(x)
     }
 
     #[inline(always)]
@@ -93,16 +126,6 @@ impl SixteenLanes for Avx2Lanes {
         // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
         // are there.
         unsafe { [_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8))] }
-    }
-
-    #[inline(always)]
-    fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
-        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
-        // are there.
-        unsafe {
-            _mm256_storeu_ps(to.as_mut_ptr(), v[0]);
-            _mm256_storeu_ps(to.as_mut_ptr().add(8), v[1]);
-        }
     }
 
     by_halves! {
@@ -149,21 +172,6 @@ impl SixteenLanes for Avx2Lanes {
     }
 
     #[inline(always)]
-    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector {
-        // SAFETY: the machine has these instructions, or there would be no `self`.
-        unsafe {
-            let eight = |places| {
-                // The fourth bit selects the half, as a sign.
-                let (at, half) = (_mm256_castps_si256(places), 28);
-                let (low, high) = (_mm256_permutevar8x32_ps(a[0], at), _mm256_permutevar8x32_ps(a[1], at));
-                let half = _mm256_sll_epi32(at, _mm_cvtsi32_si128(half));
-                _mm256_blendv_ps(low, high, _mm256_castsi256_ps(half))
-            };
-            [eight(places[0]), eight(places[1])]
-        }
-    }
-
-    #[inline(always)]
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector {
         // SAFETY: the machine has these instructions, or there would be no `self`; no place is
         // beyond the table's end.
@@ -199,13 +207,33 @@ macro_rules! whole {
 }
 
 impl SixteenLanes for Avx512Lanes {
-    type Vector = __m512;
     const HAS_MANY_REGISTERS: bool = true;
 
     #[inline(always)]
     fn enter<W: LaneWork>(self, work: W) {
         // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe { enter_avx512(self, work) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
+        // are there.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
+    }
+
+    whole! {
+        fn permute(a, places) _mm512_permutexvar_ps(_mm512_castps_si512(places), a);
+    }
+}
+
+impl LaneOps for Avx512Lanes {
+    type Vector = __m512;
+    type Sample = f32;
+
+    #[inline(always)]
+    fn broadcast(self, x: f32) -> Self::Vector {
+        self.splat(x)
     }
 
     #[inline(always)]
@@ -219,13 +247,6 @@ impl SixteenLanes for Avx512Lanes {
         // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
         // are there.
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
-    }
-
-    #[inline(always)]
-    fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
-        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
-        // are there.
-        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
     }
 
     whole! {
@@ -252,7 +273,6 @@ impl SixteenLanes for Avx512Lanes {
         fn number_of(a) _mm512_cvtepi32_ps(_mm512_castps_si512(a));
         fn to_int(a) _mm512_castsi512_ps(_mm512_cvtps_epi32(a));
         fn truncate(a) _mm512_castsi512_ps(_mm512_cvttps_epi32(a));
-        fn permute(a, places) _mm512_permutexvar_ps(_mm512_castps_si512(places), a);
     }
 
     #[inline(always)]

@@ -245,7 +245,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 
     /// `f` of the samples of two numbers, without rounding.
     #[inline(always)]
-    pub(crate) fn map2(self, b: Self, f: impl Fn(T, T) -> T) -> Self {
+    pub fn map2(self, b: Self, f: impl Fn(T, T) -> T) -> Self {
         Stochastic { lanes: S::build(|lane| f(self.lane(lane), b.lane(lane))) }
     }
 }

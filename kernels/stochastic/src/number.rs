@@ -62,7 +62,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 
     /// `f` of each sample, without rounding.
     #[inline(always)]
-    pub(crate) fn map(self, f: impl Fn(T) -> T) -> Self {
+    pub fn map(self, f: impl Fn(T) -> T) -> Self {
         Stochastic { lanes: S::build(|lane| f(self.lane(lane))) }
     }
 

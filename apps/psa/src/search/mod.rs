@@ -15,6 +15,7 @@
 //! | [`EventPipeline`] | events of a crystal in order, with hits in several segments and shifts in time |
 //! | [`crosstalk`] | cross-talk between segments |
 //! | [`saturation`] | clipped samples |
+//! | [`StochasticMatch`] | an answer with the exact digits of its figure of merit |
 //!
 //! Each folder imports only folders above it:
 //!
@@ -22,7 +23,7 @@
 //! |---|---|
 //! | `segment` | data of one segment, and figures of merit in `f64` |
 //! | `proof` | error bounds of quick sums, and proofs |
-//! | `matching` | search of one segment |
+//! | `matching` | search of one segment, also in stochastic arithmetic |
 //! | `batch` | searches of many hits on a runtime, and GPUs |
 //! | `pipeline` | events of a crystal |
 
@@ -33,9 +34,11 @@ mod proof;
 mod segment;
 
 pub use batch::{Batching, EnergyClass, Hit, Query, SearchRule, Searcher};
+pub(crate) use matching::StochasticSearch;
 pub use matching::{
     Flags, Match, Method, PairMatch, PairPlan, PairSearch, Plan, PowerTable, Precision, Prepared, Screen,
-    search,
+    StochasticMatch, search,
 };
+pub(crate) use pipeline::single_hits;
 pub use pipeline::{Answer, Event, EventPipeline, LocatedHit, Rules, crosstalk, saturation};
 pub use segment::{Block, SampleFormat, SegmentEvents};

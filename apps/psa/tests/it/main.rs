@@ -14,3 +14,4 @@ mod searcher;
 mod stream;
 mod synthetic;
 mod track;
+mod trust;

@@ -7,6 +7,7 @@ mod pair;
 mod plan;
 mod prepared;
 mod scorer;
+mod stochastic;
 
 pub(super) use best_match::NUMBERS;
 pub use best_match::{Flags, Match};
@@ -15,3 +16,5 @@ pub use pair::{PairMatch, PairPlan, PairSearch};
 pub use plan::{Method, Plan, PowerTable, Precision, Screen};
 pub(super) use plan::{Metrics, Stage};
 pub use prepared::{Prepared, search};
+pub use stochastic::StochasticMatch;
+pub(crate) use stochastic::StochasticSearch;

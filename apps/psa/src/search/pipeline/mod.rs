@@ -11,8 +11,10 @@ mod prepare;
 mod restore;
 mod rules;
 pub mod saturation;
+mod single_hits;
 mod statistics;
 
 pub use event::{Answer, Event, LocatedHit};
 pub use event_pipeline::EventPipeline;
 pub use rules::Rules;
+pub(crate) use single_hits::single_hits;

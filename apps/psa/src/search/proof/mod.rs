@@ -121,12 +121,12 @@ impl Proof {
         if lost.is_infinite() || block.most() >= LARGEST {
             return false;
         }
-        let fom = figure_of_merit(block, best, samples, self.p);
+        let fom: f64 = figure_of_merit(block, best, samples, self.p);
         let others =
             next.is_none_or(|sum| self.bits.1.least(sum, lost) * self.unit() > fom * (1.0 + REFERENCE));
         others
             && points.iter().filter(|&&point| point != best).all(|&point| {
-                let other = figure_of_merit(block, point, samples, self.p);
+                let other: f64 = figure_of_merit(block, point, samples, self.p);
                 (fom, best) < (other, point)
             })
     }

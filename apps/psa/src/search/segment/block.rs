@@ -187,13 +187,21 @@ impl Block {
         self.squares.get_or_init(squares)
     }
 
+    /// Returns all samples of a block in `f32`, as they are stored.
+    ///
+    /// # Panics
+    /// If the samples have another format.
+    pub(in crate::search) fn singles(&self) -> &[f32] {
+        let Samples::Single(samples) = &self.samples else { panic!("samples are not stored as f32") };
+        samples
+    }
+
     /// Returns a sample of a block in `f32`.
     ///
     /// # Panics
     /// If the samples have another format, or there is no such point or sample.
     pub fn sample(&self, point: usize, term: usize) -> f32 {
-        let Samples::Single(samples) = &self.samples else { panic!("samples are not stored as f32") };
-        samples[place(point, term, self.header.shape)]
+        self.singles()[place(point, term, self.header.shape)]
     }
 
     /// Copies up to sixteen points to the lanes of `few`, a block from [`few`](Block::few); lanes
