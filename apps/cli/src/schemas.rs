@@ -51,6 +51,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("lqcd dslash", schema::<DslashResult>()),
         ("solve", schema::<SolveOutput>()),
         ("spmv", schema::<zellige_measure::spmv::results::SpmvResult>()),
+        ("trust psa run", schema::<zellige_stochastic::Trust>()),
         ("matrix info", schema::<MatrixResult>()),
         ("bench tasks", schema::<zellige_measure::tasks::TaskFigures>()),
         ("bench cholesky", schema::<zellige_measure::cholesky::CholeskyFigures>()),
