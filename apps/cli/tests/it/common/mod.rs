@@ -88,7 +88,7 @@ pub fn results(text: &str) -> Value {
     let mut file: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let words: Vec<&str> = file["args"].as_array().expect("args").iter().filter_map(Value::as_str).collect();
     let schemas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json"));
-    let verbs = [words.iter().take(2).copied().collect::<Vec<_>>().join("-"), words[0].to_owned()];
+    let verbs = [3, 2, 1].map(|count| words[..count.min(words.len())].join("-"));
     let schema =
         verbs.iter().find_map(|verb| std::fs::read_to_string(schemas.join(format!("{verb}.json"))).ok());
     let schema: Value = serde_json::from_str(&schema.expect("a schema of the verb")).expect("a schema");
