@@ -4,6 +4,8 @@
 //! A method keeps its scalars as words: first those that all methods have, such as the state, then
 //! its own.
 
+use crate::RealNumber;
+
 /// Indices of the words that every method has.
 pub mod word {
     /// State of the method: one of [`state`](super::state).
@@ -81,7 +83,7 @@ fn judge(words: &mut [f64]) {
 pub enum Op {
     /// A constant.
     Constant(f64),
-    /// A word of the method.
+    /// One of the method's own scalars: [`OWN`](word::OWN) and its number.
     Word(usize),
     /// A sum.
     Sum(usize),
@@ -103,7 +105,7 @@ pub enum Op {
     AtMost(usize, usize),
     /// The second if the first is not 0, otherwise the third.
     Select(usize, usize, usize),
-    /// A word of the method becomes a value.
+    /// One of the method's own scalars becomes a value.
     Set(usize, usize),
     /// [`begin`] with a norm. The program ends if the method does.
     Begin(usize),
@@ -145,24 +147,26 @@ impl Formulas {
         &self.ops
     }
 
-    /// Runs it on a method's words.
+    /// Runs it on a method's words, of which those of its own scalars are whole numbers.
     ///
     /// # Panics
     /// If operations name places, words or sums that there are not.
-    pub fn run(&self, sums: &[f64], words: &mut [f64]) {
+    pub fn run<R: RealNumber>(&self, sums: &[R], words: &mut [f64]) {
         const FEW: usize = 64;
+        let (state, own) = words.split_at_mut(word::OWN);
+        let own = R::of_words_mut(own);
         if self.ops.len() <= FEW {
-            self.run_with(sums, words, &mut [0.0; FEW]);
+            self.run_with(sums, state, own, &mut [R::default(); FEW]);
         } else {
-            self.run_with(sums, words, &mut vec![0.0; self.ops.len()]);
+            self.run_with(sums, state, own, &mut vec![R::default(); self.ops.len()]);
         }
     }
 
-    fn run_with(&self, sums: &[f64], words: &mut [f64], values: &mut [f64]) {
+    fn run_with<R: RealNumber>(&self, sums: &[R], state: &mut [f64], own: &mut [R], values: &mut [R]) {
         for (at, op) in self.ops.iter().enumerate() {
             let value = match *op {
-                Op::Constant(value) => value,
-                Op::Word(word) => words[word],
+                Op::Constant(value) => value.into(),
+                Op::Word(word) => own[word - word::OWN],
                 Op::Sum(sum) => sums[sum],
                 Op::Add(a, b) => values[a] + values[b],
                 Op::Subtract(a, b) => values[a] - values[b],
@@ -171,27 +175,27 @@ impl Formulas {
                 Op::Negate(a) => -values[a],
                 Op::Root(a) => values[a].sqrt(),
                 Op::Magnitude(a) => values[a].abs(),
-                Op::AtMost(a, b) => f64::from(u8::from(values[a] <= values[b])),
-                Op::Select(which, a, b) => values[if values[which] != 0.0 { a } else { b }],
+                Op::AtMost(a, b) => f64::from(u8::from(values[a] <= values[b])).into(),
+                Op::Select(which, a, b) => values[if values[which].value() != 0.0 { a } else { b }],
                 Op::Set(word, a) => {
-                    words[word] = values[a];
+                    own[word - word::OWN] = values[a];
                     continue;
                 }
                 Op::Begin(a) => {
-                    begin(words, values[a]);
-                    0.0
+                    begin(state, values[a].value());
+                    R::default()
                 }
                 Op::Step(a) => {
-                    step(words, values[a]);
-                    0.0
+                    step(state, values[a].value());
+                    R::default()
                 }
                 Op::EndUnlessPositive(a) => {
-                    end_unless_positive(words, values[a]);
-                    0.0
+                    end_unless_positive(state, values[a].value());
+                    R::default()
                 }
             };
             let may_end = matches!(op, Op::Begin(_) | Op::Step(_) | Op::EndUnlessPositive(_));
-            if may_end && words[word::STATE] != state::RUNNING {
+            if may_end && state[word::STATE] != self::state::RUNNING {
                 return;
             }
             values[at] = value;

@@ -73,6 +73,7 @@ pub mod formats;
 pub mod formulas;
 #[allow(unsafe_code)]
 mod mat;
+mod number;
 pub mod packed;
 pub mod precision;
 mod scalar;
@@ -85,5 +86,6 @@ pub use blas::{Op, gemm, potrf_lower, syrk_lower, trsm_left_lower, trsm_right_lo
 pub use error::KernelError;
 pub use formats::StorageFormat;
 pub use mat::{MatMut, MatRef};
+pub use number::RealNumber;
 pub use precision::GemmPrecision;
 pub use scalar::Scalar;

@@ -38,8 +38,8 @@ pub(crate) mod x86;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::KernelError;
 use crate::error::check_shape;
+use crate::{KernelError, RealNumber};
 
 /// Storage format of one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -308,7 +308,13 @@ pub(crate) fn unpack_apart(
 ///
 /// # Panics
 /// If a column is beyond `x`.
-pub fn dot(codes: &[u8], format: PackedFormat, columns: &[u32], x: &[f64]) -> Result<f64, KernelError> {
+#[inline(always)]
+pub fn dot<R: RealNumber>(
+    codes: &[u8],
+    format: PackedFormat,
+    columns: &[u32],
+    x: &[R],
+) -> Result<R, KernelError> {
     check_shape("dot", "codes", (codes.len(), 1), (columns.len().saturating_mul(format.bytes()), 1))?;
     // A loop for each format, in which its width is a constant.
     macro_rules! of {
@@ -316,8 +322,8 @@ pub fn dot(codes: &[u8], format: PackedFormat, columns: &[u32], x: &[f64]) -> Re
             match format {
                 $($format => {
                     let codes = codes.chunks_exact(const { $format.bytes() });
-                    codes.zip(columns).fold(0.0, |sum, (code, &j)| {
-                        sum + code::decode_bytes($format, code) * x[j as usize]
+                    codes.zip(columns).fold(R::from(0.0), |sum, (code, &j)| {
+                        sum + R::from(code::decode_bytes($format, code)) * x[j as usize]
                     })
                 })*
             }

@@ -46,9 +46,9 @@ mod x86;
 
 use std::ops::Range;
 
-use crate::KernelError;
 use crate::error::check_shape;
 use crate::packed::PackedFormat;
+use crate::{KernelError, RealNumber};
 use bytes::Head;
 pub use index::{Outline, PanelIndex};
 pub use packed_panel::PackedPanel;
@@ -194,6 +194,16 @@ impl Panel {
         y: &mut [f64],
     ) -> Result<(), KernelError> {
         product::multiply(self, count, Part { first, x }, y)
+    }
+
+    /// Computes `y = A x` like [`multiply_part`](Panel::multiply_part) for one vector of any real
+    /// numbers, in the same order; the elements are exact. Random bits depend on the tile and its
+    /// groups, not on the panels that the matrix is cut into.
+    ///
+    /// # Errors
+    /// Those of [`multiply_part`](Panel::multiply_part).
+    pub fn multiply_as<R: RealNumber>(&self, first: usize, x: &[R], y: &mut [R]) -> Result<(), KernelError> {
+        product::multiply_as(self, Part { first, x }, y)
     }
 }
 

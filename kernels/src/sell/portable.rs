@@ -3,6 +3,7 @@
 use super::LANES;
 use super::bytes::{Columns, GroupHead, GroupRows, diagonal_of};
 use super::product::{CHECKED, SectionArgs};
+use crate::RealNumber;
 use crate::packed::{PackedFormat, unpack_apart, unpack_first};
 
 /// The columns of the first lanes of a step, `N` bytes each.
@@ -106,11 +107,11 @@ impl<const B: usize> Steps<B> {
     /// Adds what all lanes have in these steps to their sums of `K` vectors, with registers of `W`
     /// numbers. Meanwhile it prefetches the bytes of the `next` ones.
     #[inline(always)]
-    fn add_all<const K: usize, const W: usize>(
+    fn add_all<R: RealNumber, const K: usize, const W: usize>(
         &self,
         count: usize,
-        x: &[[f64; K]],
-        sums: &mut [[[f64; K]; B]; LANES],
+        x: &[[R; K]],
+        sums: &mut [[[R; K]; B]; LANES],
         next: &[u8],
         fetch: impl Fn(&[u8]),
     ) {
@@ -119,12 +120,12 @@ impl<const B: usize> Steps<B> {
                 let mut next = next.chunks(next.len().div_ceil(LANES / $l).max(1));
                 for (at, sums) in sums.as_chunks_mut::<$l>().0.iter_mut().enumerate() {
                     next.next().into_iter().for_each(&fetch);
-                    self.add::<K, $l>(count, at * $l, x, sums);
+                    self.add::<R, K, $l>(count, at * $l, x, sums);
                 }
             }};
         }
         // Eight registers hide the latency of an addition, and leave registers for operands.
-        match const { 8 / (B * K.div_ceil(W)) } {
+        match const { 8 / (B * K.div_ceil(W) * R::WORDS) } {
             8.. => at_once!(8),
             4..8 => at_once!(4),
             2..4 => at_once!(2),
@@ -135,12 +136,12 @@ impl<const B: usize> Steps<B> {
     /// Adds the products of `L` lanes, from `first` on. Their sums are independent chains in
     /// registers.
     #[inline(always)]
-    fn add<const K: usize, const L: usize>(
+    fn add<R: RealNumber, const K: usize, const L: usize>(
         &self,
         count: usize,
         first: usize,
-        x: &[[f64; K]],
-        sums: &mut [[[f64; K]; B]; L],
+        x: &[[R; K]],
+        sums: &mut [[[R; K]; B]; L],
     ) {
         let mut local = *sums;
         for step in 0..count {
@@ -153,12 +154,12 @@ impl<const B: usize> Steps<B> {
 
     /// Adds the products of steps of the first lanes, with the number of lanes of each step.
     #[inline(always)]
-    fn add_first<const K: usize>(
+    fn add_first<R: RealNumber, const K: usize>(
         &self,
         active: &[u8],
         lane: usize,
-        x: &[[f64; K]],
-        sums: &mut [[f64; K]; B],
+        x: &[[R; K]],
+        sums: &mut [[R; K]; B],
     ) {
         let mut local = *sums;
         for (step, &active) in active.iter().enumerate() {
@@ -170,18 +171,18 @@ impl<const B: usize> Steps<B> {
     }
 
     #[inline(always)]
-    fn add_element<const K: usize>(
+    fn add_element<R: RealNumber, const K: usize>(
         &self,
         step: usize,
         lane: usize,
-        x: &[[f64; K]],
-        sums: &mut [[f64; K]; B],
+        x: &[[R; K]],
+        sums: &mut [[R; K]; B],
     ) {
         let column = self.columns[step][lane] as usize;
         let x = if B == 1 { std::slice::from_ref(&x[column]) } else { &x[column * B..][..B] };
         for j in 0..B {
             for i in 0..B {
-                let a = self.numbers[step][j][i][lane];
+                let a = R::from(self.numbers[step][j][i][lane]);
                 for k in 0..K {
                     sums[i][k] = a.mul_add(x[j][k], sums[i][k]);
                 }
@@ -194,26 +195,27 @@ impl<const B: usize> Steps<B> {
 /// time, whose sums stay in registers of `W` numbers. While they are multiplied, `fetch` prefetches
 /// the bytes of the next ones.
 #[inline(always)]
-pub(super) fn any_section<const B: usize, const K: usize, const W: usize>(
-    section: &SectionArgs<'_>,
-    sums: &mut [f64],
+pub(super) fn any_section<R: RealNumber, const B: usize, const K: usize, const W: usize>(
+    section: &SectionArgs<'_, R>,
+    sums: &mut [R],
     fetch: impl Fn(&[u8]),
 ) -> usize {
-    let SectionArgs { bytes, head, tile, bucket, x, next: _ } = *section;
+    let SectionArgs { bytes, head, tile, element, bucket, x, next: _ } = *section;
     let storage = Storage { columns: tile.columns, format: bucket.format };
-    let (scale, x) = (bucket.scale(), x.as_chunks::<K>().0);
+    let (scale, x) = (R::from(bucket.scale()), x.as_chunks::<K>().0);
     let mut steps = Steps::<B> { numbers: [[[[0.0; LANES]; B]; B]; CHUNK], columns: [[0; LANES]; CHUNK] };
     let mut at = 0;
-    for _ in 0..head.groups {
+    for group in 0..head.groups {
+        R::begin(element + group as u64);
         let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
-        let mut lanes = [[[0.0; K]; B]; LANES];
+        let mut lanes = [[[R::from(0.0); K]; B]; LANES];
         for (all, are_runs) in [(group.runs, true), (group.full, false)] {
             for first in (0..all).step_by(CHUNK) {
                 let count = CHUNK.min(all - first);
                 let len = steps.decode(count, &bytes[at..], &storage, group.rows, are_runs);
                 at += len;
                 let next = &bytes[at..][..len.min(bytes.len() - at)];
-                steps.add_all::<K, W>(count, x, &mut lanes, next, &fetch);
+                steps.add_all::<R, K, W>(count, x, &mut lanes, next, &fetch);
             }
         }
         for ragged in group.ragged.chunks(CHUNK) {
@@ -227,7 +229,7 @@ pub(super) fn any_section<const B: usize, const K: usize, const W: usize>(
         for (lane, lanes) in lanes.iter().enumerate() {
             let sums = &mut sums[group.rows.of(lane) * B * K..][..B * K];
             for (sum, lane) in sums.iter_mut().zip(lanes.as_flattened()) {
-                *sum += scale * lane;
+                *sum = *sum + scale * *lane;
             }
         }
     }

@@ -3,6 +3,8 @@ use proptest::prelude::*;
 use super::product::{Part, Portable, multiply_by};
 #[cfg(target_arch = "x86_64")]
 use super::x86::Avx2;
+use zellige_stochastic::{Categories, Eight, Perturbation, Samples, Scope, Sixteen, Stochastic, Three};
+
 use super::*;
 use crate::packed::PackedFormat::*;
 use crate::packed::Rounding;
@@ -107,8 +109,34 @@ fn check(edge: usize, rows: usize, parts: &Parts, spread: u32) {
             assert!(is_same(&out), "{count}");
         }
     }
+    check_numbers::<Eight>(&panel, &x, &y);
     let same = Panel::from_bytes(panel.clone().into_bytes()).unwrap();
     assert_eq!(same, panel);
+}
+
+/// Products of other numbers have the bits of `y`: those of `f64`, and, without perturbation, those
+/// of all samples. Perturbed ones are the same for every run, and as accurate as they say.
+fn check_numbers<S: Samples>(panel: &Panel, x: &[f64], y: &[f64]) {
+    let mut again = vec![f64::NAN; y.len()];
+    panel.multiply_as(0, x, &mut again).unwrap();
+    assert_eq!(y, again);
+    let x: Vec<Stochastic<f64, S>> = x.iter().map(|&x| Stochastic::new(x)).collect();
+    let product = |perturbation| {
+        let mut y = vec![Stochastic::new(f64::NAN); y.len()];
+        let scope = Scope::with(7, perturbation, Categories::NONE);
+        scope.run(|| panel.multiply_as(0, &x, &mut y)).unwrap();
+        y
+    };
+    for (exact, y) in product(Perturbation::None).iter().zip(y) {
+        assert!(exact.samples().iter().all(|sample| sample.to_bits() == y.to_bits()), "{exact} {y:e}");
+    }
+    let words =
+        |y: &[Stochastic<f64, S>]| Stochastic::words(y).iter().map(|word| word.to_bits()).collect::<Vec<_>>();
+    let perturbed = product(Perturbation::Random);
+    assert_eq!(words(&perturbed), words(&product(Perturbation::Random)));
+    for (perturbed, y) in perturbed.iter().zip(y) {
+        assert!((perturbed.mean() - y).abs() <= 1e-12 * y.abs() || perturbed.digits() < 13);
+    }
 }
 
 fn parts(edge: usize, rows: u8, most: usize) -> impl Strategy<Value = Parts> {
@@ -277,8 +305,10 @@ fn rows_may_have_powers_of_two() {
     let exponents = [0, 3, -1100, 900, 1100, -1];
     let x = wave(COLUMNS as usize * 2);
     let product = |exponents| {
-        let mut y = [0.0; 6];
-        panel(2, 3, &parts, 1, exponents).multiply(&x, &mut y).unwrap();
+        let (panel, mut y) = (panel(2, 3, &parts, 1, exponents), [0.0; 6]);
+        panel.multiply(&x, &mut y).unwrap();
+        check_numbers::<Three>(&panel, &x, &y);
+        check_numbers::<Sixteen>(&panel, &x, &y);
         y
     };
     let (with, without) = (product(Some(&exponents)), product(None));

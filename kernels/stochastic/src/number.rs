@@ -2,6 +2,8 @@
 
 use core::panic::Location;
 
+use bytemuck::TransparentWrapper;
+
 use crate::instability::Category;
 use crate::sample::Sample;
 use crate::samples::{Eight, Samples};
@@ -19,7 +21,8 @@ use crate::state;
 /// | `== <` and the others | stochastic order: equal where the difference has no exact digit |
 /// | `max min abs floor ceil round trunc` | exact on each sample |
 /// | elementary functions | each sample moved by one unit in the last place with probability 1/2 |
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, TransparentWrapper)]
+#[repr(transparent)]
 pub struct Stochastic<T: Sample = f64, S: Samples = Eight> {
     pub(crate) lanes: S::Array<T>,
 }
@@ -47,6 +50,36 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     pub fn from_samples(samples: &[T]) -> Self {
         assert_eq!(samples.len(), S::COUNT, "a number of {} samples", S::COUNT);
         Stochastic { lanes: S::build(|lane| samples[lane.min(S::COUNT - 1)]) }
+    }
+
+    /// Numbers as they are stored: sample after sample, with those that only fill registers.
+    #[inline(always)]
+    pub fn words(numbers: &[Self]) -> &[T] {
+        S::flat(Self::peel_slice(numbers))
+    }
+
+    /// Numbers as they are stored.
+    #[inline(always)]
+    pub fn words_mut(numbers: &mut [Self]) -> &mut [T] {
+        S::flat_mut(Self::peel_slice_mut(numbers))
+    }
+
+    /// The numbers that are stored so.
+    ///
+    /// # Panics
+    /// If the words are not those of whole numbers.
+    #[inline(always)]
+    pub fn of_words(words: &[T]) -> &[Self] {
+        Self::wrap_slice(S::whole(words))
+    }
+
+    /// The numbers that are stored so.
+    ///
+    /// # Panics
+    /// If the words are not those of whole numbers.
+    #[inline(always)]
+    pub fn of_words_mut(words: &mut [T]) -> &mut [Self] {
+        Self::wrap_slice_mut(S::whole_mut(words))
     }
 
     /// The samples.

@@ -2,7 +2,7 @@
 
 /// Number of samples of a [`Stochastic`](crate::Stochastic) number. Sealed: [`Three`], [`Eight`],
 /// [`Sixteen`].
-pub trait Samples: sealed::Lanes + Copy + Send + Sync + 'static {
+pub trait Samples: sealed::Lanes + Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Samples that count in the mean and in the digits.
     const COUNT: usize;
     /// Standard deviations on either side of the mean that hold the result with 95 %.
@@ -44,6 +44,11 @@ pub(crate) mod sealed {
             + AsRef<[V]>
             + AsMut<[V]>;
         fn build<V: Copy + Debug + Send + Sync + 'static>(lane: impl FnMut(usize) -> V) -> Self::Array<V>;
+        fn flat<V: Copy + Debug + Send + Sync + 'static>(arrays: &[Self::Array<V>]) -> &[V];
+        fn flat_mut<V: Copy + Debug + Send + Sync + 'static>(arrays: &mut [Self::Array<V>]) -> &mut [V];
+        /// Panics for lanes of a part of an array.
+        fn whole<V: Copy + Debug + Send + Sync + 'static>(lanes: &[V]) -> &[Self::Array<V>];
+        fn whole_mut<V: Copy + Debug + Send + Sync + 'static>(lanes: &mut [V]) -> &mut [Self::Array<V>];
     }
 }
 
@@ -58,6 +63,30 @@ macro_rules! samples {
                 lane: impl FnMut(usize) -> V,
             ) -> [V; $lanes] {
                 core::array::from_fn(lane)
+            }
+            #[inline(always)]
+            fn flat<V: Copy + core::fmt::Debug + Send + Sync + 'static>(arrays: &[[V; $lanes]]) -> &[V] {
+                arrays.as_flattened()
+            }
+            #[inline(always)]
+            fn flat_mut<V: Copy + core::fmt::Debug + Send + Sync + 'static>(
+                arrays: &mut [[V; $lanes]],
+            ) -> &mut [V] {
+                arrays.as_flattened_mut()
+            }
+            #[inline(always)]
+            fn whole<V: Copy + core::fmt::Debug + Send + Sync + 'static>(lanes: &[V]) -> &[[V; $lanes]] {
+                let (arrays, rest) = lanes.as_chunks();
+                assert!(rest.is_empty(), "samples of a part of a number");
+                arrays
+            }
+            #[inline(always)]
+            fn whole_mut<V: Copy + core::fmt::Debug + Send + Sync + 'static>(
+                lanes: &mut [V],
+            ) -> &mut [[V; $lanes]] {
+                let (arrays, rest) = lanes.as_chunks_mut();
+                assert!(rest.is_empty(), "samples of a part of a number");
+                arrays
             }
         }
         impl Samples for $name {

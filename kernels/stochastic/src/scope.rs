@@ -1,6 +1,10 @@
 //! A scope: settings of the perturbation, and the instabilities of everything that ran in it.
 
+use core::cell::RefCell;
 use core::fmt;
+use core::sync::atomic::AtomicU64;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -26,10 +30,31 @@ use crate::state::{self, Mode, Record};
 /// assert!(difference.is_zero());
 /// assert_eq!(scope.report().count(Category::Cancellation), 1);
 /// ```
-#[derive(Debug)]
+///
+/// A clone is the same scope.
+#[derive(Clone, Debug)]
 pub struct Scope {
     mode: Mode,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// State that all threads of a scope share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
     sites: Mutex<Vec<Site>>,
+    /// Tasks that were submitted so far.
+    pub(crate) submitted: AtomicU64,
+    /// Digits of numbers that are followed, in the order of their computation.
+    pub(crate) followed: Mutex<BTreeMap<&'static str, Vec<u8>>>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Scope>> = const { RefCell::new(None) };
+}
+
+/// The innermost scope of this thread.
+pub(crate) fn current() -> Option<Scope> {
+    CURRENT.with_borrow(Clone::clone)
 }
 
 impl Scope {
@@ -40,7 +65,7 @@ impl Scope {
 
     /// A scope with a perturbation and the categories that it counts.
     pub fn with(seed: u64, perturbation: Perturbation, categories: Categories) -> Scope {
-        Scope { mode: Mode { seed, perturbation, categories }, sites: Mutex::new(Vec::new()) }
+        Scope { mode: Mode { seed, perturbation, categories }, shared: Arc::default() }
     }
 
     /// Runs `f` on this thread as task 0.
@@ -52,15 +77,17 @@ impl Scope {
     ///
     /// A panic of `f` passes through; what was counted before it stays.
     pub fn task<R>(&self, task: u64, replay: u64, f: impl FnOnce() -> R) -> R {
-        struct Leave<'a>(&'a Scope, Option<state::Saved>);
+        struct Leave<'a>(&'a Scope, Option<state::Saved>, Option<Scope>);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
                 if let Some(saved) = self.1.take() {
                     self.0.count(&state::leave(saved));
                 }
+                CURRENT.replace(self.2.take());
             }
         }
-        let _leave = Leave(self, Some(state::enter(self.mode, task, replay)));
+        let outer = CURRENT.replace(Some(self.clone()));
+        let _leave = Leave(self, Some(state::enter(self.mode, task, replay)), outer);
         f()
     }
 
@@ -68,7 +95,7 @@ impl Scope {
         if records.is_empty() {
             return;
         }
-        let mut sites = self.sites.lock();
+        let mut sites = self.shared.sites.lock();
         for record in records {
             let site = Site {
                 category: record.category,
@@ -82,7 +109,7 @@ impl Scope {
 
     /// Instabilities of the tasks that have ended.
     pub fn report(&self) -> Report {
-        let mut sites = self.sites.lock().clone();
+        let mut sites = self.shared.sites.lock().clone();
         sort(&mut sites);
         Report { sites }
     }

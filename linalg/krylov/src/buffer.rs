@@ -56,7 +56,7 @@ impl<E: Scalar> Buffer<E> {
                 return;
             }
             for (i, (alpha, done)) in alphas.iter().enumerate() {
-                if done.is_none_or(|done| method.real(done) == 0.0) {
+                if done.is_none_or(|done| method.value(done) == 0.0) {
                     lengths[i * depth + at] = method[*alpha];
                 }
             }

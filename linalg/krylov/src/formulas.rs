@@ -6,6 +6,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use smallvec::SmallVec;
 use zellige_cuda::CUDA;
+use zellige_kernels::RealNumber;
 use zellige_kernels::cuda::EncodedFormulas;
 use zellige_kernels::formulas::{Formulas as FormulaProgram, Op, word};
 use zellige_runtime::codelet::DeviceTable;
@@ -14,6 +15,7 @@ use zellige_runtime::{Codelet, Cpu, Operands, TaskContext, TaskError};
 use crate::gpu::{self, FormulaOperands, GpuViews};
 use crate::reduction::total;
 use crate::scalar::Scalar;
+use crate::task_scope::TaskScope;
 
 /// Recorder of the formulas of a method's scalars: they are written once, and run for each column
 /// that is not done, by a task on a CPU or a thread of a GPU.
@@ -48,8 +50,8 @@ impl<E: Scalar> Formulas<E> {
     }
 
     fn value(&self, first: usize, word: impl Fn(usize) -> Op) -> Value<'_> {
-        let re = self.push(word(first * E::WORDS));
-        let im = (E::WORDS == 2).then(|| self.push(word(first * E::WORDS + 1)));
+        let re = self.push(word(first * E::PARTS));
+        let im = (E::PARTS == 2).then(|| self.push(word(first * E::PARTS + 1)));
         Value { program: &self.program, re, im }
     }
 
@@ -65,7 +67,7 @@ impl<E: Scalar> Formulas<E> {
 
     /// Returns the real part of one of the method's own scalars.
     pub fn real(&self, own: usize) -> Value<'_> {
-        let re = self.push(Op::Word(word::OWN + own * E::WORDS));
+        let re = self.push(Op::Word(word::OWN + own * E::PARTS));
         Value { program: &self.program, re, im: None }
     }
 
@@ -76,14 +78,14 @@ impl<E: Scalar> Formulas<E> {
 
     /// Returns the real part of a sum of products over all parts.
     pub fn real_sum(&self, at: usize) -> Value<'_> {
-        Value { program: &self.program, re: self.push(Op::Sum(at * E::WORDS)), im: None }
+        Value { program: &self.program, re: self.push(Op::Sum(at * E::PARTS)), im: None }
     }
 
     /// Sets one of the method's own scalars.
     pub fn set(&self, own: usize, value: Value<'_>) {
-        let first = word::OWN + own * E::WORDS;
+        let first = word::OWN + own * E::PARTS;
         self.push(Op::Set(first, value.re));
-        if E::WORDS == 2 {
+        if E::PARTS == 2 {
             let im = value.im.unwrap_or_else(|| self.push(Op::Constant(0.0)));
             self.push(Op::Set(first + 1, im));
         }
@@ -215,35 +217,41 @@ impl<'f> Neg for Value<'f> {
 }
 
 /// Adds up partial sums, and runs a program for each column.
-pub(crate) struct FormulaCodelet {
+pub(crate) struct FormulaCodelet<E> {
     name: &'static str,
     columns: usize,
-    /// Words of the sums of a reduction block and column.
+    /// Sums of a reduction block and column.
     width: usize,
     program: FormulaProgram,
     /// The program for GPUs, if they support it.
     of_kernel: Option<EncodedFormulas>,
+    scope: TaskScope,
+    scalar: PhantomData<E>,
 }
 
-impl FormulaCodelet {
-    pub(crate) fn new<E: Scalar>(
-        name: &'static str,
-        [columns, width]: [usize; 2],
-        program: FormulaProgram,
-    ) -> Self {
-        let width = width * E::WORDS;
-        let encoded = || EncodedFormulas::new(&program, columns * width);
+impl<E: Scalar> FormulaCodelet<E> {
+    pub(crate) fn new(name: &'static str, [columns, width]: [usize; 2], program: FormulaProgram) -> Self {
+        let encoded = || EncodedFormulas::new(&program, columns * width * E::WORDS);
         let of_kernel = if E::HAS_KERNELS { encoded() } else { None };
-        FormulaCodelet { name, columns, width, program, of_kernel }
+        let scope = TaskScope::new::<E>();
+        FormulaCodelet { name, columns, width, program, of_kernel, scope, scalar: PhantomData }
+    }
+
+    /// Notes the digits of the first scalar that the formulas set, which they are named after.
+    fn follow(&self, words: &[f64]) {
+        let set = |op: &Op| if let Op::Set(at, _) = op { Some(at - word::OWN) } else { None };
+        if let Some(first) = self.program.ops().iter().find_map(set) {
+            E::Real::of_words(&words[word::OWN..])[first].follow(self.name);
+        }
     }
 
     fn cuda(&self, views: GpuViews<'_, FormulaOperands>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let formulas = self.of_kernel.as_ref().expect("tasks with a program for GPUs are sent there");
-        gpu::run_formulas(formulas, [self.columns, self.width], views, cx)
+        gpu::run_formulas(formulas, [self.columns, self.width * E::WORDS], views, cx)
     }
 }
 
-impl Codelet for FormulaCodelet {
+impl<E: Scalar> Codelet for FormulaCodelet<E> {
     type Operands = FormulaOperands;
 
     fn name(&self) -> &'static str {
@@ -255,12 +263,15 @@ impl Codelet for FormulaCodelet {
         (partial, numbers): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        let mut totals: SmallVec<[f64; 16]> = SmallVec::from_elem(0.0, self.width);
+        let mut totals: SmallVec<[E; 16]> = SmallVec::from_elem(E::default(), self.width);
         let stride = numbers.len() / self.columns;
         for (column, words) in numbers.chunks_exact_mut(stride).enumerate() {
             if words[word::STATE] == 0.0 {
-                total(partial.iter(), column, self.columns, &mut totals);
-                self.program.run(&totals, words);
+                self.scope.run(|| {
+                    total(partial.iter(), column, self.columns, &mut totals);
+                    self.program.run(E::Real::of_words(E::words(&totals)), words);
+                    self.follow(words);
+                });
             }
         }
         Ok(())

@@ -104,7 +104,7 @@ impl<E: Scalar> InnerSolver<E> for Recorded<'_, E> {
         let ahead = Ahead { most: REMEMBERED / per_graph, in_all: most_steps.div_ceil(per_graph), copies };
         let mut ended = drive(rt, numbers, ahead, limits, logs, &mut |_, _| steps.run())?;
         if let Some((numbers, count)) = &self.replacements {
-            let updates = numbers.look(rt, |_, numbers| numbers.real(*count) as usize)?;
+            let updates = numbers.look(rt, |_, numbers| numbers.value(*count) as usize)?;
             ended.iter_mut().zip(updates).for_each(|(ended, updates)| ended.updates = updates);
         }
         if let Some(finish) = finish {

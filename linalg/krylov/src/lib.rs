@@ -81,6 +81,7 @@ mod space;
 mod steps;
 mod stop;
 mod storage;
+mod task_scope;
 mod vector;
 mod vector_task;
 

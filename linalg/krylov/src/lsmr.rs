@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use zellige_kernels::RealNumber;
+
 use crate::composed::Adjoint;
 use crate::error::Error;
 use crate::executor::Executor;
@@ -191,7 +193,7 @@ pub fn least_squares<E: Scalar>(
     let limits = Limits { columns: &open, is_late: &is_late };
     begin_solve(rt, &beginning, &numbers, &limits)?;
     let ended = iterate(rt, &numbers, &limits, logs, REMEMBERED / PER_GRAPH, &mut |_, _| step.run())?;
-    let norms = numbers.look(rt, |_, numbers| numbers.real(NORM).sqrt())?;
+    let norms = numbers.look(rt, |_, numbers| numbers.value(NORM).sqrt())?;
     let mut answers = Vec::with_capacity(count);
     let mut found = Vec::with_capacity(count);
     for (c, ended) in ended.into_iter().enumerate() {
@@ -227,8 +229,9 @@ fn norm<E: Scalar>(x: &[E]) -> f64 {
 }
 
 /// Returns the inverse; 0 for 0, because the dividend is 0 then, too.
-fn inverse(x: f64) -> f64 {
-    if x > 0.0 { 1.0 / x } else { 0.0 }
+fn inverse<R: RealNumber>(x: R) -> R {
+    let zero = R::from(0.0);
+    if x > zero { R::from(1.0) / x } else { zero }
 }
 
 /// Records `beta u = b`, `alpha v = A^H u`, `h = v`.
@@ -241,7 +244,7 @@ fn begin<E: Scalar>(
     on_rows.task("lsmr.begin").dot(&v.u, &v.u, 0).submit()?;
     on_rows.update_numbers("lsmr.beta", |sums, s| {
         let beta = sums[0].real().sqrt();
-        s.set_reals([(BETA, beta), (RHS, beta), (OF_Q, inverse(beta)), (OF_V, 0.0)]);
+        s.set_reals([(BETA, beta), (RHS, beta), (OF_Q, inverse(beta)), (OF_V, 0.0.into())]);
     })?;
     a.apply_adjoint(on_columns, &v.u, &v.q)?;
     on_columns.task("lsmr.begin").assign(&v.v, [plus(OF_Q, &v.q)]).dot(&v.v, &v.v, 0).submit()?;
@@ -252,9 +255,10 @@ fn begin<E: Scalar>(
         s.set_reals([(RHO, 1.0), (RHO_BAR, 1.0), (COSINE, 1.0), (RHO_D, 1.0)]);
         s.set_reals([(ALPHA, alpha), (ALPHA_BAR, alpha), (ZETA_BAR, alpha * beta), (BETA_DD, beta)]);
         s.set_reals([(NORM, alpha * alpha), (OF_V_NOW, inverse(alpha)), (OF_P, inverse(alpha))]);
-        s.set_real(OF_U, if beta > 0.0 { alpha / beta } else { 0.0 });
-        s.first_residual(if alpha * beta > 0.0 { 1.0 } else { 0.0 });
-        if alpha * beta == 0.0 {
+        let zero = E::Real::from(0.0);
+        s.set_real(OF_U, if beta > zero { alpha / beta } else { zero });
+        s.first_residual(if alpha * beta > zero { 1.0 } else { 0.0 });
+        if alpha * beta == zero {
             // Zero is the answer: b is zero, or nothing that A makes is nearer to it.
             s.step(0.0);
         }
@@ -286,22 +290,22 @@ fn one_step<E: Scalar>(
     let update = update.add(&v.x, plus(OF_X, &v.bar)).assign(&v.h, [plus(OF_V_NOW, &v.v), minus(OF_H, &v.h)]);
     update.dot(&v.x, &v.x, 0).submit()?;
     on_columns.update_numbers("lsmr.step", |sums, s| {
-        let (residual, norm) = (s.real(RESIDUAL), s.real(NORM).sqrt());
-        let compatible = residual / (s.real(RHS) + norm * sums[0].real().sqrt());
+        let (residual, norm) = (s.value(RESIDUAL), s.value(NORM).sqrt());
+        let compatible = residual / (s.value(RHS) + norm * sums[0].real().value().sqrt());
         let product = norm * residual;
         // No residual is no gradient either.
-        let least = if product > 0.0 { s.real(GRADIENT) / product } else { 0.0 };
+        let least = if product > 0.0 { s.value(GRADIENT) / product } else { 0.0 };
         s.step(compatible.min(least));
     })
 }
 
 /// Computes the two rotations of a step, with `alpha` the norm of the new `v`: coefficients of the
 /// vectors, and the norms of residual and gradient.
-fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: f64, damping: f64) {
+fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: E::Real, damping: f64) {
     let beta = s.real(BETA);
     let [alpha_bar, rho_old, rho_bar_old, cosine_bar, sine_bar] =
         [ALPHA_BAR, RHO, RHO_BAR, COSINE, SINE].map(|at| s.real(at));
-    let (c_hat, s_hat, alpha_hat) = rotation(alpha_bar, damping);
+    let (c_hat, s_hat, alpha_hat) = rotation(alpha_bar, damping.into());
     let (c, sine, rho) = rotation(alpha_hat, beta);
     let theta_new = sine * alpha;
     let theta_bar = sine_bar * rho;
@@ -318,9 +322,11 @@ fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: f64, damping: f64) {
     let rho_d = c_tilde * rho_bar;
     let beta_d = -s_tilde * s.real(BETA_D) + c_tilde * hat;
     let tau = (zeta_old - theta_old * s.real(TAU)) * inverse(rho_tilde);
-    let tau_d = if rho_d == 0.0 { 0.0 } else { (zeta - theta * tau) / rho_d };
+    let zero = E::Real::from(0.0);
+    let tau_d = if rho_d == zero { zero } else { (zeta - theta * tau) / rho_d };
     let damped = s.real(DAMPED) + check * check;
-    let residual = (damped + (beta_d - tau_d).powi(2) + beta_dd * beta_dd).sqrt();
+    let apart = beta_d - tau_d;
+    let residual = (damped + apart * apart + beta_dd * beta_dd).sqrt();
 
     let both = rho_old * rho_bar_old;
     s.set_reals([(OF_BAR, theta_bar * rho / both), (OF_X, zeta / (rho * rho_bar)), (OF_H, theta_new / rho)]);
@@ -347,7 +353,7 @@ fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: f64, damping: f64) {
 }
 
 /// Returns the cosine and the sine of the rotation from `(a, b)` to `(r, 0)`, and `r`.
-fn rotation(a: f64, b: f64) -> (f64, f64, f64) {
-    let r = libm::hypot(a, b);
-    if r > 0.0 { (a / r, b / r, r) } else { (1.0, 0.0, 0.0) }
+fn rotation<R: RealNumber>(a: R, b: R) -> (R, R, R) {
+    let (r, zero) = (a.hypot(b), R::from(0.0));
+    if r > zero { (a / r, b / r, r) } else { (1.0.into(), zero, zero) }
 }

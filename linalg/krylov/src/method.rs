@@ -10,4 +10,5 @@ pub use crate::operator::{Workspace, apply_to};
 pub use crate::reduction::{dots, norm, unit_scale};
 pub use crate::space::joined;
 pub use crate::steps::{Gated, Steps, Sums, are_done};
+pub use crate::task_scope::TaskScope;
 pub use crate::vector_task::{Coefficient, Term, VectorTask, minus, plus, times};

@@ -1,5 +1,7 @@
 //! Minimal residuals of Hermitian operators.
 
+use zellige_kernels::RealNumber;
+
 use crate::error::Error;
 use crate::inner_solver::{InnerSolver, MemoryUse, Method, Setting};
 use crate::iteration::{Recorded, steps_per_graph};
@@ -134,10 +136,10 @@ fn begin<E: Scalar>(
     steps.task("minres.form").dot(now, &v.z[0], VZ).submit()?;
     steps.update_numbers("minres.gamma", |sums, s| {
         let gamma = sums[VZ].real().sqrt();
-        s.set_reals([(GAMMA, gamma), (GAMMA_OLD, 1.0), (ETA, gamma)]);
+        s.set_reals([(GAMMA, gamma), (GAMMA_OLD, 1.0.into()), (ETA, gamma)]);
         s.set_reals([(COSINE, 1.0), (COSINE_OLD, 1.0), (SINE, 0.0), (SINE_OLD, 0.0)]);
-        s.first_residual(sums[RR].real().sqrt());
-        s.end_unless_positive(sums[VZ].real());
+        s.first_residual(sums[RR].real().sqrt().value());
+        s.end_unless_positive(sums[VZ].real().value());
     })
 }
 
@@ -158,8 +160,12 @@ impl<E: Scalar> MinresStep<'_, E> {
         steps.update_numbers("minres.delta", |sums, s| {
             let (gamma, old) = (s.real(GAMMA), s.real(GAMMA_OLD));
             let delta = sums[QZ].real() / gamma / gamma;
-            let scales =
-                [(DELTA, delta), (OF_Q, 1.0 / gamma), (OF_V_NOW, delta / gamma), (OF_V_OLD, gamma / old)];
+            let scales = [
+                (DELTA, delta),
+                (OF_Q, E::Real::from(1.0) / gamma),
+                (OF_V_NOW, delta / gamma),
+                (OF_V_OLD, gamma / old),
+            ];
             s.set_reals(scales);
         })?;
         let terms = [plus(OF_Q, &v.q), minus(OF_V_NOW, &v.v[self.now]), minus(OF_V_OLD, next)];
@@ -187,8 +193,9 @@ impl<E: Scalar> MinresStep<'_, E> {
             steps.task("minres.residual").assign(&v.r, terms).dot(&v.r, &v.r, RR).submit()?;
         }
         steps.update_numbers("minres.step", move |sums, s| {
-            s.step(if is_preconditioned { sums[RR].real().sqrt() } else { s.real(ETA).abs() });
-            if !s.is_done() && s.real(GAMMA) == 0.0 {
+            let norm = if is_preconditioned { sums[RR].real().sqrt() } else { s.real(ETA).abs() };
+            s.step(norm.value());
+            if !s.is_done() && s.value(GAMMA) == 0.0 {
                 s.end(State::BrokenDown);
             }
         })
@@ -200,29 +207,30 @@ impl<E: Scalar> MinresStep<'_, E> {
 ///
 /// An entry that consists of rounding errors counts as 0: the space then contains the solution,
 /// unless the matrix is singular on it.
-fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, form: f64) {
+fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, form: E::Real) {
     let (delta, gamma) = (s.real(DELTA), s.real(GAMMA));
     s.set_real(LARGEST, s.real(LARGEST).max(delta.abs()).max(form.abs().sqrt()));
-    if !(form.is_finite() && delta.is_finite()) {
+    if !(form.value().is_finite() && delta.value().is_finite()) {
         return s.end(State::NotANumber);
     }
-    let negligible = 8.0 * f64::EPSILON * s.real(LARGEST);
+    let (one, zero) = (E::Real::from(1.0), E::Real::from(0.0));
+    let negligible = E::Real::from(8.0 * f64::EPSILON) * s.real(LARGEST);
     if form < -negligible * negligible {
         return s.end(State::BrokenDown);
     }
-    let next = form.max(0.0).sqrt();
-    let next = if next <= negligible { 0.0 } else { next };
+    let next = form.max(zero).sqrt();
+    let next = if next <= negligible { zero } else { next };
     let (cosine, sine) = (s.real(COSINE), s.real(SINE));
     let (cosine_old, sine_old, eta) = (s.real(COSINE_OLD), s.real(SINE_OLD), s.real(ETA));
     let straight = cosine * delta - cosine_old * sine * gamma;
-    let diagonal = libm::hypot(straight, next);
+    let diagonal = straight.hypot(next);
     if diagonal <= negligible {
         return s.end(State::BrokenDown);
     }
     let (cosine_new, sine_new) = (straight / diagonal, next / diagonal);
     let of_d = cosine_new * eta;
     let all = [
-        (OF_Z, 1.0 / (diagonal * gamma)),
+        (OF_Z, one / (diagonal * gamma)),
         (OF_W, (sine * delta + cosine_old * cosine * gamma) / diagonal),
         (OF_W_OLD, sine_old * gamma / diagonal),
         (COSINE_OLD, cosine),

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
 use zellige_cuda::CUDA;
+use zellige_kernels::RealNumber;
 pub(crate) use zellige_kernels::formulas::REMEMBERED;
 use zellige_kernels::formulas::word::{GOAL, HISTORY, LIMIT, OWN, RESIDUAL, STATE, STEPS};
 use zellige_kernels::formulas::{begin, end_unless_positive, step};
@@ -230,8 +231,13 @@ impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
     }
 
     /// Returns the real part of one of the method's own scalars.
-    pub fn real(&self, own: usize) -> f64 {
+    pub fn real(&self, own: usize) -> E::Real {
         self[own].real()
+    }
+
+    /// Returns the value of that part, for decisions.
+    pub fn value(&self, own: usize) -> f64 {
+        self.real(own).value()
     }
 }
 
@@ -254,12 +260,12 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
     }
 
     /// Sets one of the method's own scalars to a real number.
-    pub fn set_real(&mut self, own: usize, real: f64) {
+    pub fn set_real(&mut self, own: usize, real: impl Into<E::Real>) {
         self[own] = E::from_real(real);
     }
 
     /// Sets several of them.
-    pub fn set_reals<const N: usize>(&mut self, reals: [(usize, f64); N]) {
+    pub fn set_reals<const N: usize>(&mut self, reals: [(usize, impl Into<E::Real>); N]) {
         reals.into_iter().for_each(|(own, real)| self.set_real(own, real));
     }
 

@@ -1,5 +1,6 @@
 //! Sums of products, in reduction blocks of [`REDUCTION_ROWS`] rows.
 
+use zellige_kernels::RealNumber;
 use zellige_kernels::vectors::{LANES, add_lanes};
 
 use crate::scalar::Scalar;
@@ -36,8 +37,8 @@ pub fn unit_scale<E: Scalar>(v: &[E]) -> f64 {
 pub fn norm<E: Scalar>(v: &[E]) -> f64 {
     let scale = E::from_real(unit_scale(v));
     let scaled: Vec<E> = v.iter().map(|v| scale * *v).collect();
-    let squares = scaled.chunks(REDUCTION_ROWS).map(|block| dot(block, block).real()).sum::<f64>();
-    squares.sqrt() / scale.real()
+    let squares = scaled.chunks(REDUCTION_ROWS).map(|block| dot(block, block).real()).sum::<E::Real>();
+    (squares.sqrt() / scale.real()).value()
 }
 
 /// Returns `conj(x) . y` of one column.
@@ -60,19 +61,19 @@ pub(crate) fn finish<E: Scalar>(lanes: &mut [E], x: &[E], y: &[E]) {
     }
 }
 
-/// Sums the words of all reduction blocks for one column, in their order.
-pub(crate) fn total<'s>(
+/// Sums the numbers of all reduction blocks for one column, in their order.
+pub(crate) fn total<'s, E: Scalar>(
     partial: impl Iterator<Item = &'s [f64]>,
     column: usize,
     columns: usize,
-    totals: &mut [f64],
+    totals: &mut [E],
 ) {
     let width = totals.len();
-    totals.fill(0.0);
+    totals.fill(E::default());
     for of_part in partial {
-        for of_block in of_part.chunks_exact(columns * width) {
+        for of_block in E::of_words(of_part).chunks_exact(columns * width) {
             let of_column = &of_block[column * width..(column + 1) * width];
-            totals.iter_mut().zip(of_column).for_each(|(total, sum)| *total += *sum);
+            totals.iter_mut().zip(of_column).for_each(|(total, sum)| *total = *total + *sum);
         }
     }
 }

@@ -4,12 +4,14 @@ use std::fmt::Debug;
 use std::iter::Sum;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use bytemuck::Pod;
 use num_complex::Complex;
 use smallvec::SmallVec;
-use zellige_kernels::vectors;
+use zellige_kernels::sell::Panel;
+use zellige_kernels::{KernelError, RealNumber, vectors};
+use zellige_stochastic::{Samples, Stochastic};
 
-/// A number type of vectors: real or complex. Arithmetic is in float64, for any storage of vectors.
+/// A number type of vectors: real, complex, or real with its rounding errors ([`Stochastic`]).
+/// Arithmetic is in float64, for any storage of vectors.
 ///
 /// The kernels of this trait have portable defaults. Implementations for other numbers may override
 /// them with vectorised ones; results have to have the same bits.
@@ -18,7 +20,7 @@ use zellige_kernels::vectors;
 /// use num_complex::Complex;
 /// use zellige_krylov::Scalar;
 ///
-/// fn squared_norm<E: Scalar>(x: &[E]) -> f64 {
+/// fn squared_norm<E: Scalar>(x: &[E]) -> E::Real {
 ///     x.iter().map(|x| (x.conj() * *x).real()).sum()
 /// }
 ///
@@ -26,7 +28,8 @@ use zellige_kernels::vectors;
 /// assert_eq!(squared_norm(&[Complex::new(3.0, 4.0)]), 25.0);
 /// ```
 pub trait Scalar:
-    Pod
+    Copy
+    + 'static
     + Send
     + Sync
     + Debug
@@ -39,47 +42,69 @@ pub trait Scalar:
     + Neg<Output = Self>
     + Sum<Self>
 {
+    /// Real numbers that a number consists of.
+    type Real: RealNumber;
+
+    /// Number of them: 1, or 2 for complex numbers.
+    const PARTS: usize = 1;
+
     /// Number of 64-bit words of a number.
     const WORDS: usize = size_of::<Self>() / size_of::<f64>();
+
+    /// True if operations are rounded at random, by the place of their task in a scope.
+    const IS_STOCHASTIC: bool = false;
 
     /// True if there are kernels for GPUs: for `f64` and complex numbers of it.
     const HAS_KERNELS: bool = false;
 
     /// Returns the number with this real part.
-    fn from_real(real: f64) -> Self;
+    fn from_real(real: impl Into<Self::Real>) -> Self;
 
     /// Returns the real part.
-    fn real(self) -> f64;
+    fn real(self) -> Self::Real;
 
     /// Returns the complex conjugate.
     #[must_use]
     fn conj(self) -> Self;
 
     /// Returns the magnitude.
-    fn abs(self) -> f64;
+    fn abs(self) -> Self::Real;
 
     /// Adds the products `conj(x_i) y_i` of whole groups of [`LANES`](vectors::LANES) rows to
     /// `sums`; see [`vectors::accumulate`].
     fn accumulate(x: &[Self], y: &[Self], sums: &mut [Self]) {
-        for (x, y) in x.chunks_exact(sums.len()).zip(y.chunks_exact(sums.len())) {
-            for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
-                *sum = *sum + x.conj() * *y;
-            }
-        }
+        Self::Real::vectorize(
+            #[inline(always)]
+            || {
+                for (x, y) in x.chunks_exact(sums.len()).zip(y.chunks_exact(sums.len())) {
+                    for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
+                        *sum = *sum + x.conj() * *y;
+                    }
+                }
+            },
+        );
     }
 
     /// Computes `y = sum_t a_t x_t`, from left to right, with `y` itself for a missing `x_t`; see
     /// [`vectors::combine`].
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
-        combine_each(y, columns, a, x);
+        Self::Real::vectorize(
+            #[inline(always)]
+            || combine_each(y, columns, a, x),
+        );
     }
 
     /// Computes `y = a d x`, with an `a` for each column and a `d` for each row; see
     /// [`vectors::scale_rows`].
     fn scale_rows(y: &mut [Self], a: &[Self], d: &[Self], x: &[Self]) {
-        for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
-            *y = a[i % a.len()] * d[i / a.len()] * *x;
-        }
+        Self::Real::vectorize(
+            #[inline(always)]
+            || {
+                for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
+                    *y = a[i % a.len()] * d[i / a.len()] * *x;
+                }
+            },
+        );
     }
 
     /// Returns `conj(v_k) . w` for several `v` at once.
@@ -89,39 +114,52 @@ pub trait Scalar:
 
     /// Computes `w -= sum_k h_k v_k`; the sum is computed first, from left to right.
     fn subtract<const N: usize>(w: &mut [Self], h: [Self; N], v: [&[Self]; N]) {
-        for (i, w) in w.iter_mut().enumerate() {
-            *w = *w - (0..N).map(|k| h[k] * v[k][i]).sum();
-        }
+        Self::Real::vectorize(
+            #[inline(always)]
+            || {
+                for (i, w) in w.iter_mut().enumerate() {
+                    *w = *w - (0..N).map(|k| h[k] * v[k][i]).sum();
+                }
+            },
+        );
+    }
+
+    /// Computes `y = A x` for the rows of a panel, for the `columns` numbers of each row. `x`
+    /// begins at column `first` of the matrix.
+    ///
+    /// # Errors
+    /// Those of [`Panel::multiply_part`].
+    fn multiply(
+        panel: &Panel,
+        columns: usize,
+        first: usize,
+        x: &[Self],
+        y: &mut [Self],
+    ) -> Result<(), KernelError> {
+        panel.multiply_part(columns * Self::WORDS, first, Self::words(x), Self::words_mut(y))
     }
 
     /// Returns the words of some numbers.
-    fn words(numbers: &[Self]) -> &[f64] {
-        bytemuck::cast_slice(numbers)
-    }
+    fn words(numbers: &[Self]) -> &[f64];
 
     /// Returns the words of some numbers.
-    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
-        bytemuck::cast_slice_mut(numbers)
-    }
+    fn words_mut(numbers: &mut [Self]) -> &mut [f64];
 
     /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
-    fn of_words(words: &[f64]) -> &[Self] {
-        bytemuck::cast_slice(words)
-    }
+    fn of_words(words: &[f64]) -> &[Self];
 
     /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
-    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
-        bytemuck::cast_slice_mut(words)
-    }
+    fn of_words_mut(words: &mut [f64]) -> &mut [Self];
 }
 
 /// Computes [`Scalar::combine`], number by number.
+#[inline(always)]
 fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E]>]) {
     for (row, y) in y.chunks_mut(columns).enumerate() {
         for (c, y) in y.iter_mut().enumerate() {
@@ -132,11 +170,40 @@ fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E
     }
 }
 
+/// The words of numbers that are real.
+macro_rules! words_of_real {
+    () => {
+        #[inline(always)]
+        fn words(numbers: &[Self]) -> &[f64] {
+            RealNumber::words(numbers)
+        }
+
+        #[inline(always)]
+        fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
+            RealNumber::words_mut(numbers)
+        }
+
+        #[inline(always)]
+        fn of_words(words: &[f64]) -> &[Self] {
+            RealNumber::of_words(words)
+        }
+
+        #[inline(always)]
+        fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
+            RealNumber::of_words_mut(words)
+        }
+    };
+}
+
 impl Scalar for f64 {
+    type Real = f64;
+
     const HAS_KERNELS: bool = true;
 
-    fn from_real(real: f64) -> f64 {
-        real
+    words_of_real!();
+
+    fn from_real(real: impl Into<f64>) -> f64 {
+        real.into()
     }
 
     fn real(self) -> f64 {
@@ -173,10 +240,30 @@ impl Scalar for f64 {
 }
 
 impl Scalar for Complex<f64> {
+    type Real = f64;
+
+    const PARTS: usize = 2;
+
     const HAS_KERNELS: bool = true;
 
-    fn from_real(real: f64) -> Self {
-        Complex::new(real, 0.0)
+    fn words(numbers: &[Self]) -> &[f64] {
+        bytemuck::cast_slice(numbers)
+    }
+
+    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
+        bytemuck::cast_slice_mut(numbers)
+    }
+
+    fn of_words(words: &[f64]) -> &[Self] {
+        bytemuck::cast_slice(words)
+    }
+
+    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
+        bytemuck::cast_slice_mut(words)
+    }
+
+    fn from_real(real: impl Into<f64>) -> Self {
+        Complex::new(real.into(), 0.0)
     }
 
     fn real(self) -> f64 {
@@ -210,6 +297,75 @@ impl Scalar for Complex<f64> {
         let x: SmallVec<[Option<&[f64]>; 3]> = x.iter().map(|x| x.map(Self::words)).collect();
         vectors::combine(Self::words_mut(y), each * columns, factors, &x);
     }
+}
+
+/// Products of one column at a time; loops are those of `f64`, in the same order.
+impl<S: Samples> Scalar for Stochastic<f64, S> {
+    type Real = Self;
+
+    const IS_STOCHASTIC: bool = true;
+
+    words_of_real!();
+
+    #[inline(always)]
+    fn from_real(real: impl Into<Self>) -> Self {
+        real.into()
+    }
+
+    #[inline(always)]
+    fn real(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn conj(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn abs(self) -> Self {
+        Stochastic::abs(self)
+    }
+
+    fn projections<const N: usize>(w: &[Self], v: [&[Self]; N]) -> [Self; N] {
+        v.map(|v| {
+            Self::vectorize(
+                #[inline(always)]
+                || dot_of_eight(w, v),
+            )
+        })
+    }
+
+    fn multiply(
+        panel: &Panel,
+        columns: usize,
+        first: usize,
+        x: &[Self],
+        y: &mut [Self],
+    ) -> Result<(), KernelError> {
+        debug_assert_eq!(columns, 1, "several columns would share their random bits");
+        panel.multiply_as(first, x, y)
+    }
+}
+
+/// Returns `w . v` with the eight sums of [`vectors::dots`].
+#[inline(always)]
+fn dot_of_eight<R: RealNumber>(w: &[R], v: &[R]) -> R {
+    let ((w, w_rest), (v, v_rest)) = (w.as_chunks::<8>(), v.as_chunks::<8>());
+    let mut sums = [R::from(0.0); 8];
+    for (w, v) in w.iter().zip(v) {
+        for lane in 0..8 {
+            sums[lane] = sums[lane] + w[lane] * v[lane];
+        }
+    }
+    let rest: R = w_rest.iter().zip(v_rest).map(|(&w, &v)| w * v).sum();
+    for half in [4, 2, 1] {
+        for lane in 0..half {
+            sums[lane] = sums[lane] + sums[lane + half];
+        }
+    }
+    sums[0] + rest
 }
 
 #[cfg(test)]

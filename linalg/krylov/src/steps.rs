@@ -12,6 +12,7 @@ use crate::numbers::{Numbers, NumbersHandle, columns_of, columns_of_mut};
 use crate::reduction::total;
 use crate::scalar::Scalar;
 use crate::space::Space;
+use crate::task_scope::TaskScope;
 
 /// The graph of a step that is being recorded: tasks over the parts of vectors, and the scalars
 /// that they share.
@@ -116,7 +117,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         O: Gated,
         F: for<'v> Fn(O::Views<'v, Cpu>) + Send + Sync + 'static,
     {
-        let columns = self.columns();
+        let (columns, scope) = (self.columns(), TaskScope::new::<E>());
         let operands = operands.behind(self.numbers.read());
         self.graph
             .task(name)
@@ -124,7 +125,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
             .cpu(move |views| {
                 let (numbers, views) = O::apart(views);
                 if !are_done(numbers, columns) {
-                    body(views);
+                    scope.run(|| body(views));
                 }
             })
             .coords([i as u32])
@@ -140,7 +141,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
     pub fn formulas(&self, name: &'static str, record: impl FnOnce(&Formulas<E>)) -> Result<(), Error> {
         let (sums, formulas) = (self.sums(), Formulas::new());
         record(&formulas);
-        let task = FormulaCodelet::new::<E>(name, [self.columns(), sums.width], formulas.into_program());
+        let task = FormulaCodelet::<E>::new(name, [self.columns(), sums.width], formulas.into_program());
         self.graph.codelet(task, (sums.read(self.graph)?, self.numbers.update())).submit()?;
         Ok(())
     }
@@ -155,7 +156,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         F: Fn(&[E], &mut Numbers<E, &mut [f64]>) + Send + Sync + 'static,
     {
         let sums = self.sums();
-        let (columns, width) = (self.columns(), sums.width);
+        let (columns, width, scope) = (self.columns(), sums.width, TaskScope::new::<E>());
         self.graph
             .task(name)
             .operands((sums.read(self.graph)?, self.numbers.update()))
@@ -163,8 +164,10 @@ impl<'g, E: Scalar> Steps<'g, E> {
                 let mut totals = vec![E::default(); width];
                 for (c, mut numbers) in columns_of_mut(words, columns).enumerate() {
                     if !numbers.is_done() {
-                        total(partial.iter(), c, columns, E::words_mut(&mut totals));
-                        body(&totals, &mut numbers);
+                        scope.run(|| {
+                            total(partial.iter(), c, columns, &mut totals);
+                            body(&totals, &mut numbers);
+                        });
                     }
                 }
             })
@@ -188,7 +191,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         F: Fn(&[E], &Numbers<E, &[f64]>, &mut Numbers<E, &mut [f64]>) + Send + Sync + 'static,
     {
         let sums = self.sums();
-        let (columns, width) = (self.columns(), sums.width);
+        let (columns, width, scope) = (self.columns(), sums.width, TaskScope::new::<E>());
         self.graph
             .task(name)
             .operands((sums.read(self.graph)?, self.numbers.read(), of.update()))
@@ -196,8 +199,10 @@ impl<'g, E: Scalar> Steps<'g, E> {
                 let mut totals = vec![E::default(); width];
                 let each = columns_of(own, columns).zip(columns_of_mut(others, columns));
                 for (c, (own, mut other)) in each.enumerate() {
-                    total(partial.iter(), c, columns, E::words_mut(&mut totals));
-                    body(&totals, &own, &mut other);
+                    scope.run(|| {
+                        total(partial.iter(), c, columns, &mut totals);
+                        body(&totals, &own, &mut other);
+                    });
                 }
             })
             .submit()?;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use zellige_kernels::RealNumber;
 use zellige_krylov::Error;
 
 /// A sparse matrix in CSR: columns increase strictly within a row, and all values are finite.
@@ -240,15 +241,22 @@ impl Csr {
         Ok(())
     }
 
-    /// Computes these rows of `A x`, as many as there are in both.
+    /// Computes these rows of `A x`, as many as there are in both. Values are exact numbers.
     ///
     /// # Panics
     /// For a shorter `x` than the matrix has columns, or rows that it does not have.
-    pub fn multiply_rows(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) {
-        for (y, i) in y.iter_mut().zip(rows) {
-            let (column, value) = self.row(i);
-            *y = column.iter().zip(value).fold(0.0, |sum, (&j, &a)| sum + a * x[j as usize]);
-        }
+    pub fn multiply_rows<R: RealNumber>(&self, rows: Range<usize>, x: &[R], y: &mut [R]) {
+        R::vectorize(
+            #[inline(always)]
+            || {
+                for (y, i) in y.iter_mut().zip(rows.clone()) {
+                    R::begin(i as u64);
+                    let (column, value) = self.row(i);
+                    let row = column.iter().zip(value);
+                    *y = row.fold(R::from(0.0), |sum, (&j, &a)| sum + R::from(a) * x[j as usize]);
+                }
+            },
+        );
     }
 
     /// Returns the block size of a matrix, if its blocks are nearly full: 1, 2, 3 or 4.

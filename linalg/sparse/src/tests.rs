@@ -12,6 +12,7 @@ mod multishift;
 mod norms;
 mod refined;
 mod reliable;
+mod stochastic;
 
 use zellige_krylov::method::*;
 use zellige_krylov::*;

@@ -175,7 +175,7 @@ unsafe fn finish<V: EightLanes>(sums: &mut [f64], factor: f64, y: &mut [f64], st
 #[target_feature(enable = "avx2,fma")]
 fn any_section_avx2<const B: usize, const K: usize>(section: &SectionArgs<'_>, sums: &mut [f64]) -> usize {
     fetch(section.next);
-    any_section::<B, K, 4>(section, sums, fetch)
+    any_section::<f64, B, K, 4>(section, sums, fetch)
 }
 
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
@@ -183,9 +183,9 @@ fn any_section_avx512<const B: usize, const K: usize>(section: &SectionArgs<'_>,
     fetch(section.next);
     // The numbers of a row of eight vectors fill a whole register.
     if K == 8 {
-        any_section::<B, K, 8>(section, sums, fetch)
+        any_section::<f64, B, K, 8>(section, sums, fetch)
     } else {
-        any_section::<B, K, 4>(section, sums, fetch)
+        any_section::<f64, B, K, 4>(section, sums, fetch)
     }
 }
 
@@ -281,7 +281,7 @@ unsafe fn narrow<V: EightLanes, E: EightWide, const B: usize, const K: usize, P:
     section: &SectionArgs<'_>,
     sums: &mut [f64],
 ) -> usize {
-    let SectionArgs { bytes, head, ref tile, bucket, x, mut next } = *section;
+    let SectionArgs { bytes, head, ref tile, element: _, bucket, x, mut next } = *section;
     let codes = const { LANES * B * B * E::FORMAT.bytes() };
     let (run_bytes, full_bytes) = (P::bytes(1) + codes, P::bytes(LANES) + codes);
     // SAFETY: the caller's promise.

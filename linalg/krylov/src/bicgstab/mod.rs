@@ -2,6 +2,8 @@
 
 mod polynomial;
 
+use zellige_kernels::RealNumber;
+
 use self::polynomial::{BREAKDOWN, MOST, at, pairs, polynomial};
 use crate::error::Error;
 use crate::inner_solver::{InnerSolver, MemoryUse, Method, Setting};
@@ -192,7 +194,7 @@ fn begin<E: Scalar>(
         s[RHO] = sums[ALONG];
         let norm = sums[SQUARE].real().sqrt();
         s.set_real(SHADOW, norm);
-        s.first_residual(norm);
+        s.first_residual(norm.value());
     })?;
     reliable.map_or(Ok(()), |reliable| reliable.begin(steps, SQUARE))
 }
@@ -240,7 +242,7 @@ impl<E: Scalar> BiCgStabStep<'_, E> {
         // converged only if it is 0.
         let is_kept = self.reliable.is_none();
         steps.update_numbers("bicgstab.half", move |sums, s| {
-            let norm = sums[SQUARE].real().sqrt();
+            let norm = sums[SQUARE].real().sqrt().value();
             if is_kept || norm == 0.0 {
                 s.end_if_reached(norm);
             }
@@ -274,7 +276,7 @@ impl<E: Scalar> BiCgStabStep<'_, E> {
         products.submit()?;
         steps.update_numbers("bicgstab.gamma", move |sums, s| match polynomial(l, sums) {
             Some(gamma) => (0..l).for_each(|i| s[GAMMA + i] = gamma[i]),
-            None if sums.iter().all(|sum| sum.abs().is_finite()) => s.end(State::BrokenDown),
+            None if sums.iter().all(|sum| sum.abs().value().is_finite()) => s.end(State::BrokenDown),
             None => s.end(State::NotANumber),
         })?;
         let mut task = steps.task("bicgstab.minimise");
@@ -288,7 +290,7 @@ impl<E: Scalar> BiCgStabStep<'_, E> {
             let rho = sums[ALONG];
             s[BETA] = -s[ALPHA] * rho / (s[GAMMA + l - 1] * s[RHO]);
             s[RHO] = rho;
-            s.step(sums[SQUARE].real().sqrt());
+            s.step(sums[SQUARE].real().sqrt().value());
             if !s.is_done() {
                 refuse_unless_usable(s, sums);
             }
@@ -311,10 +313,10 @@ impl<E: Scalar> BiCgStabStep<'_, E> {
 /// Ends the method if the divisor, the inner product of the shadow and a vector, consists of
 /// rounding errors.
 fn refuse_unless_usable<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, sums: &[E]) {
-    let (along, norm) = (sums[ALONG].abs(), sums[SQUARE].real().sqrt());
+    let (along, norm) = (sums[ALONG].abs().value(), sums[SQUARE].real().sqrt().value());
     if !along.is_finite() {
         s.end(State::NotANumber);
-    } else if along <= BREAKDOWN * norm * s.real(SHADOW) {
+    } else if along <= BREAKDOWN * norm * s.value(SHADOW) {
         s.end(State::BrokenDown);
     }
 }

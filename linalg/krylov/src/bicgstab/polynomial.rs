@@ -1,5 +1,7 @@
 //! The polynomial that makes a residual small.
 
+use zellige_kernels::RealNumber;
+
 use crate::scalar::Scalar;
 
 /// An inner product below this multiple of the norms of its vectors consists of rounding errors.
@@ -35,7 +37,8 @@ const LEAST_COSINE: f64 = 0.7;
 pub(super) fn polynomial<E: Scalar>(l: usize, products: &[E]) -> Option<[E; MOST]> {
     // conj(r_i) . r_j
     let product = |i: usize, j: usize| if i <= j { products[at(i, j)] } else { products[at(j, i)].conj() };
-    let is_left = |rest: f64, j: usize| rest > MOST as f64 * f64::EPSILON * product(j, j).real();
+    let is_left =
+        |rest: E::Real, j: usize| rest > E::Real::from(MOST as f64 * f64::EPSILON) * product(j, j).real();
     let (inner, zero) = (l - 1, E::default());
     // The products of r_1 .. r_{l-1} are L L^H.
     let mut factor = [[zero; MOST]; MOST];
@@ -69,10 +72,11 @@ pub(super) fn polynomial<E: Scalar>(l: usize, products: &[E]) -> Option<[E; MOST
     if !is_left(of_last, l) {
         return None;
     }
-    let of_first = left(&first, &first, product(0, 0)).real().max(0.0);
+    let of_first = left(&first, &first, product(0, 0)).real().max(0.0.into());
     let cosine = left(&last, &first, product(l, 0)) / E::from_real((of_first * of_last).sqrt());
-    let size = if l > 1 && cosine.abs() < SMALL_COSINE { LEAST_COSINE } else { cosine.abs() };
-    if size.is_nan() || size <= BREAKDOWN {
+    let is_small = l > 1 && cosine.abs().value() < SMALL_COSINE;
+    let size = if is_small { LEAST_COSINE.into() } else { cosine.abs() };
+    if size.value().is_nan() || size.value() <= BREAKDOWN {
         return None;
     }
     // In the direction of the cosine, which may be too short.
@@ -84,7 +88,7 @@ pub(super) fn polynomial<E: Scalar>(l: usize, products: &[E]) -> Option<[E; MOST
         let known: E = (i + 1..inner).map(|k| factor[k][i].conj() * gamma[k]).sum();
         gamma[i] = (first[i] - leading * last[i] - known) / factor[i][i];
     }
-    (leading != zero && gamma.iter().all(|gamma| gamma.abs().is_finite())).then_some(gamma)
+    (leading != zero && gamma.iter().all(|gamma| gamma.abs().value().is_finite())).then_some(gamma)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 use std::ops::Range;
 use std::str::FromStr;
 
+use zellige_kernels::RealNumber;
+
 use super::basis::{Basis, Codes, ColumnOf, PIECE, open, pieces};
 use super::hessenberg::Hessenberg;
 use crate::error::Error;

@@ -1,5 +1,6 @@
 //! Cycles of GMRES.
 
+use zellige_kernels::RealNumber;
 use zellige_runtime::Submit;
 
 use super::arnoldi::{Arnoldi, Orthogonalisation};
@@ -16,6 +17,7 @@ use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::steps::{Steps, Sums};
 use crate::storage::Packed;
+use crate::task_scope::TaskScope;
 use crate::vector::MultiVector;
 
 /// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible
@@ -149,12 +151,13 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         })?;
         let of_solution = NumbersHandle::new(rt, columns, Solved::Y + most);
         let finish = rt.record(|graph| {
+            let scope = TaskScope::new::<E>();
             graph
                 .task("gmres.solve")
                 .operands((numbers.read(), of_solution.update()))
                 .cpu(move |(s, solved)| {
                     let each = columns_of::<E>(s, columns).zip(columns_of_mut::<E>(solved, columns));
-                    each.for_each(|(s, mut solved)| small.solve(&s, &mut solved));
+                    scope.run(|| each.for_each(|(s, mut solved)| small.solve(&s, &mut solved)));
                 })
                 .submit()?;
             finish(&Steps::new(rt, graph, space, &of_solution), &vectors, m)
@@ -299,7 +302,7 @@ fn combination<E: Scalar>(steps: &Steps<'_, E>, basis: &Basis<E>, to: &MultiVect
             for (column, s) in columns_of::<E>(numbers, columns).enumerate() {
                 let of = ColumnOf { column, columns };
                 let (vectors, codes) =
-                    (s.real(Solved::COLUMNS) as usize, Codes::new(format, basis, of, rows));
+                    (s.value(Solved::COLUMNS) as usize, Codes::new(format, basis, of, rows));
                 for at in pieces(0, rows) {
                     of.change(to, at.clone(), &mut gathered, |to| {
                         to.fill(E::default());

@@ -3,6 +3,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use zellige_kernels::RealNumber;
+
 use crate::numbers::{Numbers, State};
 use crate::scalar::Scalar;
 
@@ -65,10 +67,10 @@ impl Hessenberg {
     }
 
     /// Begins with the norm of a residual.
-    pub(super) fn begin<E: Scalar, S: DerefMut<Target = [f64]>>(self, s: &mut Numbers<E, S>, norm: f64) {
+    pub(super) fn begin<E: Scalar, S: DerefMut<Target = [f64]>>(self, s: &mut Numbers<E, S>, norm: E::Real) {
         s.set_real(self.right(0), norm);
         s.set_real(Self::NEXT, norm);
-        s.first_residual(norm);
+        s.first_residual(norm.value());
     }
 
     /// Finishes column `j`, whose last entry is `next`, and counts a step.
@@ -79,13 +81,13 @@ impl Hessenberg {
         self,
         s: &mut Numbers<E, S>,
         j: usize,
-        next: f64,
+        next: E::Real,
     ) {
-        if !next.is_finite() {
+        if !next.value().is_finite() {
             return s.end(State::NotANumber);
         }
-        let negligible = (j + 2) as f64 * f64::EPSILON * s.real(Self::PRODUCT);
-        let next = if next <= negligible { 0.0 } else { next };
+        let negligible = E::Real::from((j + 2) as f64 * f64::EPSILON) * s.real(Self::PRODUCT);
+        let next = if next <= negligible { 0.0.into() } else { next };
         for i in 0..j {
             let (cosine, sine) = (s[self.cosine(i)], s[self.sine(i)]);
             let (above, below) = (s[Self::COLUMN + i], s[Self::COLUMN + i + 1]);
@@ -93,7 +95,7 @@ impl Hessenberg {
             s[Self::COLUMN + i + 1] = cosine * below - sine * above;
         }
         // The sine is real, and so is the new diagonal.
-        let diagonal = libm::hypot(s[Self::COLUMN + j].abs(), next);
+        let diagonal = s[Self::COLUMN + j].abs().hypot(next);
         if diagonal <= negligible {
             return s.end(State::BrokenDown);
         }
@@ -107,7 +109,7 @@ impl Hessenberg {
         s[self.right(j + 1)] = -sine * right;
         s.set_real(Self::NEXT, next);
         s.set_real(Self::COLUMNS, (j + 1) as f64);
-        s.step((sine * right).abs());
+        s.step((sine * right).abs().value());
     }
 
     /// Solves `R y = g` for the columns that are finished.
@@ -116,7 +118,7 @@ impl Hessenberg {
         s: &Numbers<E, S>,
         solved: &mut Numbers<E, T>,
     ) {
-        let columns = s.real(Self::COLUMNS) as usize;
+        let columns = s.value(Self::COLUMNS) as usize;
         solved[Solved::COLUMNS] = s[Self::COLUMNS];
         for i in (0..columns).rev() {
             let known: E = (i + 1..columns).map(|j| s[self.upper(i, j)] * solved[Solved::Y + j]).sum();

@@ -5,6 +5,8 @@ mod shared;
 
 use std::time::Duration;
 
+use zellige_kernels::RealNumber;
+
 use self::criteria::{Rest, floor};
 use self::shared::SharedSpace;
 use crate::cg::Cg;
@@ -206,7 +208,7 @@ fn shifted<E: Scalar, L: Logger>(
     let mut each = Vec::with_capacity(shifts.len());
     for ((&sigma, x), (stop, log)) in shifts.iter().zip(&space.solutions).zip(stops.iter().zip(logs)) {
         let mut found = times(&x.column(problem.rt, 0)?, 1.0 / scale);
-        if !found.iter().all(|x| x.abs().is_finite()) {
+        if !found.iter().all(|x| x.abs().value().is_finite()) {
             found.fill(E::default());
         }
         let inner = refinement.map_or(problem.inner, |of| of.inner);

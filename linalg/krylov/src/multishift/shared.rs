@@ -145,7 +145,7 @@ impl<'r, E: Scalar> SharedSpace<'r, E> {
     pub(super) fn taken(&self, rt: &dyn Executor) -> Result<Vec<usize>, Error> {
         let taken = |numbers: Numbers<E, &[f64]>| {
             let shifts = (0..self.solutions.len()).map(Shift::new);
-            shifts.map(|shift| numbers.real(shift.taken()) as usize).collect()
+            shifts.map(|shift| numbers.value(shift.taken()) as usize).collect()
         };
         Ok(self.method.numbers.look(rt, |_, numbers| taken(numbers))?.remove(0))
     }

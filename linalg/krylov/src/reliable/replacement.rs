@@ -1,5 +1,7 @@
 //! Residual replacements in the steps of a method.
 
+use zellige_kernels::RealNumber;
+
 use std::sync::Arc;
 
 use super::settings::{Stabilisation, Trigger, Updates};
@@ -181,7 +183,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     /// that were just computed.
     pub(crate) fn begin(&self, steps: &Steps<'_, E>, at: usize) -> Result<(), Error> {
         steps.update_numbers_of("reliable.begin", &self.gate, move |sums, _, gate| {
-            let norm = sums[at].real().sqrt();
+            let norm = sums[at].real().value().sqrt();
             let deviation = f64::EPSILON / 2.0 * norm;
             gate.begin(0.0, 0);
             gate.set_reals([(LARGEST, norm), (LAST, norm), (LEAST, norm), (BEFORE, norm)]);
@@ -238,19 +240,19 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     fn decide(&self, steps: &Steps<'_, E>, at: usize, estimated: Option<Estimated>) -> Result<(), Error> {
         let (trigger, roundoff) = (self.updates.trigger, self.roundoff);
         steps.update_numbers_of("reliable.decide", &self.gate, move |sums, method, gate| {
-            let norm = sums[at].real().sqrt();
+            let norm = sums[at].real().value().sqrt();
             let is_claim = method.is_reached(norm);
             let is_due = is_claim
                 || match trigger {
-                    Trigger::Reduction(delta) => norm < delta * gate.real(LARGEST),
+                    Trigger::Reduction(delta) => norm < delta * gate.value(LARGEST),
                     Trigger::Estimate => {
                         estimated.is_some_and(|from| is_deviating(gate, method, sums, from, roundoff, norm))
                     }
                 };
-            gate.set_real(LARGEST, if is_due { norm } else { gate.real(LARGEST).max(norm) });
+            gate.set_real(LARGEST, if is_due { norm } else { gate.value(LARGEST).max(norm) });
             gate.set_real(BEFORE, norm);
-            if is_due && gate.real(CLAIMS) < MOST_CLAIMS && !method.is_done() {
-                gate.set_real(CLAIMS, gate.real(CLAIMS) + f64::from(u8::from(is_claim)));
+            if is_due && gate.value(CLAIMS) < MOST_CLAIMS && !method.is_done() {
+                gate.set_real(CLAIMS, gate.value(CLAIMS) + f64::from(u8::from(is_claim)));
                 gate.go_on();
             } else {
                 gate.end(State::Limited);
@@ -275,13 +277,13 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         task.dot(&self.product, &self.product, at).submit()?;
         steps.update_numbers_of("reliable.remember", &self.gate, move |sums, _, gate| {
             if !gate.is_done() {
-                remember(gate, sums[at].real().sqrt());
+                remember(gate, sums[at].real().value().sqrt());
             }
         })?;
         gated.update_numbers_of("reliable.judge", steps.numbers(), move |sums, gate, method| {
-            let is_in_vain = gate.real(IN_VAIN) >= MOST_IN_VAIN || gate.real(ALL_IN_VAIN) >= MOST_OF_ALL;
+            let is_in_vain = gate.value(IN_VAIN) >= MOST_IN_VAIN || gate.value(ALL_IN_VAIN) >= MOST_OF_ALL;
             if !gate.is_done() && !method.is_done() && is_in_vain {
-                method.step(sums[at].real().sqrt());
+                method.step(sums[at].real().value().sqrt());
                 if !method.is_done() {
                     method.end(State::Limited);
                 }
@@ -292,14 +294,14 @@ impl<'e, E: Scalar> Reliable<'e, E> {
 
 /// Updates the record after a residual was replaced by one of this norm.
 fn remember<E: Scalar>(gate: &mut Numbers<E, &mut [f64]>, norm: f64) {
-    let is_in_vain = norm > GAIN * gate.real(LEAST);
-    let more = if norm > MOST_JUMP * gate.real(LARGEST) { MOST_IN_VAIN } else { 1.0 };
-    let deviation = f64::EPSILON / 2.0 * (norm + gate.real(NORM) * gate.real(SOLUTION).sqrt());
+    let is_in_vain = norm > GAIN * gate.value(LEAST);
+    let more = if norm > MOST_JUMP * gate.value(LARGEST) { MOST_IN_VAIN } else { 1.0 };
+    let deviation = f64::EPSILON / 2.0 * (norm + gate.value(NORM) * gate.value(SOLUTION).sqrt());
     gate.set_reals([
-        (IN_VAIN, if is_in_vain { gate.real(IN_VAIN) + more } else { 0.0 }),
-        (ALL_IN_VAIN, gate.real(ALL_IN_VAIN) + f64::from(u8::from(is_in_vain))),
-        (REPLACED, gate.real(REPLACED) + 1.0),
-        (LEAST, gate.real(LEAST).min(norm)),
+        (IN_VAIN, if is_in_vain { gate.value(IN_VAIN) + more } else { 0.0 }),
+        (ALL_IN_VAIN, gate.value(ALL_IN_VAIN) + f64::from(u8::from(is_in_vain))),
+        (REPLACED, gate.value(REPLACED) + 1.0),
+        (LEAST, gate.value(LEAST).min(norm)),
         (LAST, norm),
         (LARGEST, norm),
         (BEFORE, norm),
@@ -318,15 +320,15 @@ fn is_deviating<E: Scalar>(
     norm: f64,
 ) -> bool {
     let wide = f64::EPSILON / 2.0;
-    let of_p = sums[pp].real();
-    if gate.real(NORM) == 0.0 && of_p > 0.0 {
-        gate.set_real(NORM, (sums[qq].real() / of_p).sqrt());
+    let of_p = sums[pp].real().value();
+    if gate.value(NORM) == 0.0 && of_p > 0.0 {
+        gate.set_real(NORM, (sums[qq].real().value() / of_p).sqrt());
     }
-    gate.set_real(SOLUTION, gate.real(SOLUTION) + method.real(alpha).powi(2) * of_p);
-    let before = gate.real(DEVIATION);
-    let deviation = before + roundoff * norm + wide * gate.real(NORM) * gate.real(SOLUTION).sqrt();
+    gate.set_real(SOLUTION, gate.value(SOLUTION) + method.value(alpha).powi(2) * of_p);
+    let before = gate.value(DEVIATION);
+    let deviation = before + roundoff * norm + wide * gate.value(NORM) * gate.value(SOLUTION).sqrt();
     gate.set_real(DEVIATION, deviation);
-    let (first, root) = (1.1 * gate.real(FIRST_DEVIATION), roundoff.sqrt());
-    let was_small = before <= root * gate.real(BEFORE) || first > root * gate.real(LAST);
+    let (first, root) = (1.1 * gate.value(FIRST_DEVIATION), roundoff.sqrt());
+    let was_small = before <= root * gate.value(BEFORE) || first > root * gate.value(LAST);
     was_small && deviation > root * norm && deviation > first
 }

@@ -11,6 +11,8 @@ pub use system::{Reason, Solution, Solve};
 use std::borrow::Cow;
 use std::time::Instant;
 
+use zellige_kernels::RealNumber;
+
 use crate::cg::Cg;
 use crate::error::Error;
 use crate::executor::Executor;
@@ -208,7 +210,7 @@ pub(crate) fn check<E: Scalar>(what: &'static str, vector: &[E], rows: usize) ->
     if vector.len() != rows {
         return Err(Error::shape(what, format!("{} elements for {rows} rows", vector.len())));
     }
-    match vector.iter().position(|x| !x.abs().is_finite()) {
+    match vector.iter().position(|x| !x.abs().value().is_finite()) {
         Some(at) => Err(Error::unsolvable(what, format!("element {} is {:?}", at + 1, vector[at]))),
         None => Ok(()),
     }

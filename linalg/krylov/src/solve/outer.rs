@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use zellige_kernels::RealNumber;
+
 use super::column::{Column, Verdict};
 use super::system::Solve;
 use crate::error::Error;
@@ -135,7 +137,7 @@ impl<'s, E: Scalar> Outer<'s, E> {
                 Measured::Trial => &self.of_trial,
             };
             self.replay(graph, &open)?;
-            let norms = self.numbers.look(self.rt, |_, numbers| numbers.real(RESIDUAL))?;
+            let norms = self.numbers.look(self.rt, |_, numbers| numbers.value(RESIDUAL))?;
             for (c, scale) in self.scales.iter_mut().enumerate().filter(|(c, _)| columns[*c]) {
                 let power = |exponent| libm::ldexp(1.0, exponent);
                 let factor = match norms[c] {

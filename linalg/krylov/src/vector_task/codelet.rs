@@ -11,15 +11,18 @@ use zellige_runtime::{Codelet, Cpu, Operands, TaskContext, TaskError};
 use super::program::Program;
 use crate::gpu::{self, GpuViews, VectorKernel, VectorOperands};
 use crate::scalar::Scalar;
+use crate::task_scope::TaskScope;
 
 /// A vector task for one part, or for several.
 pub(super) struct VectorCodelet<E: Scalar> {
     pub(super) name: &'static str,
-    /// Rows of each part.
+    /// Rows of each part, and the first row of the first one.
     pub(super) rows: SmallVec<[usize; 1]>,
+    pub(super) first: usize,
     pub(super) program: Arc<Program<E>>,
     /// The program for GPUs, if they support it.
     pub(super) kernel: Option<Arc<VectorKernel>>,
+    pub(super) scope: TaskScope,
 }
 
 impl<E: Scalar> VectorCodelet<E> {
@@ -49,13 +52,18 @@ impl<E: Scalar> Codelet for VectorCodelet<E> {
         let read: SmallVec<[&[f64]; 8]> = read.iter().map(|part| part.slice()).collect();
         let (mut updated, mut sums) = (updated, sums.into_iter());
         let (of_read, of_updated) = (program.read.len(), program.updated.len());
-        SCRATCH.with_borrow_mut(|scratch| {
-            for (part, &rows) in self.rows.iter().enumerate() {
-                let read = &read[part * of_read..][..of_read];
-                let updated = &mut updated[part * of_updated..][..of_updated];
-                program.run(rows, numbers, &active, read, updated, sums.next(), scratch);
-            }
-        });
+        let mut run = || {
+            SCRATCH.with_borrow_mut(|scratch| {
+                let mut first = self.first;
+                for (part, &rows) in self.rows.iter().enumerate() {
+                    let read = &read[part * of_read..][..of_read];
+                    let updated = &mut updated[part * of_updated..][..of_updated];
+                    program.run((first, rows), numbers, &active, read, updated, sums.next(), scratch);
+                    first += rows;
+                }
+            });
+        };
+        self.scope.run(&mut run);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use smallvec::SmallVec;
+use zellige_kernels::RealNumber;
 use zellige_kernels::vectors::LANES;
 
 use super::program::{Assignment, DotFactor, MOST_TERMS, Place, Program};
@@ -56,10 +57,10 @@ impl<E: Scalar> Program<E> {
         Buffers { decoded, terms, changes, coefficients, scales, lanes, len }
     }
 
-    /// Runs the program on the rows of a part.
+    /// Runs the program on the rows of a part, of which the first one in the space is `origin`.
     pub(super) fn run(
         &self,
-        rows: usize,
+        (origin, rows): (usize, usize),
         numbers: &[f64],
         active: &[bool],
         read: &[&[f64]],
@@ -76,6 +77,7 @@ impl<E: Scalar> Program<E> {
             for first in (start..end).step_by(self.rows_at_once) {
                 let rows = first..end.min(first + self.rows_at_once);
                 let is_last = rows.end == end;
+                E::Real::begin((origin + first) as u64);
                 self.run_rows(rows, is_last, (read, &mut *updated), active, &mut buffers);
             }
             if let Some(sums) = &mut sums {

@@ -1,5 +1,6 @@
 //! Choice of vector tasks that GPUs run, and their programs there.
 
+use zellige_kernels::RealNumber;
 use zellige_kernels::cuda::{Factor, VectorProgram};
 
 use super::program::{DotFactor, Operand, Place, PlacedTerm, Program};
@@ -34,7 +35,7 @@ impl<E: Scalar> Program<E> {
             Place::Read(at) => at,
             Place::Updated(at) => self.read.len() + at,
         };
-        let mut program = if E::WORDS == 1 { VectorProgram::default() } else { VectorProgram::complex() };
+        let mut program = if E::PARTS == 1 { VectorProgram::default() } else { VectorProgram::complex() };
         for assignment in &self.assignments {
             let terms = assignment.terms.iter();
             let terms = terms.map(|term| (factor(term.coefficient), term.diagonal.map(at), at(term.v)));
@@ -60,7 +61,7 @@ impl<E: Scalar> Program<E> {
 
 fn factor<E: Scalar>(coefficient: Coefficient<E>) -> Factor {
     match coefficient {
-        Coefficient::Constant(constant) => Factor::Constant(constant.real()),
+        Coefficient::Constant(constant) => Factor::Constant(constant.real().value()),
         Coefficient::Number(number) => Factor::Number(number),
         Coefficient::Negative(number) => Factor::Negative(number),
     }

@@ -20,6 +20,7 @@ use self::program::MOST_TERMS;
 use crate::error::Error;
 use crate::scalar::Scalar;
 use crate::steps::Steps;
+use crate::task_scope::TaskScope;
 use crate::vector::MultiVector;
 
 impl<'g, E: Scalar> Steps<'g, E> {
@@ -111,7 +112,8 @@ impl<E: Scalar> VectorTask<'_, '_, E> {
                 sums.collect::<Vec<_>>(),
             );
             let (program, kernel) = (Arc::clone(&program), kernel.clone());
-            let task = VectorCodelet { name, rows: rows.into(), program, kernel };
+            let (first, scope) = (steps.space().range(here.start).start, TaskScope::new::<E>());
+            let task = VectorCodelet { name, rows: rows.into(), first, program, kernel, scope };
             steps.graph().codelet(task, operands).coords([i as u32]).submit()?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use zellige_kernels::RealNumber;
 use zellige_kernels::packed::{self, PackedFormat};
 
 use super::thresholds::{RowThresholds, Thresholds, scales};
@@ -146,22 +147,30 @@ impl ThesisMatrix {
         Ok(())
     }
 
-    /// Computes these rows of `A x`, as many as there are in both.
+    /// Computes these rows of `A x`, as many as there are in both. Stored values are exact numbers.
     ///
     /// # Panics
     /// For a shorter `x` than the matrix has columns, or rows that it does not have.
-    pub fn multiply_rows(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) {
-        for (y, i) in y.iter_mut().zip(rows) {
-            let sum = self.buckets.iter().rev().fold(0.0, |sum, bucket| sum + self.part(bucket, i, x));
-            *y = libm::ldexp(sum, -self.scaling.of_row(i));
-        }
+    pub fn multiply_rows<R: RealNumber>(&self, rows: Range<usize>, x: &[R], y: &mut [R]) {
+        R::vectorize(
+            #[inline(always)]
+            || {
+                for (y, i) in y.iter_mut().zip(rows.clone()) {
+                    R::begin(i as u64);
+                    let buckets = self.buckets.iter().rev();
+                    let sum = buckets.fold(R::from(0.0), |sum, bucket| sum + self.part(bucket, i, x));
+                    *y = sum.exactly(|sum| libm::ldexp(sum, -self.scaling.of_row(i)));
+                }
+            },
+        );
     }
 
     /// Returns the contribution of one bucket to a row.
-    fn part(&self, bucket: &ThesisBucket, i: usize, x: &[f64]) -> f64 {
+    #[inline(always)]
+    fn part<R: RealNumber>(&self, bucket: &ThesisBucket, i: usize, x: &[R]) -> R {
         let range = bucket.starts[i] as usize..bucket.starts[i + 1] as usize;
         if range.is_empty() {
-            return 0.0;
+            return R::from(0.0);
         }
         let bytes = bucket.format.bytes();
         let codes = &bucket.codes[range.start * bytes..range.end * bytes];
@@ -171,7 +180,7 @@ impl ThesisMatrix {
             true => self.thresholds.unit(bucket.place, self.theta[i % self.theta.len()]),
             false => 1.0,
         };
-        if bucket.sign == Sign::Negative { -unit * sum } else { unit * sum }
+        R::from(if bucket.sign == Sign::Negative { -unit } else { unit }) * sum
     }
 }
 

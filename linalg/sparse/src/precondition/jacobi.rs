@@ -2,22 +2,22 @@
 
 use crate::csr::Csr;
 use zellige_krylov::method::{Steps, times};
-use zellige_krylov::{Error, Executor, MultiVector, Operator, Space};
+use zellige_krylov::{Error, Executor, MultiVector, Operator, Scalar, Space};
 
 /// `M` is the diagonal of the matrix (Jacobi).
 #[derive(Debug)]
-pub struct Jacobi {
-    inverse: MultiVector,
+pub struct Jacobi<E: Scalar = f64> {
+    inverse: MultiVector<E>,
 }
 
-impl Jacobi {
+impl<E: Scalar> Jacobi<E> {
     /// Creates the preconditioner of a matrix.
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a diagonal entry that is zero, or has a non-finite inverse, with
     /// its row.
-    pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
-        Ok(Jacobi::of(rt, space, inverse_diagonal(a)?))
+    pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Self, Error> {
+        Ok(Jacobi::of(rt, space, &inverse_diagonal(a)?))
     }
 
     /// Creates the preconditioner of the magnitudes of the diagonal, which is positive definite for
@@ -25,12 +25,14 @@ impl Jacobi {
     ///
     /// # Errors
     /// Those of [`new`](Jacobi::new).
-    pub fn absolute(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
-        let inverse = inverse_diagonal(a)?.into_iter().map(f64::abs);
-        Ok(Jacobi::of(rt, space, inverse.collect()))
+    pub fn absolute(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Self, Error> {
+        let inverse: Vec<f64> = inverse_diagonal(a)?.into_iter().map(f64::abs).collect();
+        Ok(Jacobi::of(rt, space, &inverse))
     }
 
-    fn of(rt: &dyn Executor, space: &Space, inverse: Vec<f64>) -> Jacobi {
+    /// The inverse is data: any approximation of the diagonal's is a preconditioner.
+    fn of(rt: &dyn Executor, space: &Space, inverse: &[f64]) -> Self {
+        let inverse: Vec<E> = inverse.iter().map(|&inverse| E::from_real(inverse)).collect();
         Jacobi { inverse: MultiVector::from_column(rt, space, &inverse) }
     }
 }
@@ -54,16 +56,16 @@ fn inverse(row: usize, diagonal: f64) -> Result<f64, Error> {
     Err(Error::unsolvable("preconditioner", problem))
 }
 
-impl Operator for Jacobi {
+impl<E: Scalar> Operator<E> for Jacobi<E> {
     fn domain(&self) -> &Space {
         self.inverse.space()
     }
 
     fn bytes(&self) -> u64 {
-        self.domain().bytes(1)
+        self.domain().bytes(E::WORDS)
     }
 
-    fn apply(&self, steps: &Steps<'_>, r: &MultiVector, z: &MultiVector) -> Result<(), Error> {
+    fn apply(&self, steps: &Steps<'_, E>, r: &MultiVector<E>, z: &MultiVector<E>) -> Result<(), Error> {
         steps.task("jacobi").assign(z, [times(1.0, r).scaled_by(&self.inverse)]).submit()
     }
 }

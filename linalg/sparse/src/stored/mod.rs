@@ -233,11 +233,13 @@ fn needed_by(panels: &[StoredPanel]) -> Range<usize> {
 
 /// Returns the number of real columns of the vectors; refuses numbers without kernels.
 pub(crate) fn check_columns<E: Scalar>(steps: &Steps<'_, E>) -> Result<usize, Error> {
-    let count = steps.columns() * E::WORDS;
-    if (1..=MOST_COLUMNS).contains(&count) {
+    let count = steps.columns() * E::PARTS;
+    let most = if E::IS_STOCHASTIC { 1 } else { MOST_COLUMNS };
+    if (1..=most).contains(&count) {
         return Ok(count);
     }
-    Err(Error::parameter("columns", format!("{count} real vectors at once: there are kernels for 1 to 8")))
+    let problem = format!("{count} real vectors at once: there are kernels for 1 to {most}");
+    Err(Error::parameter("columns", problem))
 }
 
 impl Stored {
@@ -246,14 +248,14 @@ impl Stored {
         (reads(&x.parts()[needed.clone()]), self.from.first_of(&needed))
     }
 
-    /// Returns the number of real vectors in a multi-vector: the real and imaginary parts of a
-    /// complex number are multiplied as separate columns.
-    fn count<E: Scalar>(steps: &Steps<'_, E>, vectors: [&MultiVector<E>; 2]) -> Result<usize, Error> {
-        let count = check_columns(steps)?;
+    /// Refuses vectors that are not multiplied: the real and imaginary parts of a complex number
+    /// are separate columns.
+    fn check<E: Scalar>(steps: &Steps<'_, E>, vectors: [&MultiVector<E>; 2]) -> Result<(), Error> {
+        check_columns(steps)?;
         if !vectors.iter().all(|vector| vector.storage().is_plain()) {
             return Err(Error::parameter("storage", "stored matrices multiply vectors in float64"));
         }
-        Ok(count)
+        Ok(())
     }
 }
 
@@ -297,13 +299,13 @@ impl<E: Scalar> Operator<E> for Stored {
     }
 
     fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error> {
-        let count = Stored::count(steps, [x, y])?;
+        Stored::check(steps, [x, y])?;
         let parts = self.panels.chunks(self.at_once).zip(y.parts().chunks(self.at_once));
         for (i, (panels, y)) in parts.enumerate() {
             let (x, first) = self.operands(x, needed_by(panels));
             let rows = reads(panels.iter().map(|panel| &panel.rows));
             let operands = (steps.numbers().read(), rows, x, updates(y));
-            let product = Product { first, count, columns: steps.columns(), busy: Arc::clone(&self.busy) };
+            let product = Product::<E>::new(first, steps.columns(), &self.busy);
             steps.graph().codelet(product, operands).coords([i as u32]).submit()?;
         }
         Ok(())
@@ -320,14 +322,14 @@ impl<E: Scalar> Operator<E> for Stored {
             self.apply(steps, x, y)?;
             return steps.task("dot").dot(x, y, at).submit();
         }
-        let count = Stored::count(steps, [x, y])?;
+        Stored::check(steps, [x, y])?;
         for (i, panel) in self.panels.iter().enumerate() {
             // The rows of the product are among those of `x` that it reads.
             let needed = panel.needed.start.min(i)..panel.needed.end.max(i + 1);
             let (x, first) = self.operands(x, needed);
             let own = self.to.range(i).start - first;
-            let product = Product { first, count, columns: steps.columns(), busy: Arc::clone(&self.busy) };
-            let product = ProductDot::<E>::new(product, own, [steps.sums().width(), at]);
+            let product = Product::<E>::new(first, steps.columns(), &self.busy);
+            let product = ProductDot::new(product, own, [steps.sums().width(), at]);
             let operands =
                 (steps.numbers().read(), read(&panel.rows), x, update(&y.parts()[i]), steps.sums().of(i));
             steps.graph().codelet(product, operands).coords([i as u32]).submit()?;

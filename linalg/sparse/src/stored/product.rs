@@ -10,12 +10,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use zellige_cuda::{CUDA, GpuTask};
+use zellige_kernels::RealNumber;
 use zellige_kernels::cuda::{
     Loaded, PARTS, PanelAt, SELL_SOURCES, SPARSE_SOURCES, VectorParts, gather, sell_product, source_with,
 };
 use zellige_kernels::sell::{Outline, PackedPanel, Panel, PanelIndex};
 use zellige_krylov::Scalar;
-use zellige_krylov::method::{are_done, dots, joined};
+use zellige_krylov::method::{TaskScope, are_done, dots, joined};
 use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::data::{Chunk, Portability, Portable};
 use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskContext, TaskError, Update};
@@ -95,20 +96,21 @@ impl Portable for PanelRows {
 
 /// Computes `y = A x` for the rows of some parts and one or several columns; does nothing if all
 /// columns are done.
-pub(super) struct Product {
+pub(super) struct Product<E> {
     /// The first row of `x` that it is given.
-    pub(super) first: usize,
-    /// Number of real vectors that are multiplied, and of the columns that they belong to.
-    pub(super) count: usize,
-    pub(super) columns: usize,
+    first: usize,
+    columns: usize,
     /// Nanoseconds that CPU workers were busy with products.
-    pub(super) busy: Arc<AtomicU64>,
+    busy: Arc<AtomicU64>,
+    scope: TaskScope,
+    scalar: PhantomData<E>,
 }
 
-type Views<'v, K> = <<Product as Codelet>::Operands as Operands>::Views<'v, K>;
+type ProductOperands = (Read<Vec<f64>>, ReadList<PanelRows>, ReadList<Chunk<f64>>, Vec<Update<Chunk<f64>>>);
+type Views<'v, K> = <ProductOperands as Operands>::Views<'v, K>;
 
-impl Codelet for Product {
-    type Operands = (Read<Vec<f64>>, ReadList<PanelRows>, ReadList<Chunk<f64>>, Vec<Update<Chunk<f64>>>);
+impl<E: Scalar> Codelet for Product<E> {
+    type Operands = ProductOperands;
 
     fn name(&self) -> &'static str {
         "spmv"
@@ -119,7 +121,8 @@ impl Codelet for Product {
             return Ok(());
         }
         let x = joined(x);
-        rows.iter().zip(y).try_for_each(|(rows, y)| self.multiply(rows.panel()?, &x, y))
+        let mut each = rows.iter().zip(y);
+        self.scope.run(|| each.try_for_each(|(rows, y)| self.multiply(rows.panel()?, &x, y)))
     }
 
     /// Reads neither norms nor anything else that is known at the ends of other tasks.
@@ -128,14 +131,26 @@ impl Codelet for Product {
     }
 
     fn on_devices(&self, table: &mut DeviceTable<Self>) {
-        table.add(*CUDA, Self::cuda);
+        if E::HAS_KERNELS {
+            table.add(*CUDA, Self::cuda);
+        }
     }
 }
 
-impl Product {
+impl<E: Scalar> Product<E> {
+    pub(super) fn new(first: usize, columns: usize, busy: &Arc<AtomicU64>) -> Self {
+        let (busy, scope) = (Arc::clone(busy), TaskScope::new::<E>());
+        Product { first, columns, busy, scope, scalar: PhantomData }
+    }
+
+    /// Number of real vectors that are multiplied.
+    fn count(&self) -> usize {
+        self.columns * E::WORDS
+    }
+
     fn multiply(&self, panel: &Panel, x: &[f64], y: &mut [f64]) -> Result<(), TaskError> {
         let begin = Instant::now();
-        panel.multiply_part(self.count, self.first, x, y)?;
+        E::multiply(panel, self.columns, self.first, E::of_words(x), E::of_words_mut(y))?;
         self.busy.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -146,14 +161,14 @@ impl Product {
         let mut panels = Vec::with_capacity(y.len());
         for (rows, y) in rows.iter().zip(&y) {
             let (outline, (y, y_bytes)) = (*rows.header(), y.part(0));
-            if y_bytes < 8 * (self.count * outline.rows()) as u64 {
+            if y_bytes < 8 * (self.count() * outline.rows()) as u64 {
                 return Err("the result has fewer rows than the matrix".into());
             }
             panels.push(PanelAt { outline, bytes: rows.part(0).0, index: rows.part(1).0, y });
         }
         let mut at: Vec<_> = x.iter().map(|part| part.part(0)).collect();
         let x = VectorParts { first: self.first, at: &at };
-        if !panels.iter().all(|panel| x.fit(self.count, &panel.outline)) {
+        if !panels.iter().all(|panel| x.fit(self.count(), &panel.outline)) {
             let bytes = at.iter().map(|part| part.1).sum();
             let whole = (gpu.scratch(bytes)?.at, bytes);
             for launch in gather(whole, &at)? {
@@ -168,7 +183,7 @@ impl Product {
         // The kernel checks the numbers of one column: several are multiplied even if all are done.
         let numbers = (self.columns == 1).then_some(s.part(0).0);
         for panels in panels.chunks(PARTS) {
-            let launch = sell_product(panels, self.count, &x, numbers)?;
+            let launch = sell_product(panels, self.count(), &x, numbers)?;
             let kernels = load(source_with(SELL_SOURCES, launch.kernel))?;
             // SAFETY: the launch names only memory of the body's operands and of its workspace. Of
             // the operands only those of `y` are written, and the body has exclusive access to
@@ -182,17 +197,16 @@ impl Product {
 /// Computes `y = A x`, and the sums of `conj(x) . y` of each reduction block and column. Runs on
 /// CPUs only.
 pub(super) struct ProductDot<E> {
-    product: Product,
+    product: Product<E>,
     /// Offset of the rows of `y` among the rows of `x` that the task reads.
     own: usize,
     /// Sums of a reduction block and column, and the index of the one that is computed.
     sums: [usize; 2],
-    scalar: PhantomData<E>,
 }
 
 impl<E: Scalar> ProductDot<E> {
-    pub(super) fn new(product: Product, own: usize, sums: [usize; 2]) -> Self {
-        ProductDot { product, own, sums, scalar: PhantomData }
+    pub(super) fn new(product: Product<E>, own: usize, sums: [usize; 2]) -> Self {
+        ProductDot { product, own, sums }
     }
 }
 
@@ -211,14 +225,18 @@ impl<E: Scalar> Codelet for ProductDot<E> {
         (s, rows, x, y, sums): DotViews<'_, E>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        let Product { columns, count, .. } = self.product;
+        let (columns, count) = (self.product.columns, self.product.count());
         if are_done(s, columns) {
             return Ok(());
         }
         let x = joined(x);
-        self.product.multiply(rows.panel()?, &x, y)?;
-        let (own, [width, at]) = (&x[count * self.own..][..y.len()], self.sums);
-        dots::<E>(E::of_words(own), E::of_words(y), columns, sums, width, at);
-        Ok(())
+        self.product.scope.run(|| {
+            self.product.multiply(rows.panel()?, &x, y)?;
+            let (own, [width, at]) = (&x[count * self.own..][..y.len()], self.sums);
+            // No number of rows is an element of the product.
+            E::Real::begin(u64::MAX);
+            dots::<E>(E::of_words(own), E::of_words(y), columns, sums, width, at);
+            Ok(())
+        })
     }
 }
