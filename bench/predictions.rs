@@ -127,7 +127,7 @@ fn compare(plan: &Plan) -> Result<(), Failure> {
     report(&cases);
     if let Some(file) = &plan.json {
         let rows: Vec<_> = cases.iter().map(Case::json).collect();
-        std::fs::write(file, serde_json::to_string_pretty(&rows)?)?;
+        std::fs::write(file, zellige_app::json::text(&rows)?)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ FNR == 1 {
 skip || tests { next }
 { sub(/\/\/.*/, "") }
 hidden && /^ *mod .*\{/ { tests = 1; next }
-{ hidden = /^ *#\[cfg\(.*[( ]test[,)]/ }
+{ hidden = /^ *#\[cfg\((.*[( ])?test[,)]/ }
 {
     rest = $0
     while (match(rest, /crate::[a-zA-Z_{]+/)) {

@@ -79,6 +79,7 @@ pub mod precision;
 mod scalar;
 pub mod sell;
 pub mod sites;
+pub mod tile;
 pub mod triangular;
 pub mod vectors;
 

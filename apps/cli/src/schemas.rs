@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use zellige_app::json::schema;
+use zellige_app::json::{self, Envelope, schema};
 use zellige_lqcd::pipeline::results::{
     DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, ReproduceResult, SmearResult,
 };
@@ -27,7 +27,7 @@ enum Tracked {
     Simulated(TallyResult),
 }
 
-/// Returns the schemas by verb.
+/// Returns the schemas of an entry of the results, by verb.
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
         ("tor info", schema::<zellige_tor::pipeline::InfoResult>()),
@@ -87,10 +87,10 @@ fn every_verb_that_writes_json_has_a_schema() {
 #[test]
 fn the_files_are_what_the_types_have() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json"));
-    for (verb, schema) in all() {
+    let envelope = ("envelope", schema::<Envelope<'_, serde_json::Value>>());
+    for (verb, schema) in all().into_iter().chain([envelope]) {
         let file = folder.join(format!("{}.json", verb.replace(' ', "-")));
-        let mut text = serde_json::to_string_pretty(&schema).expect("a schema is JSON");
-        text.push('\n');
+        let text = json::text(&schema).expect("a schema is JSON");
         if std::env::var_os("ZELLIGE_WRITE_DOCS").is_some() {
             std::fs::create_dir_all(folder).expect("a folder for schemas");
             std::fs::write(&file, &text).expect("a schema can be written");

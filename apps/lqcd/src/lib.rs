@@ -13,6 +13,7 @@
 //! | [`files`] | gauge fields in files |
 //! | [`pipeline`] | propagators, results |
 //! | [`report`] | pages of results |
+//! | [`trust`] | exact digits of results, by stochastic arithmetic |
 //!
 //! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
 #![deny(unsafe_code)]
@@ -32,6 +33,7 @@ pub mod smear;
 pub mod su3;
 #[cfg(test)]
 mod testing;
+pub mod trust;
 pub mod unitarise;
 
 pub use dslash::Boundary;

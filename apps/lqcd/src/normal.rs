@@ -54,6 +54,11 @@ impl Normal {
     pub fn to_other_parity(&self) -> &Dslash {
         &self.there
     }
+
+    /// Returns the operator from the other parity.
+    pub(crate) fn from_other_parity(&self) -> &Dslash {
+        &self.back
+    }
 }
 
 impl Operator<C64> for Normal {

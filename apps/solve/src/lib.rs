@@ -6,6 +6,7 @@
 //! | [`files`] | vectors in files, residuals as CSV |
 //! | [`pipeline`] | several right-hand sides or shifts, and results |
 //! | [`report`] | results as pages and text, advice |
+//! | [`trust`] | digits of products and solutions that rounding errors leave |
 //!
 //! ```
 //! use zellige_solve::pipeline::results::{SolveResult, Solved};
@@ -29,3 +30,4 @@
 pub mod files;
 pub mod pipeline;
 pub mod report;
+pub mod trust;

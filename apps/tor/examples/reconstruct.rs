@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options { rules, tile, xray, ..Options::default() };
     println!("{}", pipeline::precheck(&input, &options)?);
     let outcome = pipeline::run(&rt, &input, &options, &Lines)?;
-    println!("{}", serde_json::to_string_pretty(&outcome.results)?);
+    print!("{}", zellige_app::json::text(&outcome.results)?);
     if let Some(path) = report {
         std::fs::write(&path, report::page(&outcome)?.finish())?;
         println!("report: {}", Path::new(&path).display());

@@ -150,7 +150,8 @@ impl<N: SumNumber> LaneOps for OneLane<N> {
 /// It is compiled into its caller, and so for the instructions of that.
 ///
 /// # Errors
-/// [`KernelError::Shape`] where sizes do not fit, [`KernelError::Points`] if there is no such point.
+/// [`KernelError::Shape`] where sizes do not fit, [`KernelError::Points`] if there is no such
+/// point.
 #[inline(always)]
 pub fn sum_in<N: SumNumber>(
     metric: &Metric,

@@ -6,13 +6,59 @@ use bytemuck::Pod;
 
 use super::{LANES, MatrixNumber};
 
+/// A number that takes the place of `f32` or `f64` in products: one of these, or one that follows
+/// its rounding errors.
+///
+/// Products do the operations of [`Plain`](ProductNumber::Plain) numbers in their order.
+pub trait ProductNumber: Copy + Default + Send + Sync {
+    /// The type that matrices are decoded to.
+    type Plain: Real;
+
+    /// The number `x`, exactly.
+    fn new(x: Self::Plain) -> Self;
+
+    /// Sum, rounded.
+    #[must_use]
+    fn plus(self, b: Self) -> Self;
+
+    /// Product, rounded.
+    #[must_use]
+    fn times(self, b: Self) -> Self;
+
+    /// `-self`.
+    #[must_use]
+    fn negative(self) -> Self;
+
+    /// Returns `self * a + b`, rounded once.
+    #[must_use]
+    fn fused(self, a: Self, b: Self) -> Self;
+
+    /// Begins the sum of a group of matrices for a site.
+    #[inline(always)]
+    fn begin(site: usize, group: usize) {
+        let _ = (site, group);
+    }
+
+    /// Does work with as many numbers at a time as the machine can.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn with_lanes(work: impl WithLanes<Self>) {
+        work.call(One);
+    }
+
+    /// Loads the first numbers of a matrix.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn load<L: Lanes<Self>>(lanes: L, matrix: &[Self::Plain]) -> L::V {
+        lanes.splat(Self::new(matrix[0]))
+    }
+}
+
 /// `f32` or `f64`.
 pub trait Real:
-    Pod
-    + Send
-    + Sync
+    ProductNumber<Plain = Self>
+    + Pod
     + PartialOrd
-    + Default
     + std::fmt::Debug
     + Add<Output = Self>
     + Mul<Output = Self>
@@ -26,10 +72,6 @@ pub trait Real:
     /// Matrix number formats of this type and of `Fixed`.
     #[doc(hidden)]
     const DIRECT: [MatrixNumber; 2];
-
-    /// Does work with as many numbers at a time as the machine can.
-    #[doc(hidden)]
-    fn with_lanes(work: impl WithLanes<Self>);
 
     /// Does work that can use twice as many lanes as [`LANES`] sites.
     #[doc(hidden)]
@@ -56,10 +98,6 @@ pub trait Real:
     /// Returns the magnitude.
     #[must_use]
     fn abs(self) -> Self;
-
-    /// Returns `self * a + b`, rounded once.
-    #[must_use]
-    fn fused(self, a: Self, b: Self) -> Self;
 }
 
 mod private {
@@ -70,9 +108,33 @@ mod private {
 
 macro_rules! real {
     ($real:ty, $own:ident, $fixed:ty, $name:ident, $with:ident, $with_most:ident) => {
-        impl Real for $real {
-            type Fixed = $fixed;
-            const DIRECT: [MatrixNumber; 2] = [MatrixNumber::$own, MatrixNumber::$name];
+        impl ProductNumber for $real {
+            type Plain = $real;
+
+            #[inline(always)]
+            fn new(x: $real) -> $real {
+                x
+            }
+
+            #[inline(always)]
+            fn plus(self, b: $real) -> $real {
+                self + b
+            }
+
+            #[inline(always)]
+            fn times(self, b: $real) -> $real {
+                self * b
+            }
+
+            #[inline(always)]
+            fn negative(self) -> $real {
+                -self
+            }
+
+            #[inline(always)]
+            fn fused(self, a: $real, b: $real) -> $real {
+                self.mul_add(a, b)
+            }
 
             fn with_lanes(work: impl WithLanes<Self>) {
                 #[cfg(target_arch = "x86_64")]
@@ -80,6 +142,16 @@ macro_rules! real {
                 #[cfg(not(target_arch = "x86_64"))]
                 work.call(One)
             }
+
+            #[inline(always)]
+            fn load<L: Lanes<$real>>(lanes: L, matrix: &[$real]) -> L::V {
+                lanes.load(matrix)
+            }
+        }
+
+        impl Real for $real {
+            type Fixed = $fixed;
+            const DIRECT: [MatrixNumber; 2] = [MatrixNumber::$own, MatrixNumber::$name];
 
             fn with_most_lanes(work: impl WithLanes<Self>) {
                 #[cfg(target_arch = "x86_64")]
@@ -122,11 +194,6 @@ macro_rules! real {
             fn abs(self) -> Self {
                 <$real>::abs(self)
             }
-
-            #[inline(always)]
-            fn fused(self, a: Self, b: Self) -> Self {
-                self.mul_add(a, b)
-            }
         }
     };
 }
@@ -141,13 +208,13 @@ pub trait Code<R>: Pod {
     const AHEAD: usize = 0;
 
     /// Loads the first numbers.
-    fn load<L: Lanes<R>>(lanes: L, codes: &[Self]) -> L::V;
+    fn load<N: ProductNumber<Plain = R>, L: Lanes<N>>(lanes: L, codes: &[Self]) -> L::V;
 }
 
 impl<R: Real> Code<R> for R {
     #[inline(always)]
-    fn load<L: Lanes<R>>(lanes: L, codes: &[R]) -> L::V {
-        lanes.load(codes)
+    fn load<N: ProductNumber<Plain = R>, L: Lanes<N>>(lanes: L, codes: &[R]) -> L::V {
+        N::load(lanes, codes)
     }
 }
 
@@ -155,14 +222,14 @@ impl Code<f32> for i16 {
     const AHEAD: usize = 1 << 14;
 
     #[inline(always)]
-    fn load<L: Lanes<f32>>(lanes: L, codes: &[i16]) -> L::V {
+    fn load<N: ProductNumber<Plain = f32>, L: Lanes<N>>(lanes: L, codes: &[i16]) -> L::V {
         lanes.load_16(codes)
     }
 }
 
 impl Code<f64> for i32 {
     #[inline(always)]
-    fn load<L: Lanes<f64>>(lanes: L, codes: &[i32]) -> L::V {
+    fn load<N: ProductNumber<Plain = f64>, L: Lanes<N>>(lanes: L, codes: &[i32]) -> L::V {
         lanes.load_32(codes)
     }
 }
@@ -196,7 +263,9 @@ pub trait Lanes<R>: PairOps {
     fn times(self, a: Self::V, b: Self::V) -> Self::V;
     /// Rounds to nearest, ties to even. Numbers beyond the range of integers and NaN give an
     /// arbitrary integer.
-    fn round(self, x: [R; LANES]) -> [i32; LANES];
+    fn round(self, x: [R; LANES]) -> [i32; LANES]
+    where
+        R: Real;
 }
 
 /// Work that is written for any number of lanes.
@@ -243,51 +312,69 @@ pub(super) struct One;
 
 impl PairOps for One {}
 
-impl<R: Real> Lanes<R> for One {
+/// Operations are those of the caller: numbers that follow errors name its place.
+impl<N: ProductNumber> Lanes<N> for One {
     const N: usize = 1;
-    type V = R;
+    type V = N;
 
-    fn zero(self) -> R {
-        R::default()
+    #[inline(always)]
+    fn zero(self) -> N {
+        N::default()
     }
 
-    fn splat(self, x: R) -> R {
+    #[inline(always)]
+    fn splat(self, x: N) -> N {
         x
     }
 
-    fn load(self, from: &[R]) -> R {
+    #[inline(always)]
+    fn load(self, from: &[N]) -> N {
         from[0]
     }
 
-    fn load_16(self, from: &[i16]) -> R {
-        R::from_i32(i32::from(from[0]))
+    #[inline(always)]
+    fn load_16(self, from: &[i16]) -> N {
+        N::new(N::Plain::from_i32(i32::from(from[0])))
     }
 
-    fn load_32(self, from: &[i32]) -> R {
-        R::from_i32(from[0])
+    #[inline(always)]
+    fn load_32(self, from: &[i32]) -> N {
+        N::new(N::Plain::from_i32(from[0]))
     }
 
-    fn store(self, v: R, to: &mut [R]) {
+    #[inline(always)]
+    fn store(self, v: N, to: &mut [N]) {
         to[0] = v;
     }
 
-    fn fused(self, a: R, b: R, c: R) -> R {
+    #[inline(always)]
+    #[track_caller]
+    fn fused(self, a: N, b: N, c: N) -> N {
         a.fused(b, c)
     }
 
-    fn fused_negative(self, a: R, b: R, c: R) -> R {
-        (-a).fused(b, c)
+    #[inline(always)]
+    #[track_caller]
+    fn fused_negative(self, a: N, b: N, c: N) -> N {
+        a.negative().fused(b, c)
     }
 
-    fn plus(self, a: R, b: R) -> R {
-        a + b
+    #[inline(always)]
+    #[track_caller]
+    fn plus(self, a: N, b: N) -> N {
+        a.plus(b)
     }
 
-    fn times(self, a: R, b: R) -> R {
-        a * b
+    #[inline(always)]
+    #[track_caller]
+    fn times(self, a: N, b: N) -> N {
+        a.times(b)
     }
 
-    fn round(self, x: [R; LANES]) -> [i32; LANES] {
-        x.map(R::round)
+    fn round(self, x: [N; LANES]) -> [i32; LANES]
+    where
+        N: Real,
+    {
+        x.map(N::round)
     }
 }

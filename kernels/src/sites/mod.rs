@@ -32,7 +32,7 @@ mod tests;
 mod x86;
 
 pub use format::SiteFormat;
-pub use lanes::Real;
+pub use lanes::{ProductNumber, Real};
 pub use matrices::{MatrixFormat, MatrixNumber, MatrixReals};
 pub use multiply::{Group, Rows, multiply_columns, multiply_line};
 pub use records::{

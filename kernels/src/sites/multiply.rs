@@ -1,6 +1,6 @@
 //! Sums of products of stored matrices with the numbers of sites.
 
-use super::lanes::{Code, Lanes, WithLanes};
+use super::lanes::{Code, Lanes, ProductNumber, WithLanes};
 use super::matrices::{REALS, place};
 use super::{COMPONENTS, LANES, MatrixFormat, Real};
 
@@ -29,20 +29,24 @@ pub struct Rows {
 /// `codes` are the matrices of eight sites after those of the eight before: of each group in turn,
 /// `[hop][real][site]`. What belongs to sites beyond the end of a line has to be there, and is of
 /// no consequence. A column has the bits that it has alone. `buffer` is working space that is kept
-/// from call to call.
+/// from call to call. `site` is the number of the first site, for numbers that have use for it
+/// ([`ProductNumber::begin`]): their columns are multiplied one by one. Products of these are
+/// compiled into the caller.
 ///
 /// # Panics
 /// If there are other `starts` than hops, or numbers beyond the ends.
-pub fn multiply_line<R: Real>(
+#[inline(always)]
+pub fn multiply_line<N: ProductNumber>(
     groups: &[Group],
     codes: &[f64],
-    (x, of_x): (&[R], Rows),
+    (x, of_x): (&[N], Rows),
     starts: &[usize],
-    (y, of_y): (&mut [R], Rows),
+    (y, of_y): (&mut [N], Rows),
+    site: usize,
     columns: usize,
-    buffer: &mut Vec<R>,
+    buffer: &mut Vec<N::Plain>,
 ) {
-    R::with_lanes(Line::new(groups, codes, (x, of_x), starts, (y, of_y), columns, buffer));
+    N::with_lanes(Line::new(groups, codes, (x, of_x), starts, (y, of_y), site, columns, buffer));
 }
 
 /// Overwrites `y` with the sums of [`multiply_line`] for `sites` sites and eight interleaved
@@ -102,38 +106,40 @@ impl<R: Real> WithLanes<R> for ColumnProduct<'_, R> {
 }
 
 /// The work of [`multiply_line`].
-pub(super) struct Line<'a, R> {
+pub(super) struct Line<'a, N: ProductNumber> {
     groups: &'a [Group],
     codes: &'a [f64],
-    x: (&'a [R], Rows),
+    x: (&'a [N], Rows),
     starts: &'a [usize],
-    y: (&'a mut [R], Rows),
+    y: (&'a mut [N], Rows),
+    site: usize,
     columns: usize,
-    buffer: &'a mut [R],
+    buffer: &'a mut [N::Plain],
 }
 
-impl<'a, R: Real> Line<'a, R> {
+impl<'a, N: ProductNumber> Line<'a, N> {
     pub fn new(
         groups: &'a [Group],
         codes: &'a [f64],
-        x: (&'a [R], Rows),
+        x: (&'a [N], Rows),
         starts: &'a [usize],
-        y: (&'a mut [R], Rows),
+        y: (&'a mut [N], Rows),
+        site: usize,
         columns: usize,
-        buffer: &'a mut Vec<R>,
+        buffer: &'a mut Vec<N::Plain>,
     ) -> Self {
         check(groups, starts);
         let numbers = starts.len() * REALS * LANES;
         let blocks = codes.len() / groups.iter().map(Group::words).sum::<usize>().max(1);
-        buffer.resize(numbers * if columns == 1 { 1 } else { blocks }, R::default());
-        Line { groups, codes, x, starts, y, columns, buffer }
+        buffer.resize(numbers * if columns == 1 { 1 } else { blocks }, N::Plain::default());
+        Line { groups, codes, x, starts, y, site, columns, buffer }
     }
 }
 
-impl<R: Real> WithLanes<R> for Line<'_, R> {
+impl<N: ProductNumber> WithLanes<N> for Line<'_, N> {
     #[inline(always)]
-    fn call<L: Lanes<R>>(self, lanes: L) {
-        let Line { groups, codes, x: (x, of_x), starts, y: (y, of_y), columns, buffer } = self;
+    fn call<L: Lanes<N>>(self, lanes: L) {
+        let Line { groups, codes, x: (x, of_x), starts, y: (y, of_y), site, columns, buffer } = self;
         let words: usize = groups.iter().map(Group::words).sum();
         let (blocks, numbers) = (codes.len() / words, starts.len() * REALS * LANES);
         // Matrices are decoded once for all columns: those of the line, or of eight sites for one
@@ -149,7 +155,8 @@ impl<R: Real> WithLanes<R> for Line<'_, R> {
                 for (i, codes) in codes.chunks_exact(words).enumerate() {
                     let (at, decoded) = ((begin + i) * LANES, &buffer[i * numbers..][..numbers]);
                     let block = SiteBlock { groups, starts, codes, columns };
-                    block.multiply(lanes, decoded, (&x[at..], of_x.pitch), (&mut y[at..], of_y.pitch));
+                    let (x, y) = ((&x[at..], of_x.pitch), (&mut y[at..], of_y.pitch));
+                    block.multiply(lanes, decoded, x, y, site + at);
                 }
             }
         }
@@ -187,12 +194,13 @@ impl SiteBlock<'_> {
     }
 
     #[inline(always)]
-    fn multiply<R: Real, L: Lanes<R>>(
+    fn multiply<N: ProductNumber, L: Lanes<N>>(
         &self,
         lanes: L,
-        decoded: &[R],
-        x: (&[R], usize),
-        y: (&mut [R], usize),
+        decoded: &[N::Plain],
+        x: (&[N], usize),
+        y: (&mut [N], usize),
+        site: usize,
     ) {
         let (mut codes, mut starts, mut decoded) = (self.codes, self.starts, decoded);
         for (g, group) in self.groups.iter().enumerate() {
@@ -200,14 +208,18 @@ impl SiteBlock<'_> {
             let (hops, other_starts) = starts.split_at(group.hops);
             let (matrices, behind) = decoded.split_at(group.hops * REALS * LANES);
             (codes, starts, decoded) = (other_codes, other_starts, behind);
-            let sums = Sums { hops, is_first: g == 0, step: R::from_f64(group.step) };
+            let step = N::new(N::Plain::from_f64(group.step));
+            let sums = Sums { hops, site, group: g, step };
             let y = (&mut *y.0, y.1);
-            match self.is_direct::<R>(group) {
-                [true, _] => sums.multiply::<L, R>(lanes, bytemuck::cast_slice(own), x, y),
-                [_, true] => sums.multiply::<L, R::Fixed>(lanes, bytemuck::cast_slice(own), x, y),
+            match self.is_direct::<N::Plain>(group) {
+                [true, _] => sums.multiply::<L, N::Plain>(lanes, bytemuck::cast_slice(own), x, y),
+                [_, true] => {
+                    let codes = bytemuck::cast_slice(own);
+                    sums.multiply::<L, <N::Plain as Real>::Fixed>(lanes, codes, x, y);
+                }
                 _ => {
-                    let step = group.step_of_decoded();
-                    Sums { step, ..sums }.multiply::<L, R>(lanes, matrices, x, y);
+                    let step = N::new(group.step_of_decoded());
+                    Sums { step, ..sums }.multiply::<L, N::Plain>(lanes, matrices, x, y);
                 }
             }
         }
@@ -228,33 +240,83 @@ impl SiteBlock<'_> {
                 [true, _] => (R::from_f64(group.step), bytemuck::cast_slice(own)),
                 _ => (group.step_of_decoded(), matrices),
             };
-            Sums { hops, is_first: g == 0, step }.columns(lanes, matrices, x, y);
+            Sums { hops, site: 0, group: g, step }.columns(lanes, matrices, x, y);
         }
     }
 }
 
 /// The sums of a group.
-struct Sums<'a, R> {
+struct Sums<'a, N> {
     hops: &'a [usize],
-    is_first: bool,
-    step: R,
+    /// The number of the first of eight sites.
+    site: usize,
+    group: usize,
+    step: N,
 }
 
-impl<R: Real> Sums<'_, R> {
+impl<N: ProductNumber> Sums<'_, N> {
     #[inline(always)]
-    fn multiply<L: Lanes<R>, C: Code<R>>(
+    fn multiply<L: Lanes<N>, C: Code<N::Plain>>(
         &self,
         lanes: L,
         codes: &[C],
-        x: (&[R], usize),
-        y: (&mut [R], usize),
+        x: (&[N], usize),
+        y: (&mut [N], usize),
     ) {
         let (matrices, _) = codes.as_chunks::<{ REALS * LANES }>();
         for first in (0..LANES).step_by(L::N) {
+            N::begin(self.site + first, self.group);
             self.some(lanes, matrices, x, (&mut *y.0, y.1), first);
         }
     }
 
+    /// The sites from `first` on: as many as there are lanes.
+    #[inline(always)]
+    fn some<L: Lanes<N>, C: Code<N::Plain>>(
+        &self,
+        lanes: L,
+        matrices: &[[C; REALS * LANES]],
+        (x, of_x): (&[N], usize),
+        (y, of_y): (&mut [N], usize),
+        first: usize,
+    ) {
+        let mut sums = [[lanes.zero(); 4]; 3];
+        for (matrix, start) in matrices.iter().zip(self.hops) {
+            if C::AHEAD > 0 {
+                let begin = matrix.as_ptr().cast::<u8>().wrapping_add(C::AHEAD);
+                (0..size_of_val(matrix)).step_by(64).for_each(|i| lanes.prefetch(begin.wrapping_add(i)));
+            }
+            let x = &x[start + first..];
+            for j in 0..3 {
+                let xr = lanes.load(&x[2 * j * of_x..]);
+                let xi = lanes.load(&x[(2 * j + 1) * of_x..]);
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let real = place(i, j) * LANES + first;
+                    let ar = C::load::<N, L>(lanes, &matrix[real..]);
+                    let ai = C::load::<N, L>(lanes, &matrix[real + LANES..]);
+                    add(lanes, sums, (ar, ai), (xr, xi));
+                }
+            }
+        }
+        self.put(lanes, &sums, (y, of_y), first);
+    }
+
+    /// Stores a sum, or adds it to those of the groups before.
+    #[inline(always)]
+    fn put<L: Lanes<N>>(&self, lanes: L, sums: &[[L::V; 4]; 3], (y, of_y): (&mut [N], usize), first: usize) {
+        let step = lanes.splat(self.step);
+        for c in 0..COMPONENTS {
+            let y = &mut y[c * of_y + first..];
+            let [rr, ii, ri, ir] = sums[c / 2];
+            let sum = if c % 2 == 0 { lanes.plus(rr, ii) } else { lanes.plus(ri, ir) };
+            let sum =
+                if self.group == 0 { lanes.times(step, sum) } else { lanes.fused(step, sum, lanes.load(y)) };
+            lanes.store(sum, y);
+        }
+    }
+}
+
+impl<R: Real> Sums<'_, R> {
     /// Eight columns of each site, as many at a time as there are lanes.
     #[inline(always)]
     fn columns<L: Lanes<R>>(&self, lanes: L, matrices: &[R], x: &[R], y: &mut [R]) {
@@ -321,53 +383,8 @@ impl<R: Real> Sums<'_, R> {
             let (of_re, of_im) = (parts(of_re), parts(of_im));
             for lane in 0..2 * LANES {
                 let sum = of_re[lane] + of_im[(lane + LANES) % (2 * LANES)];
-                y[lane] = if self.is_first { self.step * sum } else { self.step.fused(sum, y[lane]) };
+                y[lane] = if self.group == 0 { self.step * sum } else { self.step.fused(sum, y[lane]) };
             }
-        }
-    }
-
-    /// The sites from `first` on: as many as there are lanes.
-    #[inline(always)]
-    fn some<L: Lanes<R>, C: Code<R>>(
-        &self,
-        lanes: L,
-        matrices: &[[C; REALS * LANES]],
-        (x, of_x): (&[R], usize),
-        (y, of_y): (&mut [R], usize),
-        first: usize,
-    ) {
-        let mut sums = [[lanes.zero(); 4]; 3];
-        for (matrix, start) in matrices.iter().zip(self.hops) {
-            if C::AHEAD > 0 {
-                let begin = matrix.as_ptr().cast::<u8>().wrapping_add(C::AHEAD);
-                (0..size_of_val(matrix)).step_by(64).for_each(|i| lanes.prefetch(begin.wrapping_add(i)));
-            }
-            let x = &x[start + first..];
-            for j in 0..3 {
-                let xr = lanes.load(&x[2 * j * of_x..]);
-                let xi = lanes.load(&x[(2 * j + 1) * of_x..]);
-                for (i, sums) in sums.iter_mut().enumerate() {
-                    let real = place(i, j) * LANES + first;
-                    let ar = C::load(lanes, &matrix[real..]);
-                    let ai = C::load(lanes, &matrix[real + LANES..]);
-                    add(lanes, sums, (ar, ai), (xr, xi));
-                }
-            }
-        }
-        self.put(lanes, &sums, (y, of_y), first);
-    }
-
-    /// Stores a sum, or adds it to those of the groups before.
-    #[inline(always)]
-    fn put<L: Lanes<R>>(&self, lanes: L, sums: &[[L::V; 4]; 3], (y, of_y): (&mut [R], usize), first: usize) {
-        let step = lanes.splat(self.step);
-        for c in 0..COMPONENTS {
-            let y = &mut y[c * of_y + first..];
-            let [rr, ii, ri, ir] = sums[c / 2];
-            let sum = if c % 2 == 0 { lanes.plus(rr, ii) } else { lanes.plus(ri, ir) };
-            let sum =
-                if self.is_first { lanes.times(step, sum) } else { lanes.fused(step, sum, lanes.load(y)) };
-            lanes.store(sum, y);
         }
     }
 }
@@ -375,7 +392,7 @@ impl<R: Real> Sums<'_, R> {
 /// Adds a product of complex numbers. Products of real parts and those of imaginary parts are
 /// summed apart: twelve sums of a site do not wait for each other.
 #[inline(always)]
-fn add<R: Real, L: Lanes<R>>(
+fn add<N: ProductNumber, L: Lanes<N>>(
     lanes: L,
     [rr, ii, ri, ir]: &mut [L::V; 4],
     (ar, ai): (L::V, L::V),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lanes::{Lanes, PairOps, Real, WithLanes};
+use super::lanes::{Lanes, PairOps, ProductNumber, Real, WithLanes};
 use super::layouts::{Components, Eight, OfFormat, Record, Words, each};
 use super::{COMPONENTS, LANES, SiteFormat};
 

@@ -249,7 +249,7 @@ fn lines<R: Real>(format: MatrixFormat, columns: usize) -> f64 {
     let mut results = Vec::new();
     for is_wide in [false, true] {
         let (mut y, mut buffer) = (vec![R::from_f64(f64::NAN); columns * 96], Vec::new());
-        let line = Line::new(&groups, &codes, (&x, of_x), &starts, (&mut y, of_y), columns, &mut buffer);
+        let line = Line::new(&groups, &codes, (&x, of_x), &starts, (&mut y, of_y), 0, columns, &mut buffer);
         if is_wide {
             R::with_lanes(line)
         } else {
@@ -260,7 +260,7 @@ fn lines<R: Real>(format: MatrixFormat, columns: usize) -> f64 {
     assert_eq!(results[0], results[1]);
     let mut alone = vec![R::default(); 96];
     let last = &x[(columns - 1) * column..];
-    multiply_line(&groups, &codes, (last, of_x), &starts, (&mut alone, of_y), 1, &mut Vec::new());
+    multiply_line(&groups, &codes, (last, of_x), &starts, (&mut alone, of_y), 0, 1, &mut Vec::new());
     assert_eq!(alone, results[0][(columns - 1) * 96..]);
     if columns == LANES {
         let across = |at: usize| {

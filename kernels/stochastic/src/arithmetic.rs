@@ -26,227 +26,248 @@ fn half_of_digits<T: Sample>() -> f64 {
     }
 }
 
+/// Operation with up to three operands; those with fewer repeat one.
+#[derive(Clone, Copy, PartialEq)]
+enum Operation {
+    Sum,
+    Product,
+    Quotient,
+    Root,
+    Fused,
+}
+
+/// Operands of an operation.
+type Operands<T, S> = [Stochastic<T, S>; 3];
+
 impl<T: Sample, S: Samples> Stochastic<T, S> {
-    /// Each lane of `r`, or its neighbour in the direction of the error, with probability 1/2.
+    /// Each lane of `r`, or its neighbour in the direction of the error where the bit of `word`
+    /// says so.
     #[inline(always)]
-    pub(crate) fn rounded(r: S::Array<T>, errors: S::Array<f64>) -> Self {
-        if !state::is_random() {
-            return Stochastic { lanes: perturbation::perturb::<T, S>(r, errors) };
-        }
-        let word = state::bits(S::LANES as u32);
-        let (r, e) = (r.as_ref(), errors.as_ref());
+    fn stepped(r: Self, errors: S::Array<f64>, word: u64) -> Self {
+        // With opposed lanes bits say up or down, and the third lane goes where the second does
+        // not.
+        let opposed = word & !4 | (!word & 2) << 1;
         Stochastic {
             lanes: S::build(|lane| {
-                let bit = word >> lane & 1 == 1;
-                let moved = match lane {
-                    // In the other direction than the second lane; the fourth is not counted.
-                    2 if S::OPPOSED => ((word >> 1 & 1 == 1) != (e[1] > 0.0)) == (e[2] > 0.0),
-                    _ => bit,
+                let error = errors.as_ref()[lane];
+                let moved = if S::OPPOSED {
+                    f64::from_bits(error.to_bits() ^ (opposed << (63 - lane) & 1 << 63)) > 0.0
+                } else {
+                    (word >> lane & 1 == 1) & ((error > 0.0) | (error < 0.0))
                 };
-                r[lane].step(e[lane], moved)
+                r.lane(lane).step(error, moved)
             }),
         }
     }
 
-    /// Counts what the result of an operation shows: infinities, NaN, and gradual loss.
-    #[inline(always)]
-    fn checked<const N: usize>(self, operands: [&Self; N], place: &'static Location<'static>) -> Self {
-        if !self.is_finite() {
-            self.note_range(
-                operands.iter().all(|x| x.is_finite()),
-                operands.iter().any(|x| x.has_nan()),
-                place,
-            );
+    /// A result under the perturbation of the scope.
+    pub(crate) fn rounded(r: Self, errors: S::Array<f64>, word: u64) -> Self {
+        if state::is_random() {
+            Self::stepped(r, errors, word)
+        } else {
+            Stochastic { lanes: perturbation::perturb::<T, S>(r.lanes, errors) }
         }
+    }
+
+    /// The result of an operation: `r` stepped by `errors`, which the caller has computed quickly,
+    /// or again in full where some of them may have vanished below the smallest number.
+    ///
+    /// `watched` says that there may be an instability. One call for all that is rare keeps the
+    /// samples in registers; so do random bits that are drawn before all else.
+    #[inline(always)]
+    fn result(
+        operation: Operation,
+        (a, b, c): (Self, Self, Self),
+        r: Self,
+        errors: S::Array<f64>,
+        word: u64,
+        special: bool,
+        watched: impl Fn(Self) -> bool,
+        place: &'static Location<'static>,
+    ) -> Self {
+        let result = if !state::is_random() | special {
+            let slow = computed(operation, [a, b, c, r], word);
+            // Read one by one: the path that is taken most would otherwise find the samples in
+            // memory.
+            Stochastic { lanes: S::build(|lane| slow.lane(lane)) }
+        } else {
+            Self::stepped(r, errors, word)
+        };
+        let mut unusual = special | watched(result);
         if state::watches_gradual_loss() {
             let half = half_of_digits::<T>();
-            let known = |x: &&Self| x.agrees_within(16.0 * half) || x.lane(0) == T::zero();
-            if !self.agrees_within(half) && operands.iter().all(known) {
-                self.note_gradual_loss(
-                    operands.iter().map(|x| x.precision()).fold(f64::MAX, f64::min),
-                    place,
-                );
-            }
+            let known = |x: Self| x.agrees_within(16.0 * half) | (x.lane(0) == T::zero());
+            unusual |= !result.agrees_within(half) && known(a) && known(b) && known(c);
         }
-        self
-    }
-
-    pub(crate) fn has_nan(&self) -> bool {
-        self.samples().iter().any(|x| x.to_f64().is_nan())
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn note_range(&self, finite: bool, nan: bool, place: &'static Location<'static>) {
-        if self.has_nan() {
-            if !nan {
-                state::record(Category::NotANumber, place);
-            }
-        } else if finite && self.samples().iter().any(|x| x.to_f64().is_infinite()) {
-            state::record(Category::Infinity, place);
+        if unusual {
+            note(operation, [a, b, c], result, place);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_gradual_loss(&self, before: f64, place: &'static Location<'static>) {
-        let (half, after) = (f64::from(T::DIGITS) / 2.0, self.precision());
-        if after < half
-            && before >= half
-            && before.floor() - after.floor() < f64::from(LOST)
-            && !self.is_zero()
-        {
-            state::record(Category::GradualLoss, place);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_cancellation(&self, a: &Self, b: &Self, place: &'static Location<'static>) {
-        if state::counts(Category::Cancellation) && a.digits().min(b.digits()) >= self.digits() + LOST {
-            state::record(Category::Cancellation, place);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_product(&self, b: &Self, place: &'static Location<'static>) {
-        if self.is_noise() && b.is_noise() {
-            state::record(Category::Multiplication, place);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_divisor(&self, place: &'static Location<'static>) {
-        if self.is_zero() {
-            state::record(Category::Division, place);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_radicand(&self, place: &'static Location<'static>) {
-        if self.is_noise() {
-            state::record(Category::Function, place);
-        }
+        result
     }
 
     #[inline(always)]
     fn sum(self, b: Self, place: &'static Location<'static>) -> Self {
-        let r = S::build(|lane| self.lane(lane).plus(b.lane(lane)));
-        let nearest = r.as_ref();
-        let errors = S::build(|lane| T::sum_error(self.lane(lane), b.lane(lane), nearest[lane]));
-        let mut cancelled = false;
-        for lane in 0..S::LANES {
-            let (x, y) = (self.lane(lane).to_f64().abs(), b.lane(lane).to_f64().abs());
-            let larger = if x < y { y } else { x };
-            cancelled |= nearest[lane].to_f64().abs() < CANCELLED * larger;
-        }
-        let sum = Self::rounded(r, errors);
-        if cancelled {
-            sum.note_cancellation(&self, &b, place);
-        }
-        sum.checked([&self, &b], place)
+        let word = state::bits();
+        let r = self.map2(b, |x, y| x.plus(y));
+        let errors = S::build(|lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)));
+        let watched = |sum: Self| {
+            let mut usual = true;
+            for lane in 0..S::LANES {
+                let (x, y) = (self.lane(lane).to_f64().abs(), b.lane(lane).to_f64().abs());
+                let larger = if x < y { y } else { x };
+                let sum = sum.lane(lane).to_f64().abs();
+                usual &= (sum >= CANCELLED * larger) & (sum <= f64::MAX);
+            }
+            !usual
+        };
+        Self::result(Operation::Sum, (self, b, b), r, errors, word, false, watched, place)
     }
 
     #[inline(always)]
     fn product(self, b: Self, place: &'static Location<'static>) -> Self {
-        let r = S::build(|lane| self.lane(lane).times(b.lane(lane)));
-        let nearest = r.as_ref();
-        let mut errors = S::build(|lane| T::product_error(self.lane(lane), b.lane(lane), nearest[lane]));
-        let mut vanishes = false;
+        let word = state::bits();
+        let r = self.map2(b, |x, y| x.times(y));
+        let errors = S::build(|lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)));
+        let mut special = false;
         for lane in 0..S::LANES {
-            vanishes |= T::product_vanishes(self.lane(lane), b.lane(lane), nearest[lane]);
+            special |= T::product_is_special(self.lane(lane), b.lane(lane), r.lane(lane));
         }
-        if vanishes {
-            errors = Self::careful(|lane| T::careful_product(self.lane(lane), b.lane(lane), nearest[lane]));
-        }
-        if !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN) {
-            self.note_product(&b, place);
-        }
-        Self::rounded(r, errors).checked([&self, &b], place)
+        let noise = |_| !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN);
+        Self::result(Operation::Product, (self, b, b), r, errors, word, special, noise, place)
     }
 
     #[inline(always)]
     fn quotient(self, b: Self, place: &'static Location<'static>) -> Self {
-        let r = S::build(|lane| self.lane(lane).over(b.lane(lane)));
-        let nearest = r.as_ref();
-        let mut errors = S::build(|lane| T::quotient_error(self.lane(lane), b.lane(lane), nearest[lane]));
-        let mut vanishes = false;
+        let word = state::bits();
+        let r = self.map2(b, |x, y| x.over(y));
+        let errors = S::build(|lane| T::quotient_error(self.lane(lane), b.lane(lane), r.lane(lane)));
+        let mut special = false;
         for lane in 0..S::LANES {
-            vanishes |= T::quotient_vanishes(self.lane(lane), nearest[lane]);
+            special |= T::quotient_is_special(self.lane(lane), r.lane(lane));
         }
-        if vanishes {
-            errors = Self::careful(|lane| T::careful_quotient(self.lane(lane), b.lane(lane), nearest[lane]));
-        }
-        if !b.agrees_within(CERTAIN) {
-            b.note_divisor(place);
-        }
-        Self::rounded(r, errors).checked([&self, &b], place)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn careful(error: impl Fn(usize) -> f64) -> S::Array<f64> {
-        S::build(error)
+        let noise = |_| !b.agrees_within(CERTAIN);
+        Self::result(Operation::Quotient, (self, b, b), r, errors, word, special, noise, place)
     }
 
     /// Square root; NaN for samples below 0.
     #[inline(always)]
     #[track_caller]
     pub fn sqrt(self) -> Self {
-        let r = S::build(|lane| self.lane(lane).root());
-        let nearest = r.as_ref();
-        let mut errors = S::build(|lane| T::root_error(self.lane(lane), nearest[lane]));
-        let mut vanishes = false;
+        let word = state::bits();
+        let r = self.map(|x| x.root());
+        let errors = S::build(|lane| T::root_error(self.lane(lane), r.lane(lane)));
+        let mut special = false;
         for lane in 0..S::LANES {
-            vanishes |= T::root_vanishes(self.lane(lane));
+            special |= T::root_is_special(self.lane(lane));
         }
-        if vanishes {
-            errors = Self::careful(|lane| T::careful_root(self.lane(lane), nearest[lane]));
-        }
-        let place = Location::caller();
-        if !self.agrees_within(CERTAIN) {
-            self.note_radicand(place);
-        }
-        Self::rounded(r, errors).checked([&self], place)
+        let noise = |_| !self.agrees_within(CERTAIN);
+        Self::result(Operation::Root, (self, self, self), r, errors, word, special, noise, Location::caller())
     }
 
     /// `self * b + c`, rounded once.
     #[inline(always)]
     #[track_caller]
     pub fn mul_add(self, b: Self, c: Self) -> Self {
-        let r = S::build(|lane| self.lane(lane).fused(b.lane(lane), c.lane(lane)));
-        let nearest = r.as_ref();
-        let error = |lane: usize| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), nearest[lane]);
-        let mut errors = S::build(error);
-        let (mut vanishes, mut cancelled) = (false, false);
+        let word = state::bits();
+        let r = Stochastic { lanes: S::build(|lane| self.lane(lane).fused(b.lane(lane), c.lane(lane))) };
+        let error = |lane: usize| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane));
+        let errors = S::build(error);
+        let mut special = false;
         for lane in 0..S::LANES {
-            vanishes |= T::fused_vanishes(self.lane(lane), b.lane(lane), c.lane(lane));
-            cancelled |= nearest[lane].to_f64().abs() < CANCELLED * c.lane(lane).to_f64().abs();
+            special |= T::fused_is_special(self.lane(lane), b.lane(lane), c.lane(lane));
         }
-        if vanishes {
-            errors = Self::careful(|lane| {
-                T::careful_fused(self.lane(lane), b.lane(lane), c.lane(lane), nearest[lane])
-            });
-        }
-        let place = Location::caller();
-        if !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN) {
-            self.note_product(&b, place);
-        }
-        let sum = Self::rounded(r, errors);
-        if cancelled {
-            let product = self.map2(b, |x, y| x.times(y));
-            sum.note_cancellation(&product, &c, place);
-        }
-        sum.checked([&self, &b, &c], place)
+        let watched = |sum: Self| {
+            let mut cancelled = false;
+            for lane in 0..S::LANES {
+                cancelled |= sum.lane(lane).to_f64().abs() < CANCELLED * c.lane(lane).to_f64().abs();
+            }
+            cancelled | (!self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN))
+        };
+        Self::result(Operation::Fused, (self, b, c), r, errors, word, special, watched, Location::caller())
     }
 
     /// `f` of the samples of two numbers, without rounding.
     #[inline(always)]
     pub fn map2(self, b: Self, f: impl Fn(T, T) -> T) -> Self {
         Stochastic { lanes: S::build(|lane| f(self.lane(lane), b.lane(lane))) }
+    }
+
+    pub(crate) fn has_nan(&self) -> bool {
+        self.samples().iter().any(|x| x.to_f64().is_nan())
+    }
+
+    /// Counts infinities and NaN that an operation makes of other numbers.
+    pub(crate) fn note_range(&self, operands: &[Self], place: &'static Location<'static>) {
+        if self.has_nan() {
+            if !operands.iter().any(Self::has_nan) {
+                state::record(Category::NotANumber, place);
+            }
+        } else if operands.iter().all(Self::is_finite)
+            && self.samples().iter().any(|x| x.to_f64().is_infinite())
+        {
+            state::record(Category::Infinity, place);
+        }
+    }
+}
+
+/// An operation with errors that never vanish and any perturbation; `r` is the rounded result.
+#[cold]
+#[inline(never)]
+fn computed<T: Sample, S: Samples>(
+    operation: Operation,
+    [a, b, c, r]: [Stochastic<T, S>; 4],
+    word: u64,
+) -> Stochastic<T, S> {
+    let errors = S::build(|lane| {
+        let (a, b, c, r) = (a.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane));
+        match operation {
+            Operation::Sum => T::sum_error(a, b, r),
+            Operation::Product => T::careful_product(a, b, r),
+            Operation::Quotient => T::careful_quotient(a, b, r),
+            Operation::Root => T::careful_root(a, r),
+            Operation::Fused => T::careful_fused(a, b, c, r),
+        }
+    });
+    Stochastic::rounded(r, errors, word)
+}
+
+/// Counts the instabilities of an operation.
+#[cold]
+#[inline(never)]
+fn note<T: Sample, S: Samples>(
+    operation: Operation,
+    operands: Operands<T, S>,
+    result: Stochastic<T, S>,
+    place: &'static Location<'static>,
+) {
+    let [a, b, c] = operands;
+    let cancelled = |a: Stochastic<T, S>, b: Stochastic<T, S>| {
+        state::counts(Category::Cancellation) && a.digits().min(b.digits()) >= result.digits() + LOST
+    };
+    let category = match operation {
+        Operation::Sum => cancelled(a, b).then_some(Category::Cancellation),
+        Operation::Fused if cancelled(a.map2(b, |x, y| x.times(y)), c) => Some(Category::Cancellation),
+        Operation::Product | Operation::Fused => {
+            (a.is_noise() && b.is_noise()).then_some(Category::Multiplication)
+        }
+        Operation::Quotient => b.is_zero().then_some(Category::Division),
+        Operation::Root => a.is_noise().then_some(Category::Function),
+    };
+    if let Some(category) = category {
+        state::record(category, place);
+    }
+    if !result.is_finite() {
+        result.note_range(&operands, place);
+    } else if category != Some(Category::Cancellation) && state::counts(Category::GradualLoss) {
+        let before = operands.iter().map(Stochastic::precision).fold(f64::MAX, f64::min);
+        let (half, after) = (f64::from(T::DIGITS) / 2.0, result.precision());
+        if after < half
+            && before >= half
+            && before.floor() - after.floor() < f64::from(LOST)
+            && !result.is_zero()
+        {
+            state::record(Category::GradualLoss, place);
+        }
     }
 }
 

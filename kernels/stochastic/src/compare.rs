@@ -11,9 +11,12 @@ use crate::{Stochastic, state};
 
 impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// Order of two numbers: equal where their difference is a computational zero, else that of
-    /// their means; none where a sample is NaN. An instability where the difference is no exact 0.
+    /// their means; none where a sample is NaN.
+    ///
+    /// With a place, an instability where the difference is no exact 0. Tests of equality have
+    /// none, as in CADNA: that two numbers can no longer be told apart is what they ask.
     #[inline(always)]
-    fn order(&self, b: &Self, place: &'static Location<'static>) -> Option<Ordering> {
+    fn order(&self, b: &Self, place: Option<&'static Location<'static>>) -> Option<Ordering> {
         let difference = self.map2(*b, |x, y| x.plus(y.negative()));
         if difference.agrees_within(CERTAIN) {
             return difference.lane(0).partial_cmp(&T::zero());
@@ -27,10 +30,10 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         &self,
         b: &Self,
         difference: &Self,
-        place: &'static Location<'static>,
+        place: Option<&'static Location<'static>>,
     ) -> Option<Ordering> {
         if difference.is_zero() {
-            if difference.is_noise() {
+            if let (Some(place), true) = (place, difference.is_noise()) {
                 state::record(Category::Branching, place);
             }
             return Some(Ordering::Equal);
@@ -47,7 +50,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[track_caller]
     #[must_use]
     pub fn max(self, b: Self) -> Self {
-        match self.order(&b, Location::caller()) {
+        match self.order(&b, Some(Location::caller())) {
             Some(Ordering::Less) => b,
             None if self.mean().is_nan() => b,
             _ => self,
@@ -59,19 +62,30 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[track_caller]
     #[must_use]
     pub fn min(self, b: Self) -> Self {
-        match self.order(&b, Location::caller()) {
+        match self.order(&b, Some(Location::caller())) {
             Some(Ordering::Greater) => b,
             None if self.mean().is_nan() => b,
             _ => self,
         }
     }
 
-    /// Absolute value of each sample; an instability where the sign is not known.
+    /// The number or its negative, by the sign of its mean; an instability where samples have
+    /// different signs.
+    ///
+    /// Absolute values of the samples would make a number of noise, which is larger than 0.
     #[inline(always)]
     #[track_caller]
     #[must_use]
     pub fn abs(self) -> Self {
-        self.note_intrinsic(Location::caller());
+        let (mut below, mut above) = (false, false);
+        for lane in 0..S::COUNT {
+            below |= self.lane(lane) < T::zero();
+            above |= self.lane(lane) > T::zero();
+        }
+        if below & above {
+            state::record(Category::Intrinsic, Location::caller());
+            return if self.mean() < 0.0 { -self } else { self };
+        }
         self.map(|x| x.magnitude())
     }
 
@@ -115,16 +129,8 @@ macro_rules! comparisons {
     ($other:ty, |$b:ident| $number:expr) => {
         impl<T: Sample, S: Samples> PartialEq<$other> for Stochastic<T, S> {
             #[inline(always)]
-            #[track_caller]
             fn eq(&self, $b: &$other) -> bool {
-                self.order($number, Location::caller()) == Some(Ordering::Equal)
-            }
-            // The provided one would call `eq` from a line of the standard library.
-            #[allow(clippy::partialeq_ne_impl)]
-            #[inline(always)]
-            #[track_caller]
-            fn ne(&self, $b: &$other) -> bool {
-                self.order($number, Location::caller()) != Some(Ordering::Equal)
+                self.order($number, None) == Some(Ordering::Equal)
             }
         }
 
@@ -132,27 +138,33 @@ macro_rules! comparisons {
             #[inline(always)]
             #[track_caller]
             fn partial_cmp(&self, $b: &$other) -> Option<Ordering> {
-                self.order($number, Location::caller())
+                self.order($number, Some(Location::caller()))
             }
             #[inline(always)]
             #[track_caller]
             fn lt(&self, $b: &$other) -> bool {
-                self.order($number, Location::caller()) == Some(Ordering::Less)
+                self.order($number, Some(Location::caller())) == Some(Ordering::Less)
             }
             #[inline(always)]
             #[track_caller]
             fn le(&self, $b: &$other) -> bool {
-                matches!(self.order($number, Location::caller()), Some(Ordering::Less | Ordering::Equal))
+                matches!(
+                    self.order($number, Some(Location::caller())),
+                    Some(Ordering::Less | Ordering::Equal)
+                )
             }
             #[inline(always)]
             #[track_caller]
             fn gt(&self, $b: &$other) -> bool {
-                self.order($number, Location::caller()) == Some(Ordering::Greater)
+                self.order($number, Some(Location::caller())) == Some(Ordering::Greater)
             }
             #[inline(always)]
             #[track_caller]
             fn ge(&self, $b: &$other) -> bool {
-                matches!(self.order($number, Location::caller()), Some(Ordering::Greater | Ordering::Equal))
+                matches!(
+                    self.order($number, Some(Location::caller())),
+                    Some(Ordering::Greater | Ordering::Equal)
+                )
             }
         }
     };

@@ -23,10 +23,10 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     ///
     /// Differences of samples that are near each other are exact, so that the deviation is.
     fn moments(&self) -> (f64, f64, f64) {
-        let largest = self.samples().iter().fold(0.0f64, |m, x| {
-            let x = x.to_f64().abs();
-            if x.is_nan() { f64::NAN } else { m.max(x) }
-        });
+        let mut largest = self.samples().iter().fold(0.0f64, |largest, x| largest.max(x.to_f64().abs()));
+        if self.has_nan() {
+            largest = f64::NAN; // which `max` would pass over
+        }
         if largest == 0.0 || !largest.is_finite() {
             return (largest, 0.0, 0.0);
         }

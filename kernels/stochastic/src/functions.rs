@@ -21,7 +21,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         if !self.agrees_within(CERTAIN) && self.is_noise() {
             state::record(Category::Function, place);
         }
-        self.evaluated(place, &[], |lane| {
+        self.evaluated(place, self, |lane| {
             let x = self.lane(lane).to_f64();
             let y = f(x);
             (y, exact(x, y))
@@ -32,15 +32,15 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     fn evaluated(
         self,
         place: &'static Location<'static>,
-        others: &[&Self],
+        other: Self,
         f: impl Fn(usize) -> (f64, bool),
     ) -> Self {
         let results = S::build(f);
-        let directions = state::bits(S::LANES as u32);
-        let r = S::build(|lane| T::from_f64(results.as_ref()[lane].0));
+        let directions = state::bits();
+        let r = Stochastic { lanes: S::build(|lane| T::from_f64(results.as_ref()[lane].0)) };
         let errors = S::build(|lane| {
             let (y, exact) = results.as_ref()[lane];
-            let error = T::conversion_error(y, r.as_ref()[lane]);
+            let error = T::conversion_error(y, r.lane(lane));
             match () {
                 () if exact || !y.is_finite() => 0.0,
                 () if error != 0.0 => error,
@@ -48,11 +48,9 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
                 () => -1.0,
             }
         });
-        let result = Self::rounded(r, errors);
+        let result = Self::rounded(r, errors, state::bits());
         if !result.is_finite() {
-            let finite = self.is_finite() && others.iter().all(|x| x.is_finite());
-            let nan = self.has_nan() || others.iter().any(|x| x.has_nan());
-            result.note_range(finite, nan, place);
+            result.note_range(&[self, other], place);
         }
         result
     }
@@ -78,7 +76,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         if noise(&self) || noise(&exponent) {
             state::record(Category::Power, place);
         }
-        self.evaluated(place, &[&exponent], |lane| {
+        self.evaluated(place, exponent, |lane| {
             let x = self.lane(lane).to_f64();
             let y = if whole.is_nan() { exponent.lane(lane).to_f64() } else { whole };
             (libm::pow(x, y), power_is_exact(x, y))
@@ -90,7 +88,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[must_use]
     pub fn hypot(self, b: Self) -> Self {
         let place = Location::caller();
-        self.evaluated(place, &[&b], |lane| {
+        self.evaluated(place, b, |lane| {
             let (x, y) = (self.lane(lane).to_f64(), b.lane(lane).to_f64());
             let r = libm::hypot(x, y);
             (r, x == 0.0 || y == 0.0 || is_square_sum(x, y, r))
@@ -102,7 +100,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[must_use]
     pub fn atan2(self, b: Self) -> Self {
         let place = Location::caller();
-        self.evaluated(place, &[&b], |lane| {
+        self.evaluated(place, b, |lane| {
             let (y, x) = (self.lane(lane).to_f64(), b.lane(lane).to_f64());
             (libm::atan2(y, x), y == 0.0 && x >= 0.0)
         })

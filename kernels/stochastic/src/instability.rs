@@ -17,11 +17,13 @@ pub enum Category {
     Power,
     /// Product of two numbers without an exact digit.
     Multiplication,
-    /// Comparison of two numbers whose difference has no exact digit and is not an exact zero.
+    /// `< <= > >=`, `max` or `min` of two numbers whose difference has no exact digit and is not an
+    /// exact zero.
     Branching,
     /// Elementary function of a number without an exact digit.
     Function,
-    /// `abs`, `floor` or a conversion to an integer of a number without an exact digit.
+    /// `floor` or a conversion to an integer of a number without an exact digit, or `abs` of one
+    /// whose samples have different signs.
     Intrinsic,
     /// Sum or difference that has at least four digits fewer than both operands.
     Cancellation,

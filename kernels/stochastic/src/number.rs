@@ -19,7 +19,8 @@ use crate::state;
 /// | --- | --- |
 /// | `+ - * /`, `sqrt`, `mul_add` | each sample rounded up or down with probability 1/2, unless it is exact |
 /// | `== <` and the others | stochastic order: equal where the difference has no exact digit |
-/// | `max min abs floor ceil round trunc` | exact on each sample |
+/// | `max min abs` | one of the two numbers, by the order of their means |
+/// | `floor ceil round trunc` | exact on each sample |
 /// | elementary functions | each sample moved by one unit in the last place with probability 1/2 |
 #[derive(Clone, Copy, Debug, TransparentWrapper)]
 #[repr(transparent)]
@@ -123,10 +124,9 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// Conversion to another type of samples; to a narrower one it is rounded as an operation.
     #[inline(always)]
     pub fn convert<U: Sample>(self) -> Stochastic<U, S> {
-        let lanes = S::build(|lane| U::from_f64(self.lane(lane).to_f64()));
-        let r = lanes.as_ref();
-        let errors = S::build(|lane| U::conversion_error(self.lane(lane).to_f64(), r[lane]));
-        Stochastic::rounded(lanes, errors)
+        let r = Stochastic { lanes: S::build(|lane| U::from_f64(self.lane(lane).to_f64())) };
+        let errors = S::build(|lane| U::conversion_error(self.lane(lane).to_f64(), r.lane(lane)));
+        Stochastic::rounded(r, errors, state::bits())
     }
 
     /// The integer below or above towards zero of the mean, 0 for NaN; an instability where
@@ -148,7 +148,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 /// A random number in (-1, 1).
 pub(crate) fn symmetric() -> f64 {
     // The upper 53 bits of a word, centred in their intervals.
-    let word = state::bits(64) >> 11;
+    let word = state::bits() >> 11;
     (word as f64 + 0.5) * (2.0 / (1u64 << 53) as f64) - 1.0
 }
 

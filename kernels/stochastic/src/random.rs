@@ -25,6 +25,17 @@ pub(crate) fn key(seed: u64, task: u64, replay: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
 
+/// The generator SplitMix64 of Steele, Lea and Flood (OOPSLA 2014): its next state and word.
+///
+/// Philox keys an element, this one its operations: few enough instructions to be inlined.
+#[inline(always)]
+pub(crate) fn next(state: u64) -> (u64, u64) {
+    let state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let word = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (state, word ^ word >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +49,16 @@ mod tests {
             words(philox([u32::MAX; 2], u64::MAX, u64::MAX)),
             [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
         );
+    }
+
+    /// The first words of state 1234567, of the reference implementation.
+    #[test]
+    fn split_mix_gives_the_known_answers() {
+        let (mut state, mut word) = (1_234_567, 0);
+        for known in [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423] {
+            (state, word) = next(state);
+            assert_eq!(word, known);
+        }
+        assert_ne!(word, state);
     }
 }

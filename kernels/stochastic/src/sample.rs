@@ -19,8 +19,8 @@ pub trait Sample:
 pub(crate) mod sealed {
     /// Operations rounded to nearest, and for each a number with the sign of its error.
     ///
-    /// An error is exact result minus rounded result. Only its sign counts: it is 0 or NaN where the
-    /// result is exact (infinities of infinite operands and NaN are exact), and it points
+    /// An error is exact result minus rounded result. Only its sign counts: it is 0 or NaN where
+    /// the result is exact (infinities of infinite operands and NaN are exact), and it points
     /// towards zero where the result has overflowed.
     pub trait Rounded: Copy {
         fn zero() -> Self;
@@ -40,28 +40,29 @@ pub(crate) mod sealed {
         /// Error of rounding `x` to `r`.
         fn conversion_error(x: f64, r: Self) -> f64;
 
-        /// The error above may have vanished below the smallest number: `careful_*` is needed.
-        fn product_vanishes(a: Self, b: Self, r: Self) -> bool;
-        fn quotient_vanishes(a: Self, r: Self) -> bool;
-        fn root_vanishes(a: Self) -> bool;
-        fn fused_vanishes(a: Self, b: Self, c: Self) -> bool;
+        /// The error above may have vanished below the smallest number, or the result is infinite
+        /// or NaN: `careful_*` is needed.
+        fn product_is_special(a: Self, b: Self, r: Self) -> bool;
+        fn quotient_is_special(a: Self, r: Self) -> bool;
+        fn root_is_special(a: Self) -> bool;
+        fn fused_is_special(a: Self, b: Self, c: Self) -> bool;
         fn careful_product(a: Self, b: Self, r: Self) -> f64;
         fn careful_quotient(a: Self, b: Self, r: Self) -> f64;
         fn careful_root(a: Self, r: Self) -> f64;
         fn careful_fused(a: Self, b: Self, c: Self, r: Self) -> f64;
 
-        /// The neighbour in the direction of `error`, if `moved`.
+        /// The neighbour in the direction of `error`, which is not 0, if `moved`.
         fn step(self, error: f64, moved: bool) -> Self;
     }
 }
 
-/// The next number of a type towards the sign of `$error`: bits of a float are ordered by magnitude.
+/// The next number of a type towards the sign of `$error`: bits of a float are ordered by
+/// magnitude.
 macro_rules! step {
     ($self:ident, $error:ident, $moved:ident, $bits:ty, $signed:ty) => {{
-        let inexact = ($error > 0.0) | ($error < 0.0);
         let toward_zero = ($error < 0.0) != ($self.to_bits() >> (<$bits>::BITS - 1) == 1);
         let one: $signed = if toward_zero { -1 } else { 1 };
-        let delta = if inexact & $moved { one } else { 0 };
+        let delta = if $moved { one } else { 0 };
         Self::from_bits($self.to_bits().wrapping_add(delta as $bits))
     }};
 }
@@ -118,9 +119,8 @@ impl sealed::Rounded for f64 {
     /// Fast two-sum of Dekker on operands sorted by magnitude: exact, and without overflow.
     #[inline(always)]
     fn sum_error(a: f64, b: f64, r: f64) -> f64 {
-        let swapped = a.abs() < b.abs();
-        let (large, small) = if swapped { (b, a) } else { (a, b) };
-        small - (r - large)
+        let (of_b, of_a) = (b - (r - a), a - (r - b));
+        if a.abs() < b.abs() { of_a } else { of_b }
     }
     #[inline(always)]
     fn product_error(a: f64, b: f64, r: f64) -> f64 {
@@ -154,22 +154,26 @@ impl sealed::Rounded for f64 {
     }
 
     #[inline(always)]
-    fn product_vanishes(a: f64, b: f64, r: f64) -> bool {
-        (r.abs() < TINY) & (a != 0.0) & (b != 0.0)
+    fn product_is_special(a: f64, b: f64, r: f64) -> bool {
+        // Magnitudes are ordered as integers: one comparison for tiny and infinite results and NaN.
+        let magnitude = r.to_bits() & (u64::MAX >> 1);
+        (magnitude.wrapping_sub(TINY.to_bits()) >= f64::MAX.to_bits() - TINY.to_bits())
+            & (a != 0.0)
+            & (b != 0.0)
     }
     #[inline(always)]
-    fn quotient_vanishes(a: f64, r: f64) -> bool {
-        ((a.abs() < TINY) | (r.abs() < TINY)) & (a != 0.0)
+    fn quotient_is_special(a: f64, r: f64) -> bool {
+        ((a.abs() < TINY) | !(TINY..f64::MAX).contains(&r.abs())) & (a != 0.0)
     }
     #[inline(always)]
-    fn root_vanishes(a: f64) -> bool {
-        (a < TINY) & (a > 0.0)
+    fn root_is_special(a: f64) -> bool {
+        !(TINY..=f64::MAX).contains(&a) & (a != 0.0)
     }
     /// A product that has overflowed may still give a finite sum.
     #[inline(always)]
-    fn fused_vanishes(a: f64, b: f64, c: f64) -> bool {
+    fn fused_is_special(a: f64, b: f64, c: f64) -> bool {
         let p = (a * b).abs();
-        ((p < TINY) & (a != 0.0) & (b != 0.0)) | ((p > 1e307) | (c.abs() > 1e307))
+        (!(TINY..1e307).contains(&p) & (a != 0.0) & (b != 0.0)) | !(0.0..1e307).contains(&c.abs())
     }
     #[cold]
     fn careful_product(a: f64, b: f64, r: f64) -> f64 {
@@ -184,7 +188,7 @@ impl sealed::Rounded for f64 {
     }
     #[cold]
     fn careful_root(a: f64, r: f64) -> f64 {
-        sign_of_error(-r, r, a, 0.0)
+        if a.is_finite() && a > 0.0 { sign_of_error(-r, r, a, 0.0) } else { 0.0 }
     }
     #[cold]
     fn careful_fused(a: f64, b: f64, c: f64, r: f64) -> f64 {
@@ -193,9 +197,12 @@ impl sealed::Rounded for f64 {
         }
         if r.is_infinite() { -r } else { sign_of_error(a, b, c, r) }
     }
+    /// As `step!`, with the sign of the product as a mask: a shorter chain of instructions.
     #[inline(always)]
     fn step(self, error: f64, moved: bool) -> f64 {
-        step!(self, error, moved, u64, i64)
+        let one = ((error.to_bits() ^ self.to_bits()) as i64 >> 63) | 1;
+        let delta = if moved { one } else { 0 };
+        f64::from_bits(self.to_bits().wrapping_add(delta as u64))
     }
 }
 
@@ -203,20 +210,20 @@ impl sealed::Rounded for f64 {
 macro_rules! errors_in_f64 {
     () => {
         #[inline(always)]
-        fn product_vanishes(_: Self, _: Self, _: Self) -> bool {
-            false
+        fn product_is_special(_: Self, _: Self, r: Self) -> bool {
+            !(0.0..Self::MAX.to_f64()).contains(&r.to_f64().abs())
         }
         #[inline(always)]
-        fn quotient_vanishes(_: Self, _: Self) -> bool {
-            false
+        fn quotient_is_special(_: Self, r: Self) -> bool {
+            !(0.0..Self::MAX.to_f64()).contains(&r.to_f64().abs())
         }
         #[inline(always)]
-        fn root_vanishes(_: Self) -> bool {
-            false
+        fn root_is_special(a: Self) -> bool {
+            !(0.0..=Self::MAX.to_f64()).contains(&a.to_f64())
         }
         #[inline(always)]
-        fn fused_vanishes(_: Self, _: Self, _: Self) -> bool {
-            false
+        fn fused_is_special(a: Self, b: Self, c: Self) -> bool {
+            !(0.0..Self::MAX.to_f64()).contains(&((a.to_f64() * b.to_f64()).abs() + c.to_f64().abs()))
         }
         fn careful_product(a: Self, b: Self, r: Self) -> f64 {
             Self::product_error(a, b, r)
@@ -333,7 +340,7 @@ fn sum_to_odd(p: f64, c: f64) -> f64 {
     let s = p + c;
     let error = <f64 as sealed::Rounded>::sum_error(p, c, s);
     let even = s.to_bits() & 1 == 0;
-    sealed::Rounded::step(s, error, even)
+    sealed::Rounded::step(s, error, even && error != 0.0 && !error.is_nan())
 }
 
 /// Rounds to odd to f32, which has more than twice the bits of a narrow type, so that the second
@@ -341,7 +348,8 @@ fn sum_to_odd(p: f64, c: f64) -> f64 {
 fn to_odd(x: f64) -> f32 {
     let near = x as f32;
     let even = near.to_bits() & 1 == 0;
-    sealed::Rounded::step(near, x - f64::from(near), even)
+    let error = x - f64::from(near);
+    sealed::Rounded::step(near, error, even && error != 0.0 && !error.is_nan())
 }
 
 macro_rules! narrow {

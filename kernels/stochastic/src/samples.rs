@@ -1,4 +1,4 @@
-//! How many samples a number carries.
+//! Numbers of samples.
 
 /// Number of samples of a [`Stochastic`](crate::Stochastic) number. Sealed: [`Three`], [`Eight`],
 /// [`Sixteen`].

@@ -5,7 +5,7 @@ use core::panic::Location;
 
 use crate::instability::{Categories, Category, Occurrence};
 use crate::perturbation::Perturbation;
-use crate::random::{key, philox};
+use crate::random::{key, next, philox};
 
 /// Instabilities of one place on this thread.
 #[derive(Clone, Copy)]
@@ -32,11 +32,8 @@ thread_local! {
     static RANDOM: Cell<bool> = const { Cell::new(true) };
     static GRADUAL: Cell<bool> = const { Cell::new(false) };
     static PLACE: Cell<Occurrence> = const { Cell::new(Occurrence { replay: 0, task: 0, element: 0 }) };
-    /// Bits used since the element began.
-    static POSITION: Cell<u64> = const { Cell::new(0) };
-    /// Bits left of the current word, and the word after it.
-    static WORD: Cell<u64> = const { Cell::new(0) };
-    static NEXT: Cell<u64> = const { Cell::new(0) };
+    /// State of the generator within the element.
+    static STATE: Cell<u64> = const { Cell::new(0) };
     static KEY: Cell<[u32; 2]> = const { Cell::new([0, 0]) };
     static RECORDS: RefCell<Vec<Record>> = const { RefCell::new(Vec::new()) };
 }
@@ -60,28 +57,11 @@ pub(crate) fn counts(category: Category) -> bool {
     MODE.get().categories.has(category)
 }
 
-/// The next `count` random bits, a power of two of at most 64.
+/// Random bits of the next operation.
 #[inline(always)]
-pub(crate) fn bits(count: u32) -> u64 {
-    // Numbers of other sizes within one element: up to the next multiple.
-    let position = (POSITION.get() + u64::from(count - 1)) & !u64::from(count - 1);
-    let offset = position & 63;
-    let word = if offset == 0 { refill(position) } else { WORD.get() >> offset };
-    POSITION.set(position + u64::from(count));
-    word
-}
-
-#[cold]
-#[inline(never)]
-fn refill(position: u64) -> u64 {
-    let word = if position & 64 == 0 {
-        let [first, second] = philox(KEY.get(), PLACE.get().element, position >> 7);
-        NEXT.set(second);
-        first
-    } else {
-        NEXT.get()
-    };
-    WORD.set(word);
+pub(crate) fn bits() -> u64 {
+    let (state, word) = next(STATE.get());
+    STATE.set(state);
     word
 }
 
@@ -93,7 +73,7 @@ fn refill(position: u64) -> u64 {
 pub fn element(number: u64) {
     let place = PLACE.get();
     PLACE.set(Occurrence { element: number, ..place });
-    POSITION.set(0);
+    STATE.set(philox(KEY.get(), number, 0)[0]);
 }
 
 /// Counts an instability at the place of the operation.
@@ -120,9 +100,7 @@ pub(crate) fn record(category: Category, place: &'static Location<'static>) {
 pub(crate) struct Saved {
     mode: Mode,
     place: Occurrence,
-    position: u64,
-    word: u64,
-    next: u64,
+    state: u64,
     key: [u32; 2],
     records: Vec<Record>,
 }
@@ -132,16 +110,14 @@ pub(crate) fn enter(mode: Mode, task: u64, replay: u64) -> Saved {
     let saved = Saved {
         mode: MODE.get(),
         place: PLACE.get(),
-        position: POSITION.get(),
-        word: WORD.get(),
-        next: NEXT.get(),
+        state: STATE.get(),
         key: KEY.get(),
         records: RECORDS.take(),
     };
     set_mode(mode);
     PLACE.set(Occurrence { replay, task, element: 0 });
-    POSITION.set(0);
     KEY.set(key(mode.seed, task, replay));
+    element(0);
     saved
 }
 
@@ -149,9 +125,7 @@ pub(crate) fn enter(mode: Mode, task: u64, replay: u64) -> Saved {
 pub(crate) fn leave(saved: Saved) -> Vec<Record> {
     set_mode(saved.mode);
     PLACE.set(saved.place);
-    POSITION.set(saved.position);
-    WORD.set(saved.word);
-    NEXT.set(saved.next);
+    STATE.set(saved.state);
     KEY.set(saved.key);
     RECORDS.replace(saved.records)
 }

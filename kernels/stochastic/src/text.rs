@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::Stochastic;
 use crate::sample::Sample;
@@ -42,7 +42,8 @@ impl<T: Sample, S: Samples> fmt::LowerExp for Stochastic<T, S> {
     }
 }
 
-/// Decimal notation of `d.ddde±x` where that shows no digit that is not exact, else the text itself.
+/// Decimal notation of `d.ddde±x` where that shows no digit that is not exact, else the text
+/// itself.
 fn decimal(text: &str) -> String {
     let Some((significand, exponent)) = text.split_once('e') else { return text.to_owned() };
     let exponent: i32 = exponent.parse().expect("an exponent of Rust's formatting");
@@ -62,13 +63,16 @@ fn decimal(text: &str) -> String {
     }
 }
 
+#[derive(Serialize)]
+struct Written {
+    value: f64,
+    digits: u32,
+    noise: bool,
+}
+
 /// An object with `value` (mean), `digits` and `noise`.
 impl<T: Sample, S: Samples> Serialize for Stochastic<T, S> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        let mut object = serializer.serialize_struct("Stochastic", 3)?;
-        object.serialize_field("value", &self.mean())?;
-        object.serialize_field("digits", &self.digits())?;
-        object.serialize_field("noise", &self.is_noise())?;
-        object.end()
+        Written { value: self.mean(), digits: self.digits(), noise: self.is_noise() }.serialize(serializer)
     }
 }

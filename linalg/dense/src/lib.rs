@@ -48,6 +48,7 @@
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
 //! | give every tile a fixed owner | [`Owners`], a scheduling policy |
 //! | assess a result | [`backward_error`], [`GemmCounts`], [`Work`] |
+//! | know the exact digits of a factor and of a solution | [`trust`] |
 //! | write another tiled algorithm | [`tasks`] |
 //!
 //! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and
@@ -77,6 +78,7 @@ mod solve;
 pub mod tasks;
 mod tile;
 mod tiled;
+pub mod trust;
 mod work;
 
 /// Treatment of subnormal numbers by the codelets of factorisations, solves and refinements.

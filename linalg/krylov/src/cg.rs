@@ -116,7 +116,7 @@ impl Cg {
             })
         };
         let begin = record(&|step| step.begin())?;
-        let per_graph = steps_per_graph(rt, space, m.is_some()).next_multiple_of(depth);
+        let per_graph = steps_per_graph::<E>(rt, space, m.is_some()).next_multiple_of(depth);
         let steps = record(&|step| (0..per_graph).try_for_each(|k| step.step(k)))?;
         // These columns are running for any state of the method.
         let open = NumbersHandle::new(rt, columns, 0);

@@ -22,9 +22,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// large part of a short step's time. Steps with a preconditioner are longer, and take longer to
 /// record. A GPU launches a graph as a whole, and its steps are the shortest: on an H200 the host
 /// took 2 ms for a graph of four, and the GPU 0.8.
-pub fn steps_per_graph(rt: &dyn Executor, space: &Space, is_preconditioned: bool) -> usize {
+pub fn steps_per_graph<E: Scalar>(rt: &dyn Executor, space: &Space, is_preconditioned: bool) -> usize {
     match is_preconditioned {
-        _ if rt.goes_at_once(space.bytes(1)) => 32,
+        _ if E::HAS_KERNELS && rt.goes_at_once(space.bytes(1)) => 32,
         true => 2,
         false => 4,
     }

@@ -15,6 +15,7 @@
 //! | solve least-squares problems | [`LeastSquares`], [`least_squares`] |
 //! | define when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | monitor | [`Logger`], [`History`] |
+//! | know how many digits rounding leaves | vectors of [`Stochastic`](zellige_stochastic::Stochastic), solved for in a scope |
 //! | store vectors in fewer bits | [`MultiVector`], [`Storage`], [`Packed`] |
 //! | write a method or an operator | [`method`] |
 //!

@@ -97,7 +97,7 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     let sums = Sums::new(rt, space, columns, SUMS);
     let begin =
         rt.record(|graph| begin(&Steps::new(rt, graph, space, &numbers).with_sums(&sums), &v, setting))?;
-    let per_graph = steps_per_graph(rt, space, m.is_some());
+    let per_graph = steps_per_graph::<E>(rt, space, m.is_some());
     let steps = rt.record(|graph| {
         (0..per_graph).try_for_each(|step| {
             let (steps, now) = (Steps::new(rt, graph, space, &numbers).with_sums(&sums), step % 2);

@@ -199,10 +199,13 @@ impl<'g, E: Scalar> Steps<'g, E> {
                 let mut totals = vec![E::default(); width];
                 let each = columns_of(own, columns).zip(columns_of_mut(others, columns));
                 for (c, (own, mut other)) in each.enumerate() {
-                    scope.run(|| {
+                    // The number of replays after the end depends on time.
+                    let is_over = own.is_done() && other.is_done();
+                    let mut run = || {
                         total(partial.iter(), c, columns, &mut totals);
                         body(&totals, &own, &mut other);
-                    });
+                    };
+                    if is_over { run() } else { scope.run(run) }
                 }
             })
             .submit()?;

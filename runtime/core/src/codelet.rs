@@ -43,10 +43,9 @@
 //! # Ok::<(), zellige_runtime::Error>(())
 //! ```
 
-pub use crate::operand::{
-    DeviceContext, DeviceList, DeviceMut, DeviceRef, DeviceSlot, MetaList, NewValue, OnDevice, Operand,
+pub use crate::body::{
+    DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceMember, DeviceTable, DeviceViews, Outcome,
 };
-pub use crate::task::{
-    Apart, DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceKind, DeviceMember, DeviceTable,
-    DeviceViews, MAX_OPERAND_FORMATS, Outcome, Spec,
-};
+pub use crate::operand::{DeviceKind, MetaList, OnDevice, Operand};
+pub use crate::task::{Apart, MAX_OPERAND_FORMATS, Spec};
+pub use crate::value::{DeviceContext, DeviceList, DeviceMut, DeviceRef, DeviceSlot, NewValue};

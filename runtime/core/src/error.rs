@@ -364,3 +364,9 @@ fn message_of(payload: Box<dyn Any + Send>) -> String {
     }
     message
 }
+
+/// Formats the used coordinates (unused ones are `u32::MAX`).
+pub(crate) fn format_coords(coords: [u32; 3]) -> String {
+    let used: Vec<String> = coords.iter().filter(|&&c| c != u32::MAX).map(u32::to_string).collect();
+    used.join(", ")
+}

@@ -3,17 +3,18 @@
 
 pub mod ranks;
 
-use crate::data::{Data, Handle};
 use crate::engine::graph::Graph;
 use crate::runtime::Runtime;
+use crate::value::Data;
 
-pub use crate::engine::transfer::plan::Times;
 pub use crate::error::caught;
 pub use crate::mutant::mutant;
-pub use crate::operand::{Accesses, Formats, Metas, Wanted};
+pub use crate::operand::Wanted;
 pub use crate::sched::by_name as policy_by_name;
 pub use crate::splitmix::{STEP, scramble};
-pub use crate::task::{Body, Env, Refusal, Spec};
+use crate::task::Handle;
+pub use crate::task::plan::Times;
+pub use crate::task::{Accesses, Body, Env, Formats, Metas, Refusal, Spec};
 pub use crate::virtual_time::{Machine, MachineNode, MachineTask, MachineWorker, VirtualRun};
 
 /// Creates a handle that will belong to the first runtime or recorder that uses it.

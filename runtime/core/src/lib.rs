@@ -48,6 +48,7 @@
 //! ```
 #![allow(private_bounds, private_interfaces, reason = "what bodies of tasks there are is this crate's own")]
 
+mod body;
 mod buffer;
 mod clock;
 pub mod codelet;
@@ -65,7 +66,6 @@ mod numbered;
 mod operand;
 mod runtime;
 pub mod sched;
-pub mod split;
 mod splitmix;
 mod submit;
 mod subnormals;
@@ -74,23 +74,25 @@ mod sync;
 mod task;
 pub mod topology;
 mod trace_recorder;
+mod value;
 mod virtual_time;
 
+pub use body::{Batch, Codelet};
 pub use buffer::Buffer;
-pub use data::{Data, Handle, Meta};
 pub use device::Emulated;
 pub use engine::graph::{Bindings, DeviceGraphs, Graph, GraphNode, Recorder};
 pub use engine::transfer::{Candidate, NodeUse};
 pub use error::{Cause, Error, Failure, TaskError};
 pub use format::Format;
 pub use operand::{
-    Commute, List, Mode, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute, metas,
+    Commute, Cpu, List, Mode, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute, metas,
     read, reads, reduce, scratch, update, updates, write, writes,
 };
 pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, Session, WORKER_BYTES};
-pub use submit::{CodeletBuilder, NamedTask, Submit, TaskBuilder};
+pub use submit::{CodeletBuilder, NamedTask, Submit, TaskBuilder, split};
 pub use subnormals::Subnormals;
-pub use task::{Batch, Choice, Codelet, Cpu, DeviceInfo, TaskContext, TaskRef};
+pub use task::{Choice, DeviceInfo, Handle, TaskContext, TaskRef};
+pub use value::{Data, Meta};
 pub use zellige_model as model;
 pub use zellige_model::TaskInfo;
 pub use zellige_trace as trace;

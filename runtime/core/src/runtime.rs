@@ -13,14 +13,14 @@ use std::thread::JoinHandle;
 use zellige_model::Models;
 use zellige_trace::{Trace, TraceWorker};
 
-use crate::data::{AnyHandle, Data, Handle, ReadGuard, WriteGuard};
 use crate::engine::graph::{self, Bindings, Graph, Recorder};
 use crate::engine::transfer::{NodeUse, TransferDriver};
-use crate::engine::{Engine, Watchdog, WorkerSlot};
+use crate::engine::{Engine, ReadGuard, Watchdog, WorkerSlot, WriteGuard};
 use crate::error::{Error, Failure};
 use crate::operand::Mode;
 use crate::submit::Submit;
-use crate::task::{Body, DeviceInfo, Spec, TaskRef};
+use crate::task::{AnyHandle, Body, DeviceInfo, Handle, Spec, TaskRef};
+use crate::value::Data;
 
 pub use builder::{RuntimeBuilder, WORKER_BYTES};
 pub use group::Group;
@@ -176,8 +176,8 @@ impl Runtime {
         handle: &Handle<D>,
         mode: Mode,
         name: &'static str,
-    ) -> Result<crate::data::Gate<D>, Error> {
-        crate::data::Gate::enter(&self.engine, handle, mode, name)
+    ) -> Result<crate::engine::Gate<D>, Error> {
+        crate::engine::Gate::enter(&self.engine, handle, mode, name)
     }
 
     /// Records the tasks that `build` submits to the recorder, without running them.

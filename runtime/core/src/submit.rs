@@ -1,6 +1,8 @@
 //! Submission of tasks: closures and codelets, with their options, for any target that accepts
 //! tasks.
 
+pub mod split;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,15 +11,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::data::{AnyHandle, Data, Handle, Meta};
+use split::{Region, Split, Splittable};
+
+use crate::body::{Closure, ClosureFn, Codelet, Outcome, TypedBody};
 use crate::deps::AccessRights;
+use crate::engine::Engine;
 use crate::engine::graph::Recorder;
 use crate::error::{Error, Failure, TaskError};
-use crate::operand::Operands;
-use crate::split::{self, Region, Split, Splittable};
-use crate::task::{
-    Body, Closure, ClosureFn, Codelet, Cpu, Options, Outcome, Spec, TaskContext, TaskRef, TypedBody,
-};
+use crate::operand::{Cpu, Operands};
+use crate::task::{AnyHandle, Body, Handle, Options, Spec, TaskContext, TaskRef};
+use crate::value::{Data, Meta};
 
 /// Target that accepts tasks: the runtime, a recorder, a scope, or the context of a running task.
 /// Algorithms are written once, over `S: Submit`.
@@ -206,15 +209,15 @@ pub trait Submit: Sized {
 
 impl Submit for TaskContext<'_> {
     fn owner(&self) -> Option<u32> {
-        Some(self.engine.id)
+        Some(Engine::behind(self.services).id)
     }
 
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
-        self.engine.submit(spec)
+        Engine::behind(self.services).submit(spec)
     }
 
     fn announce_step(&self, tasks: usize) {
-        self.engine.announce_step(tasks);
+        Engine::behind(self.services).announce_step(tasks);
     }
 }
 

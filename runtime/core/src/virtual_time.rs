@@ -6,16 +6,15 @@ use std::sync::Arc;
 use zellige_trace::{IdleState, Trace, TraceWorker};
 
 use crate::clock::Clock;
-use crate::data::{AnyHandle, Placeholder};
 use crate::device::{Events, HOST, LaunchDepth, LinkSpec, NodeId};
 use crate::engine::Policy;
 use crate::engine::graph::{Bindings, DeviceGraphs, Graph, submit_replay};
-use crate::engine::transfer::plan::Times;
 use crate::engine::transfer::{HostAccess, Log, Simulated, Timing, TransferDriver};
 use crate::engine::{Engine, Parts, Settings, Time, Window, WorkerSlot};
 use crate::error::Error;
 use crate::memory::{NodeSpec, Transfer};
-use crate::task::{Header, TaskRef};
+use crate::task::plan::Times;
+use crate::task::{AnyHandle, Header, Placeholder, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace_recorder::TraceRecorder;
 

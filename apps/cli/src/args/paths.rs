@@ -73,14 +73,13 @@ impl Output {
         OutputFile(self.0.clone()).write(body)
     }
 
-    /// Writes a value as indented JSON with a line end.
+    /// Writes a value as JSON for readers.
     ///
     /// # Errors
     /// The errors of [`Output::write`].
     pub fn write_json(&self, value: &impl serde::Serialize) -> anyhow::Result<()> {
-        let mut text = serde_json::to_vec_pretty(value).context("cannot write the result as JSON")?;
-        text.push(b'\n');
-        self.write(|out| out.write_all(&text))
+        let text = zellige_app::json::text(value).context("cannot write the result as JSON")?;
+        self.write(|out| out.write_all(text.as_bytes()))
     }
 }
 

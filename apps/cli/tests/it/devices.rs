@@ -12,7 +12,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::common::{Ran, collect, finish, folder, left, result, results, zellige};
+use crate::common::{Ran, collect, finish, folder, left, result, results, words, zellige};
 use serde_json::Value;
 
 /// Libraries that linear algebra on GPUs needs.
@@ -251,19 +251,7 @@ fn the_machine_shows_its_gpus_and_what_they_lack() {
 fn tiles_that_the_host_may_not_hold_wait_in_a_file() {
     let folder = folder(5);
     let run = |more: &[&str]| {
-        let base = [
-            "tor",
-            "run",
-            "small.toml",
-            "--tile",
-            "8",
-            "--workers",
-            "2",
-            "--precision",
-            "fp32",
-            "--json",
-            "-",
-        ];
+        let base = words("tor run small.toml --tile 8 --workers 2 --precision fp32 --json -");
         finish(zellige(folder.path()).args([&base[..], more].concat())).expect(0)
     };
     let strehl = |ran: &Ran| -> Value { results(&ran.stdout)[0]["strehl_moao"].clone() };

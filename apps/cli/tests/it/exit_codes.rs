@@ -1,6 +1,6 @@
 //! Every exit code and its message.
 
-use crate::common::{folder, left, results, run, system};
+use crate::common::{folder, left, results, run, system, words};
 use std::fs;
 
 #[test]
@@ -20,16 +20,7 @@ fn success_is_0() {
 fn help_teaches() {
     let folder = folder(4);
     let help = run(folder.path(), &["help", "tor", "run"]).expect(0).stdout;
-    for part in [
-        "hp1:operand=1e-2,else=x3",
-        "script:FILE",
-        "Examples",
-        "--on-not-spd",
-        "lws",
-        "prio",
-        "eager",
-        "cuda:0,2",
-    ] {
+    for part in words("hp1:operand=1e-2,else=x3 script:FILE Examples --on-not-spd lws prio eager cuda:0,2") {
         assert!(help.contains(part), "no {part} in\n{help}");
     }
     let top = run(folder.path(), &["--help"]).expect(0).stdout;
@@ -132,19 +123,7 @@ fn other_failures_are_1() {
 #[test]
 fn a_rule_that_fails_alone_is_3_and_names_the_tile() {
     let folder = folder(6);
-    let arguments = [
-        "tor",
-        "run",
-        "small.toml",
-        "--tile",
-        "20",
-        "--precision",
-        "bf1",
-        "--json",
-        "x.json",
-        "-o",
-        "R.fits",
-    ];
+    let arguments = words("tor run small.toml --tile 20 --precision bf1 --json x.json -o R.fits");
     let ran =
         run(folder.path(), &arguments).expect(3).says("bf1").says("tile 9").says("try hp1:operand=1e-2");
     assert!(ran.stdout.contains("not positive definite at tile 9"), "{ran:#?}");

@@ -1,6 +1,6 @@
 //! Ctrl-C at any time: exit code 130, a message, no file.
 
-use crate::common::{collect, folder, left, ok, zellige};
+use crate::common::{collect, folder, left, ok, words, zellige};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use zellige_tests::every;
@@ -25,15 +25,7 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
 fn long(verb: &str, folder: &std::path::Path) -> Child {
     let mut command = zellige(folder);
     match verb {
-        "run" => command.args([
-            "tor",
-            "run",
-            "small.toml",
-            "--precision",
-            "fp32",
-            "--precision",
-            "hp1:operand=1e-2",
-        ]),
+        "run" => command.args(words("tor run small.toml --precision fp32 --precision hp1:operand=1e-2")),
         verb => command.args(["tor", verb, "small.toml"]),
     };
     if verb == "run" {

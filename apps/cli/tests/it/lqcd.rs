@@ -3,29 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{left, ok, result, results, run};
+use crate::common::{left, ok, result, results, run, words};
 
 #[test]
 fn a_field_is_made_described_smeared_and_inverted() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let made = ok(
-        here,
-        &[
-            "lqcd",
-            "generate",
-            "--size",
-            "4x4x4x6",
-            "--beta",
-            "5.7",
-            "--trajectories",
-            "3",
-            "-o",
-            "a.lat",
-            "--json",
-            "-",
-        ],
-    );
+    let made = ok(here, &words("lqcd generate --size 4x4x4x6 --beta 5.7 --trajectories 3 -o a.lat --json -"));
     let made = result(&made);
     assert_eq!(made["history"].as_array().map(Vec::len), Some(3), "{made}");
     let info = ok(here, &["lqcd", "info", "a.lat", "--json", "-"]);
@@ -80,19 +64,7 @@ fn formats_and_shifts_are_chosen_by_options() {
         assert!((a - b).abs() < 1e-8 * a, "{a} {b}");
     }
     let shifted = |more: &[&str]| {
-        let line = [
-            "lqcd",
-            "multishift",
-            "a.lat",
-            "--mass",
-            "0.1",
-            "--shifts",
-            "0,0.5",
-            "--report",
-            "s.html",
-            "--json",
-            "-",
-        ];
+        let line = words("lqcd multishift a.lat --mass 0.1 --shifts 0,0.5 --report s.html --json -");
         result(&ok(here, &[&line[..], more].concat()))
     };
     for found in [
@@ -103,18 +75,7 @@ fn formats_and_shifts_are_chosen_by_options() {
         assert!(shifts.len() == 2 && shifts.iter().all(|one| one["converged"] == true), "{found}");
     }
     assert!(fs::read_to_string(here.join("s.html")).unwrap().matches("class=\"line").count() >= 2);
-    let line = [
-        "lqcd",
-        "dslash",
-        "--size",
-        "4x4x4x4",
-        "--precision",
-        "half,fp32/int20/fp32",
-        "--repeats",
-        "2",
-        "--json",
-        "-",
-    ];
+    let line = words("lqcd dslash --size 4x4x4x4 --precision half,fp32/int20/fp32 --repeats 2 --json -");
     let rates = results(&ok(here, &line));
     assert_eq!(rates.as_array().map(Vec::len), Some(2), "{rates}");
 }

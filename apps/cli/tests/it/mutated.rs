@@ -1,7 +1,7 @@
 //! Corrupt files as input of the command: it gives an answer or an error, without a panic or a
 //! hang. It takes no more memory than the file or the documented plan of its reader justifies.
 
-use crate::common::{Ran, collect, folder, ok, zellige};
+use crate::common::{Ran, collect, folder, ok, words, zellige};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fs;
@@ -131,10 +131,10 @@ fn broken_files_are_answered_or_refused() {
     let title = format!("{:72}key\n             3             1             1             1\n", "title");
     let sizes = "RSA                        2             2             2             0\n(3I2)           (2I2)           (2F5.1)\n";
     fs::write(here.join("a.rb"), format!("{title}{sizes} 1 2 3\n 1 2\n  4.0 -1.0\n")).unwrap();
-    let words = [1_211_216i32, 2, 2, 2, 1, 1, 0, 1].map(i32::to_be_bytes).concat();
+    let header = [1_211_216i32, 2, 2, 2, 1, 1, 0, 1].map(i32::to_be_bytes).concat();
     let vector = [1_211_214i32, 2].map(i32::to_be_bytes).concat();
     let numbers = [4.0f64, -1.0].map(f64::to_be_bytes).concat();
-    fs::write(here.join("a.petsc"), [&words[..], &numbers, &vector, &numbers].concat()).unwrap();
+    fs::write(here.join("a.petsc"), [&header[..], &numbers, &vector, &numbers].concat()).unwrap();
     zellige_files::array::write(&here.join("a.npy"), &[3, 3], [2.0, 0.0, 1.0, 0.0, 2.0, 0.0, 1.0, 0.0, 2.0])
         .unwrap();
     zellige_files::array::npz::NpzWriter::write(&here.join("a.npz"), |to| {
@@ -167,22 +167,7 @@ fn broken_files_are_answered_or_refused() {
         "fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) { if i - j > 2 { \"hp1\" } else { \"fp32\" } }",
     )
     .unwrap();
-    ok(
-        here,
-        &[
-            "tor",
-            "run",
-            "small.toml",
-            "--precision",
-            "fp32",
-            "--xray",
-            "off",
-            "--tile",
-            "10",
-            "--norms",
-            "norms.json",
-        ],
-    );
+    ok(here, &words("tor run small.toml --precision fp32 --xray off --tile 10 --norms norms.json"));
     let search = "psa run --basis basis_i16.npy --positions pos_f32.npy --events events0_keV_f32.npy \
                   --energies events0_energy_keV_f64.npy";
     let seeds = [

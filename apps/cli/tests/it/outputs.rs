@@ -1,7 +1,7 @@
 //! Written files: their content, and that they are complete or absent.
 
 use crate::common;
-use crate::common::{finish, folder, left, result, results, run, zellige};
+use crate::common::{finish, folder, left, result, results, run, words, zellige};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,48 +19,21 @@ fn json(path: &Path) -> Value {
 #[test]
 fn a_run_has_the_documented_keys() {
     let folder = folder(6);
-    let arguments = [
-        "tor",
-        "run",
-        "small.toml",
-        "--tile",
-        "20",
-        "--target",
-        "0,0",
-        "--target",
-        "-10,5.5",
-        "--precision",
-        "fp32",
-        "--precision",
-        "bf1",
-        "--json",
-        "x.json",
-    ];
+    let arguments = words(
+        "tor run small.toml --tile 20 --target 0,0 --target -10,5.5 --precision fp32 \
+         --precision bf1 --json x.json",
+    );
     let ran = run(folder.path(), &arguments).expect(0);
     let all = json(&folder.path().join("x.json"));
     let rules = all.as_array().unwrap();
     assert_eq!(rules.len(), 2);
-    let expected: BTreeSet<&str> = [
-        "n",
-        "m",
-        "tiles",
-        "rule",
-        "gemm_share",
-        "flops",
-        "seconds",
-        "gflops",
-        "gemm_peak_gflops",
-        "backward_error",
-        "backward_error_estimated",
-        "trace_cee",
-        "strehl_moao",
-        "strehl_exact",
-        "marechal",
-        "targets",
-        "peak_memory_bytes",
-        "tile_bytes",
-    ]
-    .into();
+    let expected: BTreeSet<&str> = words(
+        "n m tiles rule gemm_share flops seconds gflops gemm_peak_gflops backward_error \
+         backward_error_estimated trace_cee strehl_moao strehl_exact marechal targets \
+         peak_memory_bytes tile_bytes",
+    )
+    .into_iter()
+    .collect();
     assert_eq!(keys(&rules[0]), expected);
     assert_eq!(keys(&rules[0]["seconds"]), ["cov", "factor", "solve", "eval"].into());
     assert!(
@@ -101,21 +74,8 @@ fn benches_have_the_documented_keys() {
         assert!(tasks["us_per_task"][case].as_f64().unwrap() > 0.0, "{case}: {tasks}");
     }
     for format in ["f32", "f64"] {
-        let arguments = [
-            "bench",
-            "cholesky",
-            "--n",
-            "200",
-            "--tile",
-            "50",
-            "--format",
-            format,
-            "--workers",
-            "1",
-            "--json",
-            "c.json",
-        ];
-        run(folder.path(), &arguments).expect(0);
+        let line = format!("bench cholesky --n 200 --tile 50 --format {format} --workers 1 --json c.json");
+        run(folder.path(), &words(&line)).expect(0);
         let figures = &json(&folder.path().join("c.json"))[0];
         for key in ["gflops", "gemm_gflops_same_tile", "kernel_share", "makespan_over_bound", "seconds"] {
             assert!(figures[key].as_f64().unwrap() > 0.0, "{key}: {figures}");
@@ -270,23 +230,10 @@ fn a_native_trace_is_summed_up_and_becomes_any_other() {
 #[test]
 fn a_report_is_one_page_that_needs_nothing_else() {
     let folder = folder(6);
-    let arguments = [
-        "tor",
-        "run",
-        "small.toml",
-        "--tile",
-        "20",
-        "--precision",
-        "fp32",
-        "--precision",
-        "bf1",
-        "--xray",
-        "full",
-        "--report",
-        "report.html",
-        "--trace",
-        "trace.html",
-    ];
+    let arguments = words(
+        "tor run small.toml --tile 20 --precision fp32 --precision bf1 --xray full \
+         --report report.html --trace trace.html",
+    );
     run(folder.path(), &arguments).expect(0);
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.to_lowercase().starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));

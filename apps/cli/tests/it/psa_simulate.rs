@@ -5,7 +5,7 @@ use std::path::Path;
 use zellige_psa::files::geb::{self, Frame, FrameReader, mode3, write_frame};
 use zellige_psa::pipeline::stream::record::Traces;
 
-use crate::common::{ok, result, results, run};
+use crate::common::{ok, result, results, run, words};
 
 /// Writes `mine.toml`, the printed crystal edited to a fifth of its size.
 fn edit_crystal(here: &Path) {
@@ -45,32 +45,10 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     ok(&[&events[..], &["--workers", "3", "-o", "three"]].concat());
     let signals = |folder: &str| std::fs::read(here.join(folder).join("signals.npy")).unwrap();
     assert_eq!(signals("one"), signals("three"));
-    let said = ok(&[
-        "psa",
-        "simulate",
-        "--crystal",
-        "mine.toml",
-        "--step",
-        "3",
-        "--format",
-        "record",
-        "-o",
-        "basis.dat",
-    ]);
+    let said = ok(&words("psa simulate --crystal mine.toml --step 3 --format record -o basis.dat"));
     assert!(said.contains("basis.dat"));
     assert_eq!(std::fs::metadata(here.join("basis.dat")).unwrap().len() % 17_932, 0);
-    ok(&[
-        "psa",
-        "simulate",
-        "--crystal",
-        "mine.toml",
-        "--step",
-        "3",
-        "--format",
-        "gretina",
-        "-o",
-        "gretina.dat",
-    ]);
+    ok(&words("psa simulate --crystal mine.toml --step 3 --format gretina -o gretina.dat"));
     assert!(
         std::fs::read(here.join("gretina.dat")).unwrap().starts_with(b"GRETA basis signals; Cylindrical")
     );

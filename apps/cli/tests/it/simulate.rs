@@ -1,6 +1,6 @@
 //! `zellige simulate`: quick and repeatable, since no task runs.
 
-use crate::common::{results, run};
+use crate::common::{results, run, words};
 use serde_json::Value;
 
 const SMALL: [&str; 10] =
@@ -69,18 +69,9 @@ fn with_fixed_owners_narrow_operands_save_bytes() {
 /// diagonal, so that the band also saves bytes.
 #[test]
 fn in_blocks_a_band_saves_bytes_too() {
-    let reports = simulated(&[
-        "--sched",
-        "owners",
-        "--cyclic-block",
-        "4",
-        "--precision",
-        "fp32",
-        "--precision",
-        "hp1:band=2",
-        "--precision",
-        "hp1",
-    ]);
+    let reports = simulated(&words(
+        "--sched owners --cyclic-block 4 --precision fp32 --precision hp1:band=2 --precision hp1",
+    ));
     assert!(moved(&reports[1]) < moved(&reports[0]), "{} {}", moved(&reports[1]), moved(&reports[0]));
     assert!(moved(&reports[2]) < moved(&reports[1]));
 }
@@ -101,24 +92,11 @@ fn norms_go_from_a_run_to_a_simulation() {
     let size = |key: &str| results(&text("r.json"))[0][key].to_string();
     let simulated = |n: &str, fused: &str| -> Value {
         let m = size("m");
-        let args = [
-            "simulate",
-            "tor",
-            "--n",
-            n,
-            "--m",
-            &m,
-            "--tile",
-            "204",
-            "--precision",
-            rule,
-            "--norms",
-            "n.json",
-        ];
-        let ran = run(
-            folder.path(),
-            &[&args[..], &["--fuse-updates", fused, "--trace", "t.json", "--json", "-"]].concat(),
+        let line = format!(
+            "simulate tor --n {n} --m {m} --tile 204 --precision {rule} --norms n.json \
+             --fuse-updates {fused} --trace t.json --json -"
         );
+        let ran = run(folder.path(), &words(&line));
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         results(&ran.stdout)
     };

@@ -1,6 +1,6 @@
 //! `zellige matrix` and `zellige spmv`.
 
-use crate::common::{ok, result, results, run};
+use crate::common::{ok, result, results, run, words};
 
 #[test]
 fn a_matrix_is_made_described_converted_and_stored_narrowly() {
@@ -25,18 +25,7 @@ fn a_matrix_is_made_described_converted_and_stored_narrowly() {
     );
     assert!(ok(&["matrix", "info", "b.mtx"]).contains("270 x 270"));
 
-    let rows = json(&[
-        "spmv",
-        "b.mtx",
-        "--sets",
-        "ap2,ap7re",
-        "--eps",
-        "2^-37,1e-6",
-        "--criterion",
-        "nw",
-        "--json",
-        "-",
-    ]);
+    let rows = json(&words("spmv b.mtx --sets ap2,ap7re --eps 2^-37,1e-6 --criterion nw --json -"));
     let rows = rows.as_array().unwrap();
     assert_eq!(rows.len(), 4);
     for row in rows {
@@ -59,21 +48,8 @@ fn a_matrix_is_made_described_converted_and_stored_narrowly() {
     let mut column = "%%MatrixMarket matrix array real general\n270 1\n".to_owned();
     (0..270).for_each(|j| column += &format!("{}\n", 10f64.powi(-(j % 7))));
     std::fs::write(here.join("x.mtx"), column).unwrap();
-    let words = [
-        "spmv",
-        "b.mtx",
-        "--sets",
-        "ap7",
-        "--eps",
-        "2^-37",
-        "--criterion",
-        "cw-exact",
-        "--workers",
-        "2",
-        "--json",
-        "-",
-    ];
-    let (ones, other) = (json(&words), json(&[&words[..], &["--x-for", "x.mtx"]].concat()));
+    let line = words("spmv b.mtx --sets ap7 --eps 2^-37 --criterion cw-exact --workers 2 --json -");
+    let (ones, other) = (json(&line), json(&[&line[..], &["--x-for", "x.mtx"]].concat()));
     assert!(
         other[0]["error_cw"].as_f64() <= other[0]["bound_cw"].as_f64()
             && ones[0]["counts"] != other[0]["counts"]

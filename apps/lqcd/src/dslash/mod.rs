@@ -14,7 +14,9 @@
 //! contiguous numbers in all directions. Products are sums over these arrays, in float32 or
 //! float64.
 
+mod layout;
 mod links;
+mod number;
 mod product;
 mod slab;
 
@@ -23,13 +25,16 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use zellige_kernels::sites::{COMPONENTS, Real, SiteFormat};
 use zellige_krylov::method::Steps;
 use zellige_krylov::{MultiVector, Space};
-use zellige_runtime::{Submit, reads, updates};
+use zellige_runtime::{Handle, Submit, read, reads, updates, write};
+use zellige_stochastic::{Sample, Samples, Scope, Stochastic};
 
 use self::links::Links;
+use self::number::RoundedNumber;
 use self::product::{Product, has_kernels};
-use self::slab::Slab;
+use self::slab::{Buffers, Slab, Stored};
 use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
 use crate::precision::{Precision, Sites};
 use crate::smear::Smeared;
@@ -68,6 +73,9 @@ fn phase([x, y, _, t]: [usize; DIRECTIONS], direction: usize) -> f64 {
     let sum = [t, t + x, t + x + y, 0][direction];
     if sum % 2 == 0 { 1.0 } else { -1.0 }
 }
+
+/// Stochastic numbers of a slab, six for each site.
+pub(crate) type SlabHandle<T, S> = Handle<Vec<Stochastic<T, S>>>;
 
 /// Operator from one parity to the other.
 #[derive(Clone, Debug)]
@@ -174,16 +182,8 @@ impl Dslash {
             let needed = self.needed(slabs.clone());
             let from = reads(needed.iter().map(|&slab| &x.parts()[slab]));
             let own = reads(diagonal.iter().flat_map(|(_, z)| &z.parts()[slabs.clone()]));
-            let slab = Slab {
-                geometry: self.geometry,
-                to: self.to,
-                groups: self.links.groups.clone(),
-                words: self.links.words,
-                needed,
-                columns: steps.columns(),
-                factor,
-                diagonal: diagonal.map_or(0.0, |(diagonal, _)| diagonal),
-            };
+            let terms = [factor, diagonal.map_or(0.0, |(diagonal, _)| diagonal)];
+            let slab = self.slab(needed, steps.columns(), terms);
             let (links, y) = (reads(&self.links.slabs[slabs.clone()]), updates(&y.parts()[slabs.clone()]));
             let operands = (steps.numbers().read(), links, from, own, y);
             let coords = [slabs.start as u32];
@@ -192,5 +192,52 @@ impl Dslash {
             steps.graph().codelet(product, operands).coords(coords).submit()?;
         }
         Ok(())
+    }
+
+    fn slab(&self, needed: Vec<usize>, columns: usize, [factor, diagonal]: [f64; 2]) -> Slab {
+        let Links { groups, words, .. } = &*self.links;
+        let (geometry, to, groups, words) = (self.geometry, self.to, groups.clone(), *words);
+        Slab { geometry, to, groups, words, needed, columns, factor, diagonal }
+    }
+
+    /// Submits `y = factor D x` in stochastic arithmetic, and `+ diagonal z` if a `z` on the output
+    /// sites is given; returns `y`. Links are exact as they are stored. The operations are those of
+    /// `apply`, in its order. Random bits are those of task `number` of the scope.
+    ///
+    /// # Errors
+    /// The errors of submission.
+    pub(crate) fn apply_stochastic<T: Sample + Real, S: Samples>(
+        &self,
+        rt: &impl Submit,
+        (scope, number): (&Arc<Scope>, u64),
+        x: &[SlabHandle<T, S>],
+        factor: f64,
+        diagonal: Option<(f64, &[SlabHandle<T, S>])>,
+    ) -> Result<Vec<SlabHandle<T, S>>, zellige_runtime::Error> {
+        let submitted = self.geometry.slabs().enumerate().map(|(i, slices)| {
+            let needed = self.needed(i..i + 1);
+            let from = reads(needed.iter().map(|&slab| &x[slab]));
+            let own = reads(diagonal.iter().map(|(_, z)| &z[i]));
+            let slab = self.slab(needed, 1, [factor, diagonal.map_or(0.0, |(diagonal, _)| diagonal)]);
+            let (y, scope) = (rt.register_empty(), Arc::clone(scope));
+            let operands = (read(&self.links.slabs[i]), from, own, write(&y));
+            let task = rt.task("stochastic dslash").operands(operands);
+            let task = task.cpu(move |(links, from, own, mut y)| {
+                let stored = |parts| Stored { format: SiteFormat::Fp64, parts };
+                let from = stored(from.iter().map(|part| &part[..]).collect());
+                let own = own.iter().next().map(|own| stored(vec![&own[..]]));
+                let sites = slices.len() * slab.geometry.slice();
+                let mut results = vec![Stochastic::default(); sites * COMPONENTS];
+                scope.task(number, 0, || {
+                    let (to, mut buffers) = ((SiteFormat::Fp64, &mut results[..]), Buffers::new());
+                    let (from, own) = (&from, own.as_ref());
+                    slab.multiply::<RoundedNumber<T, S>>(slices.clone(), links, from, own, to, &mut buffers);
+                });
+                y.put(results);
+            });
+            task.submit()?;
+            Ok(y)
+        });
+        submitted.collect()
     }
 }

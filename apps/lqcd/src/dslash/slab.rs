@@ -2,27 +2,19 @@
 
 use std::ops::Range;
 
-use zellige_kernels::sites::{
-    COMPONENTS, Group, LANES, Real, Rows, SiteFormat, decode_columns, decode_sites, encode_columns,
-    encode_sites, multiply_columns, multiply_line,
-};
+use zellige_kernels::sites::{COMPONENTS, Group, LANES, ProductNumber, Real, Rows, SiteFormat};
 
+use super::layout::{BESIDE, Layout, PLANES, SITE};
+use super::number::SlabNumber;
 use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
 
-/// Number of padding sites on each side of a line, for its neighbours.
-const BESIDE: usize = 2;
-/// Number of decoded planes in z that are kept if a time slice has more: a plane and three on each
-/// side, which fit a cache along with their links.
-const PLANES: usize = 8;
-/// Number of columns in a block, for the same reason, if eight sites are interleaved.
+/// Number of columns in a block, so that they fit a cache, if eight sites are interleaved.
 const COLUMNS: usize = 4;
-/// Numbers of a site if eight columns are interleaved.
-const SITE: usize = COMPONENTS * LANES;
 
 /// A vector as seen by a task: its parts and their format.
-pub(super) struct Stored<'v> {
+pub(super) struct Stored<'v, W> {
     pub format: SiteFormat,
-    pub parts: Vec<&'v [f64]>,
+    pub parts: Vec<&'v [W]>,
 }
 
 /// Parameters that are constant over calls.
@@ -41,30 +33,27 @@ pub(super) struct Slab {
 
 /// Working space of a worker, which stays in its caches. It holds planes of a time slice, padded
 /// around each line, a line of each of the neighbouring slices, and a line of results.
-#[derive(Default)]
-pub(super) struct Buffers<R> {
-    x: Vec<R>,
-    y: Vec<R>,
-    own: Vec<R>,
-    matrices: Vec<R>,
+pub(super) struct Buffers<N: ProductNumber> {
+    x: Vec<N>,
+    y: Vec<N>,
+    own: Vec<N>,
+    matrices: Vec<N::Plain>,
 }
 
-impl<R> Buffers<R> {
+impl<N: ProductNumber> Buffers<N> {
     pub const fn new() -> Self {
         Buffers { x: Vec::new(), y: Vec::new(), own: Vec::new(), matrices: Vec::new() }
     }
-}
 
-impl<R: Real> Buffers<R> {
     /// Allocates the space for a layout.
     fn fit(&mut self, layout: &Layout) {
         let sizes = match layout.across {
             true => [layout.x.column * SITE, layout.line * SITE],
             false => [layout.x.column, layout.y.column].map(|numbers| numbers * layout.columns.len()),
         };
-        self.x.resize(sizes[0], R::default());
+        self.x.resize(sizes[0], N::default());
         for results in [&mut self.y, &mut self.own] {
-            results.resize(sizes[1], R::default());
+            results.resize(sizes[1], N::default());
         }
     }
 }
@@ -76,21 +65,21 @@ impl Slab {
     }
 
     /// Returns the words of a vector, and the index of the first site of a slice in them.
-    fn slice<'v>(&self, from: &Stored<'v>, t: usize) -> (&'v [f64], usize) {
+    fn slice<'v, W>(&self, from: &Stored<'v, W>, t: usize) -> (&'v [W], usize) {
         let slab = self.geometry.slab();
         let part = self.needed.binary_search(&(t / slab)).expect("a slab that is needed");
         (from.parts[part], t % slab * self.geometry.slice())
     }
 
     /// Multiplies the slices of a slab.
-    pub fn multiply<R: Real>(
+    pub fn multiply<N: SlabNumber>(
         &self,
         slices: Range<usize>,
         links: &[f64],
-        from: &Stored<'_>,
-        own: Option<&Stored<'_>>,
-        (format, y): (SiteFormat, &mut [f64]),
-        buffers: &mut Buffers<R>,
+        from: &Stored<'_, N::Word>,
+        own: Option<&Stored<'_, N::Word>>,
+        (format, y): (SiteFormat, &mut [N::Word]),
+        buffers: &mut Buffers<N>,
     ) {
         let [_, ny, nz, _] = self.geometry.extents();
         let line = self.geometry.line();
@@ -106,8 +95,9 @@ impl Slab {
                         let codes = &links[of_slab * self.words..][..self.words];
                         self.multiply_line(codes, (t, l), &layout, buffers);
                         let sites = of_slab * line..(of_slab + 1) * line;
+                        N::begin(self.first_site((t, l)), self.groups.len());
                         self.combine(own, sites.clone(), &layout, buffers);
-                        layout.encode(format, &buffers.y, (y, self.columns), sites);
+                        N::encode(&layout, format, &buffers.y, (y, self.columns), sites);
                     }
                 }
             }
@@ -146,55 +136,48 @@ impl Slab {
         }
     }
 
+    /// Returns the index of the first site of a line within its parity.
+    fn first_site(&self, (t, l): (usize, usize)) -> usize {
+        t * self.geometry.slice() + l * self.geometry.line()
+    }
+
     /// Sums the products for a line.
-    fn multiply_line<R: Real>(
+    fn multiply_line<N: SlabNumber>(
         &self,
         codes: &[f64],
         at: (usize, usize),
         layout: &Layout,
-        buffers: &mut Buffers<R>,
+        buffers: &mut Buffers<N>,
     ) {
         let Buffers { x, y, matrices, .. } = buffers;
         let starts = self.starts(at, layout);
         let starts = &starts[..2 * DIRECTIONS * self.hops().len()];
-        if layout.across {
-            return multiply_columns(&self.groups, codes, x, starts, y, layout.line, matrices);
-        }
-        let columns = layout.columns.len();
-        multiply_line(&self.groups, codes, (x, layout.x), starts, (y, layout.y), columns, matrices);
+        N::multiply(layout, (&self.groups, codes), x, starts, y, self.first_site(at), matrices);
     }
 
     /// Multiplies a line by the factor, and adds the term of the vector on the output sites.
-    fn combine<R: Real>(
+    fn combine<N: SlabNumber>(
         &self,
-        own: Option<&Stored<'_>>,
+        own: Option<&Stored<'_, N::Word>>,
         sites: Range<usize>,
         layout: &Layout,
-        buffers: &mut Buffers<R>,
+        buffers: &mut Buffers<N>,
     ) {
-        let (factor, diagonal) = (R::from_f64(self.factor), R::from_f64(self.diagonal));
+        let [factor, diagonal] = [self.factor, self.diagonal].map(|x| N::new(N::Plain::from_f64(x)));
         let Buffers { y, own: z, .. } = buffers;
-        let Some(own) = own else { return y.iter_mut().for_each(|y| *y = *y * factor) };
-        let (words, all) = (own.parts[0], self.columns);
-        if layout.across {
-            decode_columns(own.format, words, (all, layout.columns.start), sites, z);
-        } else {
-            let columns = z.chunks_exact_mut(layout.y.column).zip(layout.columns.clone());
-            for (z, column) in columns {
-                decode_sites(own.format, words, (all, column), sites.clone(), z, layout.y.pitch);
-            }
-        }
-        y.iter_mut().zip(z).for_each(|(y, z)| *y = *z * diagonal + *y * factor);
+        let Some(own) = own else { return y.iter_mut().for_each(|y| *y = y.times(factor)) };
+        N::decode(layout, own.format, (own.parts[0], self.columns), sites, 0, (z, layout.y));
+        y.iter_mut().zip(z).for_each(|(y, z)| *y = z.times(diagonal).plus(y.times(factor)));
     }
 
     /// Decodes the planes of a time slice that plane `z` is the first to need, and the padding of
     /// each line.
-    fn decode_planes<R: Real>(
+    fn decode_planes<N: SlabNumber>(
         &self,
-        from: &Stored<'_>,
+        from: &Stored<'_, N::Word>,
         (t, z): (usize, usize),
         layout: &Layout,
-        x: &mut [R],
+        x: &mut [N],
     ) {
         let [_, ny, nz, _] = self.geometry.extents();
         let far = self.hops()[self.hops().len() - 1];
@@ -211,26 +194,30 @@ impl Slab {
             for y in 0..ny {
                 let begin = first + (z * ny + y) * layout.line;
                 let at = (place * ny + y) * layout.of_line;
-                layout.decode(from.format, (words, self.columns), begin, at, x);
+                let sites = begin..begin + layout.line;
+                let to = (&mut *x, layout.x);
+                N::decode(layout, from.format, (words, self.columns), sites, at + BESIDE, to);
                 layout.wrap(at, x);
             }
         }
     }
 
     /// Decodes the lines at the position of line `l` in the neighbouring slices.
-    fn decode_lines_in_time<R: Real>(
+    fn decode_lines_in_time<N: SlabNumber>(
         &self,
-        from: &Stored<'_>,
+        from: &Stored<'_, N::Word>,
         (t, l): (usize, usize),
         layout: &Layout,
-        x: &mut [R],
+        x: &mut [N],
     ) {
         let nt = self.geometry.extents()[T];
         let around = self.hops().iter().flat_map(|&n| [(t + n) % nt, (t + nt - n) % nt]);
         for (side, t) in around.enumerate() {
             let (words, first) = self.slice(from, t);
             let at = layout.around + side * layout.of_line;
-            layout.decode(from.format, (words, self.columns), first + l * layout.line, at, x);
+            let begin = first + l * layout.line;
+            let (sites, to) = (begin..begin + layout.line, (&mut *x, layout.x));
+            N::decode(layout, from.format, (words, self.columns), sites, at + BESIDE, to);
         }
     }
 
@@ -260,89 +247,5 @@ impl Slab {
             ];
         }
         starts
-    }
-}
-
-/// Layout of numbers in the working space. With eight interleaved columns it is
-/// `[site][component][column]`, otherwise `[column][line][component][site]`. Positions of lines and
-/// neighbours are in sites, or in numbers of a column.
-struct Layout {
-    /// Whether eight columns are interleaved.
-    across: bool,
-    columns: Range<usize>,
-    /// Number of sites of a line.
-    line: usize,
-    /// Distance between consecutive lines.
-    of_line: usize,
-    /// Layout of neighbours.
-    x: Rows,
-    /// Layout of results.
-    y: Rows,
-    /// Number of planes in z that are kept.
-    planes: usize,
-    /// Offset of the lines of the neighbouring slices.
-    around: usize,
-}
-
-impl Layout {
-    /// Returns the index of a plane among the kept ones. Planes are counted from `nz` on, and
-    /// continue beyond the ends if not all are kept.
-    fn place(&self, plane: usize, nz: usize) -> usize {
-        if self.planes == nz { plane % nz } else { plane % PLANES }
-    }
-
-    /// Decodes a line, from its first site on, to position `at`.
-    fn decode<R: Real>(
-        &self,
-        format: SiteFormat,
-        (words, all): (&[f64], usize),
-        first: usize,
-        at: usize,
-        x: &mut [R],
-    ) {
-        let sites = first..first + self.line;
-        if self.across {
-            let rows = &mut x[(at + BESIDE) * SITE..];
-            return decode_columns(format, words, (all, self.columns.start), sites, rows);
-        }
-        for (k, column) in self.columns.clone().enumerate() {
-            let rows = &mut x[k * self.x.column + at + BESIDE..];
-            decode_sites(format, words, (all, column), sites.clone(), rows, self.x.pitch);
-        }
-    }
-
-    /// Copies the sites around the ends of a line into its padding. A line has at least two sites.
-    fn wrap<R: Real>(&self, at: usize, x: &mut [R]) {
-        if self.across {
-            let sites = &mut x[at * SITE..];
-            sites.copy_within(self.line * SITE..(self.line + BESIDE) * SITE, 0);
-            return sites.copy_within(BESIDE * SITE..2 * BESIDE * SITE, (BESIDE + self.line) * SITE);
-        }
-        let two = |row: &[R], at: usize| -> [R; BESIDE] { *row[at..].first_chunk().expect("two sites") };
-        for k in 0..self.columns.len() {
-            let rows = &mut x[k * self.x.column + at..][..self.of_line];
-            for c in 0..COMPONENTS {
-                let row = &mut rows[c * self.x.pitch..];
-                let (first, last) = (two(row, BESIDE), two(row, self.line));
-                row[..BESIDE].copy_from_slice(&last);
-                row[BESIDE + self.line..][..BESIDE].copy_from_slice(&first);
-            }
-        }
-    }
-
-    /// Stores a line of results.
-    fn encode<R: Real>(
-        &self,
-        format: SiteFormat,
-        results: &[R],
-        (words, all): (&mut [f64], usize),
-        sites: Range<usize>,
-    ) {
-        if self.across {
-            return encode_columns(format, results, words, (all, self.columns.start), sites);
-        }
-        for (rows, column) in results.chunks_exact(self.y.column).zip(self.columns.clone()) {
-            encode_sites(format, rows, self.y.pitch, words, (all, column), sites.clone());
-        }
     }
 }

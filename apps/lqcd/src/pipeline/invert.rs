@@ -114,7 +114,7 @@ impl Options {
             && self.heavy_quark.is_none_or(|goal| heavy <= goal)
     }
 
-    pub(super) fn check(&self, geometry: Geometry) -> Result<(), Error> {
+    pub(crate) fn check(&self, geometry: Geometry) -> Result<(), Error> {
         if !(self.mass > 0.0 && self.mass.is_finite()) {
             return Err(Error::parameter("mass", format!("{}: a number above 0 is needed", self.mass)));
         }
@@ -162,27 +162,13 @@ pub fn invert(
     options.check(geometry)?;
     let begun = Instant::now();
     let (plaquette, trace) = (plaquettes(u), link_trace(u));
-    let mut links = u.clone();
-    links.reunitarise();
-    let smeared = smear(rt, &links, options.action)?;
-    drop(links);
-    let site = geometry.site(options.source.at);
-    let (parity, double) = (geometry.parity(site), Precision::DOUBLE);
-    let a = Normal::new(rt, &smeared, options.mass, parity, options.boundary, double);
-    let narrow = options.solver.narrow(rt, &smeared, options.mass, parity, options.boundary);
-    let links_by_svd = smeared.by_svd;
-    drop(smeared);
+    let system = System::new(rt, u, options)?;
     let smear_seconds = begun.elapsed().as_secs_f64();
 
     let begun = Instant::now();
-    let colours = options.source.colours();
-    let place = (site as usize % geometry.half()) * COLOURS;
-    let b: Vec<Vec<C64>> = colours.iter().map(|colour| unit(a.domain().len(), place + colour)).collect();
-    let mut z: Vec<Vec<C64>> = b.iter().map(|b| vec![C64::default(); b.len()]).collect();
-    let mut histories = ObservedHistory::each(b.len(), options.most_steps, observer);
-    let inner: &dyn Operator<C64> = narrow.as_ref().map_or(&a, |narrow| narrow);
-    let (solutions, of_heavy) = solved(rt, [&a, inner], options, &b, &mut z, &mut histories)?;
-    let correlator = correlator(rt, &a, &z, geometry, options.source.at[T])?;
+    let a = &system.a;
+    let (z, (solutions, of_heavy), histories) = system.solve(rt, options, observer)?;
+    let correlator = correlator(rt, a, &z, geometry, options.source.at[T])?;
     let solve_seconds = begun.elapsed().as_secs_f64();
     let steps = options.solver.steps();
     let products = if options.solver.method == Method::Cg { 1 } else { 2 };
@@ -196,10 +182,10 @@ pub fn invert(
         source: options.source.to_string(),
         tolerance: options.tolerance,
         heavy_quark_tolerance: options.heavy_quark,
-        method: options.solver.name(&a),
+        method: options.solver.name(a),
         precision: options.solver.precision.to_string(),
         converged: solutions.iter().zip(&of_heavy).all(|(solution, heavy)| options.are_met(solution, *heavy)),
-        links_by_svd,
+        links_by_svd: system.links_by_svd,
         iterations: solutions.iter().map(|solution| steps * solution.steps).collect(),
         iterated_residual: solutions
             .iter()
@@ -217,7 +203,52 @@ pub fn invert(
         correlator,
         seconds: Seconds { smear: smear_seconds, solve: solve_seconds },
     };
-    Ok((result, histories.into_iter().map(|watched| watched.history).collect()))
+    Ok((result, histories))
+}
+
+/// The systems of a propagator, one for each colour of its source.
+pub(crate) struct System {
+    /// The operator in float64.
+    pub a: Normal,
+    /// The operator in the formats of the solver, if they are others.
+    narrow: Option<Normal>,
+    /// Links that were projected by a singular value decomposition.
+    links_by_svd: usize,
+    /// Right-hand sides.
+    pub b: Vec<Vec<C64>>,
+}
+
+impl System {
+    /// Smears the links of `u`, which are first made exactly unitary, and builds the operators.
+    pub fn new(rt: &Runtime, u: &Gauge, options: &Options) -> Result<System, Error> {
+        let geometry = u.geometry();
+        let mut links = u.clone();
+        links.reunitarise();
+        let smeared = smear(rt, &links, options.action)?;
+        drop(links);
+        let site = geometry.site(options.source.at);
+        let (parity, double) = (geometry.parity(site), Precision::DOUBLE);
+        let a = Normal::new(rt, &smeared, options.mass, parity, options.boundary, double);
+        let narrow = options.solver.narrow(rt, &smeared, options.mass, parity, options.boundary);
+        let place = (site as usize % geometry.half()) * COLOURS;
+        let colours = options.source.colours();
+        let b = colours.iter().map(|colour| unit(a.domain().len(), place + colour)).collect();
+        Ok(System { a, narrow, links_by_svd: smeared.by_svd, b })
+    }
+
+    /// Solves the systems. Returns the solutions, what is known of them, and the histories.
+    pub fn solve(
+        &self,
+        rt: &Runtime,
+        options: &Options,
+        observer: &dyn Observer,
+    ) -> Result<(Vec<Vec<C64>>, (Vec<Solution>, Vec<f64>), Vec<History>), Error> {
+        let mut z: Vec<Vec<C64>> = self.b.iter().map(|b| vec![C64::default(); b.len()]).collect();
+        let mut histories = ObservedHistory::each(z.len(), options.most_steps, observer);
+        let inner: &dyn Operator<C64> = self.narrow.as_ref().unwrap_or(&self.a);
+        let known = solved(rt, [&self.a, inner], options, &self.b, &mut z, &mut histories)?;
+        Ok((z, known, histories.into_iter().map(|watched| watched.history).collect()))
+    }
 }
 
 /// Solves for each right-hand side, and then for corrections until the heavy-quark residuals are
@@ -297,7 +328,7 @@ pub(super) fn unit(length: usize, at: usize) -> Vec<C64> {
 
 /// Returns the sums of the squares of `2 m z` and of `D z` in each time slice, counted from
 /// `first`.
-fn correlator(
+pub(crate) fn correlator(
     rt: &Runtime,
     a: &Normal,
     z: &[Vec<C64>],

@@ -9,6 +9,7 @@ pub mod results;
 pub mod solver;
 
 pub use dslash::dslash;
+pub(crate) use invert::System;
 pub use invert::{Options, Source, invert};
 pub use multishift::{Shift, multishift};
 pub use reproduce::{Published, remarks, reproduce};

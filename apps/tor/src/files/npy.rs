@@ -2,35 +2,23 @@
 
 use crate::{Error, Matrix};
 use std::path::Path;
-use zellige_files::array::{self, Array, Number};
+use zellige_files::array::{self, Array};
+
+/// Number of rows transposed at a time: one or two cache lines of every column.
+const TURN: usize = 16;
 
 /// Writes a matrix as a C-ordered `float64` array of shape `(rows, cols)`.
 ///
 /// # Errors
 /// The file cannot be written. No partial file remains.
 pub fn write_f64(path: &Path, matrix: &Matrix) -> Result<(), Error> {
-    write(path, matrix, |x| x)
-}
-
-/// Writes a matrix as a C-ordered `float32` array of shape `(rows, cols)`.
-///
-/// # Errors
-/// The file cannot be written. No partial file remains.
-pub fn write_f32(path: &Path, matrix: &Matrix) -> Result<(), Error> {
-    write(path, matrix, |x| x as f32)
-}
-
-/// Number of rows transposed at a time: one or two cache lines of every column.
-const TURN: usize = 16;
-
-fn write<T: Number>(path: &Path, matrix: &Matrix, convert: impl Fn(f64) -> T) -> Result<(), Error> {
     let (rows, cols) = (matrix.rows(), matrix.cols());
     let turned = |first: usize| {
         let count = TURN.min(rows - first);
-        let mut block = vec![convert(0.0); count * cols];
+        let mut block = vec![0.0; count * cols];
         for (j, column) in matrix.data().chunks_exact(rows).enumerate() {
             for (i, value) in column[first..first + count].iter().enumerate() {
-                block[i * cols + j] = convert(*value);
+                block[i * cols + j] = *value;
             }
         }
         block

@@ -2,5 +2,7 @@
 
 mod cadna;
 mod keys;
+mod programs;
 mod rounding;
 mod scopes;
+mod truth;

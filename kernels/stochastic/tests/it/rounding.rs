@@ -249,7 +249,8 @@ fn without_perturbation_bits_are_plain() {
 fn functions_move_by_one_unit_and_exact_values_not_at_all() {
     type F = fn(Stochastic<f64>) -> Stochastic<f64>;
     type Exact = &'static [(f64, f64)];
-    let functions: [(F, fn(f64) -> f64, Exact); 12] = [
+    type Function = (F, fn(f64) -> f64, Exact);
+    let functions: [Function; 12] = [
         (Stochastic::exp, f64::exp, &[(0.0, 1.0)]),
         (Stochastic::exp2, f64::exp2, &[(0.0, 1.0), (3.0, 8.0), (-7.0, 0.0078125)]),
         (Stochastic::ln, f64::ln, &[(1.0, 0.0)]),

@@ -144,7 +144,7 @@ impl Fields {
                 let mut sums = vec![R::default(); COMPONENTS * pitch];
                 let codes = &self.links[l * words..][..words];
                 let (of_x, of_y) = ((&lines[..], of_rows), (&mut sums[..], of_rows));
-                multiply_line(&self.groups, codes, of_x, &starts, of_y, 1, &mut Vec::new());
+                multiply_line(&self.groups, codes, of_x, &starts, of_y, 0, 1, &mut Vec::new());
                 let (factor, diagonal) = (R::from_f64(FACTOR), R::from_f64(DIAGONAL));
                 for (c, i) in (0..COMPONENTS).flat_map(|c| (0..line).map(move |i| (c, i))) {
                     let sum = &mut sums[c * pitch + i];

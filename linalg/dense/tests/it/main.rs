@@ -12,3 +12,4 @@ mod owners;
 mod scales;
 mod script;
 mod solve;
+mod trust;

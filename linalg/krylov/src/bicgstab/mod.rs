@@ -142,7 +142,7 @@ impl BiCgStab {
         let begin = rt.record(|graph| {
             begin(&Steps::new(rt, graph, space, &numbers).with_sums(&sums), &vectors, reliable)
         })?;
-        let per_graph = steps_per_graph(rt, space, m.is_some());
+        let per_graph = steps_per_graph::<E>(rt, space, m.is_some());
         let steps = rt.record(|graph| {
             let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
             let step = BiCgStabStep { steps, v: &vectors, setting, reliable };

@@ -114,7 +114,7 @@ impl<'r, E: Scalar> SharedSpace<'r, E> {
         };
         let begin = record(&|step| step.begin())?;
         let depth = reliable.map_or(1, Reliable::buffer);
-        let per_graph = steps_per_graph(rt, space, false).next_multiple_of(depth);
+        let per_graph = steps_per_graph::<E>(rt, space, false).next_multiple_of(depth);
         let steps = record(&|step| {
             (0..per_graph).try_for_each(|k| {
                 apply_to(&step.steps, setting.a, &state.p, &state.q, Some(PQ))?;

@@ -300,7 +300,8 @@ impl<E: Scalar> Operator<E> for Stored {
 
     fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error> {
         Stored::check(steps, [x, y])?;
-        let parts = self.panels.chunks(self.at_once).zip(y.parts().chunks(self.at_once));
+        let at_once = if E::HAS_KERNELS { self.at_once } else { 1 };
+        let parts = self.panels.chunks(at_once).zip(y.parts().chunks(at_once));
         for (i, (panels, y)) in parts.enumerate() {
             let (x, first) = self.operands(x, needed_by(panels));
             let rows = reads(panels.iter().map(|panel| &panel.rows));
@@ -318,7 +319,7 @@ impl<E: Scalar> Operator<E> for Stored {
         y: &MultiVector<E>,
         at: usize,
     ) -> Result<(), Error> {
-        if !self.has_dots {
+        if E::HAS_KERNELS && !self.has_dots {
             self.apply(steps, x, y)?;
             return steps.task("dot").dot(x, y, at).submit();
         }

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Engine;
-use super::job::{Job, Work};
-use crate::engine::ReadyTask;
-use crate::engine::ReplaySlot;
+use super::job::Job;
 use crate::error::{Cause, Failure, caught};
-use crate::task::{Role, Successor, Task, TaskGroup, TaskPtr};
+use crate::task::{ReadyTask, ReplaySlot, Role, Successor, Task, TaskGroup, TaskPtr, Work};
 
 /// Ready tasks that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
@@ -43,7 +41,7 @@ impl Engine {
             self.wake_waiters_of(&task.ticket);
         }
         if let Some(tally) = &task.header.tally {
-            tally.remove(failure.as_ref(), self);
+            tally.remove(failure.as_ref(), &|tally| self.wake_waiters_of_group(tally));
         }
         match worker {
             // A gate stands for no task and is not counted, so that a thread with a guard can still

@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 
 use super::{Engine, Retired};
 use crate::error::{Error, Failure};
-use crate::operand::Accesses;
-use crate::task::{Body, Env, Options, Ran, Role, TaskCell, TaskPtr, TaskRef};
+use crate::task::{Accesses, Body, Env, Options, Ran, Role, TaskCell, TaskPtr, TaskRef};
 
 /// An event outside of tasks. Tasks that name its [`task`](Event::task) in
 /// [`after`](crate::CodeletBuilder::after) run after it. The event occurs when this value is
@@ -154,7 +153,7 @@ mod tests {
         let add = |(x, sum): (&[u64], &mut u64)| *sum += x.iter().sum::<u64>();
         let task = rt.task("add").operands((read(&x), update(&sum))).cpu(add);
         task.after(event.task()).submit().unwrap();
-        crate::data::forget(rt.engine(), &x).unwrap();
+        crate::engine::forget(rt.engine(), &x).unwrap();
         drop(event);
         assert_eq!(rt.take(sum).unwrap(), 10);
         assert!(matches!(rt.read(&x), Err(Error::Gone { .. })));

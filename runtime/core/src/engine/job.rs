@@ -7,14 +7,13 @@ use smallvec::SmallVec;
 use super::Engine;
 use super::end::Ready;
 use super::life;
-use super::stage::StageCell;
-use crate::data::AnyHandle;
 use crate::deps::UpTo;
-use crate::engine::graph::ReplayTask;
-use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
-use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Header, Member, Role, Successor, Task, TaskPlacement, TaskPtr, resolved};
+use crate::operand::Mode;
+use crate::task::{
+    Accesses, AnyHandle, Body, Bound, Header, Member, PlanCell, Role, StageCell, Successor, Task,
+    TaskPlacement, TaskPtr, Work, resolved,
+};
 
 /// A task as the engine sees it. Submitted and replayed tasks differ in the location of their parts
 /// and successors.
@@ -110,23 +109,7 @@ pub(crate) trait Job: Sized {
     }
 }
 
-/// A submitted task or a task of a replay.
-pub(crate) enum Work {
-    /// A submitted task.
-    Task(TaskPtr),
-    /// A task of a recorded graph that is being replayed.
-    Replay(ReplayTask),
-}
-
 impl Work {
-    /// The runtime that it belongs to.
-    pub(crate) fn runtime(&self) -> u32 {
-        match self {
-            Work::Task(task) => task.header.runtime,
-            Work::Replay(task) => task.runtime(),
-        }
-    }
-
     /// Returns the tasks that wait for this one, which has been launched and does not complete
     /// meanwhile: all of them, or those present when `as_of` was returned.
     pub(crate) fn successors(&self, as_of: Option<Notified>) -> (SmallVec<[Work; 8]>, Notified) {

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::stage::Stage;
-use super::{Engine, Job, ReadyTask, SchedView, Wake, Work};
+use super::{Engine, Job, SchedView, Wake};
 use crate::error::{Cause, caught};
-use crate::task::Header;
+use crate::task::stage::Stage;
+use crate::task::{Header, ReadyTask, Work};
 
 /// Enters a stage. Only debug builds know the stage: in others even a look at it would cost.
 #[inline]

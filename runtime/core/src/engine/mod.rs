@@ -6,15 +6,16 @@ mod end;
 mod event;
 mod failures;
 pub(crate) mod graph;
+mod guard;
 mod job;
 mod life;
-mod lost;
+mod offer;
 mod placement;
 mod policy;
 mod ready;
 mod run;
+mod services;
 mod simulated;
-mod stage;
 mod submit;
 mod threads;
 pub(crate) mod transfer;
@@ -33,16 +34,14 @@ pub use event::Event;
 pub(crate) use event::{gate, when_done};
 use failures::Failures;
 use graph::DeviceGraphs;
-pub(crate) use graph::ReplaySlot;
-pub(crate) use job::{Job, Notified, Work};
-use lost::LostTasks;
-pub(crate) use lost::is_alive;
+pub(crate) use guard::{Gate, forget};
+pub use guard::{ReadGuard, WriteGuard};
+pub(crate) use job::{Job, Notified};
+pub use offer::Offer;
 pub(crate) use policy::World;
 pub use policy::{PerNode, Policy, SchedView, Wake};
-pub use ready::ReadyTask;
-pub(crate) use stage::StageCell;
 pub(crate) use submit::{Retired, check_access, check_aliases, sort_by_handle};
-pub(crate) use threads::current::{drops_guard, holds_guard, on_device};
+pub(crate) use threads::current::on_device;
 pub(crate) use threads::{DEFAULT_WINDOW, Target, WaitKind, Watchdog, Window, spawn_workers};
 use threads::{Waits, current};
 use transfer::TransferDriver;
@@ -52,6 +51,7 @@ use workers::Workers;
 use crate::clock::Clock;
 use crate::device::Events;
 use crate::subnormals::Subnormals;
+use crate::task::LostTasks;
 use crate::trace_recorder::TraceRecorder;
 
 /// The parts of a runtime that its builder determines.
@@ -151,10 +151,6 @@ impl Engine {
     #[inline]
     pub(crate) fn subnormals(&self, of_codelet: Option<Subnormals>) -> Subnormals {
         self.settings.subnormals.or(of_codelet).unwrap_or_default()
-    }
-
-    pub(crate) fn is_measuring(&self) -> bool {
-        self.recorder.is_some()
     }
 
     /// Returns the number of tasks that have completed.

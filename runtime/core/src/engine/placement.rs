@@ -1,8 +1,10 @@
 //! The workers that may run a task.
 
-use super::{Engine, Job, ReadyTask, WorkerSlot};
+use super::{Engine, Job, WorkerSlot};
+
 use crate::engine::transfer::TransferDriver;
 use crate::error::Error;
+use crate::task::ReadyTask;
 use crate::task::{Body, DeviceInfo, Header, Task};
 
 impl Engine {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use zellige_model::TaskInfo;
 
-use super::ReadyTask;
+use crate::task::ReadyTask;
 use crate::topology::CoreInfo;
+use zellige_model::TaskInfo;
 
 /// The workers that may be woken for a task that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

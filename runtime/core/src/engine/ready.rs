@@ -1,64 +1,45 @@
-//! A ready task on its way from the dependency engine through a policy to a worker.
+//! Ready tasks as scheduling policies see them.
 
 use std::any::Any;
 use std::fmt;
-use std::mem::ManuallyDrop;
 
 use zellige_model::TaskInfo;
 
-use super::{Job, Work};
-use crate::error::Cause;
-
-/// A task whose predecessors are complete. A policy holds it, examines it, and hands it out.
-/// Dropping it instead is a bug of the policy, which the runtime reports as [`Cause::Lost`].
-pub struct ReadyTask(ManuallyDrop<Work>);
+use super::Job;
+use crate::task::{ReadyTask, Work};
 
 impl ReadyTask {
-    pub(crate) fn new(work: Work) -> Self {
-        ReadyTask(ManuallyDrop::new(work))
-    }
-
-    pub(crate) fn into_work(self) -> Work {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is forgotten, so the work is taken once and ReadyTask::drop does not run.
-        unsafe { ManuallyDrop::take(&mut this.0) }
-    }
-
     /// True if not every worker may run it: a policy then has to
     /// [ask](crate::sched::SchedView::can_run), even if all workers are alike.
     pub fn is_restricted(&self) -> bool {
-        match &*self.0 {
+        match self.work() {
             // Its header is cold memory.
             Work::Replay(task) => task.is_restricted(),
             work => work.header().only.is_some(),
         }
     }
 
-    pub(crate) fn work(&self) -> &Work {
-        &self.0
-    }
-
     /// Returns its priority; a higher one comes first. A task that a body has submitted has at
     /// least that body's priority while the body waits, so the result may
     /// [change](crate::sched::Policy::sort_again).
     pub fn priority(&self) -> i32 {
-        self.0.priority()
+        self.work().priority()
     }
 
     /// Returns the codelet's name.
     pub fn codelet(&self) -> &'static str {
-        self.0.header().name
+        self.work().header().name
     }
 
     /// Returns cost, coordinates and label.
     pub fn info(&self) -> &TaskInfo {
-        &self.0.header().info
+        &self.work().header().info
     }
 
     /// Returns the maximum number of tasks in one call of its codelet, on a device or on a CPU; 0
     /// or 1: it runs alone.
     pub(crate) fn batch(&self, on_device: bool) -> usize {
-        let batch = match &*self.0 {
+        let batch = match self.work() {
             Work::Task(task) => task.header.implementations.together(on_device),
             Work::Replay(task) => task.batch(on_device),
         };
@@ -68,22 +49,18 @@ impl ReadyTask {
     /// True if the two can run in one call: they have the same codelet, which accepts
     /// [several](crate::Codelet::batch), and the same label and shape.
     pub fn is_like(&self, other: &ReadyTask) -> bool {
-        let (ours, theirs) = (self.0.header(), other.0.header());
+        let (ours, theirs) = (self.work().header(), other.work().header());
         self.batch(true) > 1
             && other.batch(true) > 1
             && self.runtime() == other.runtime()
             && ours.name == theirs.name
             && ours.info.has_same_footprint(&theirs.info)
-            && is_same_type(self.0.body().as_any(), other.0.body().as_any())
-    }
-
-    pub(crate) fn runtime(&self) -> u32 {
-        self.0.runtime()
+            && is_same_type(self.work().body().as_any(), other.work().body().as_any())
     }
 
     /// Returns the task's number.
     pub fn id(&self) -> u64 {
-        self.0.id()
+        self.work().id()
     }
 }
 
@@ -95,10 +72,8 @@ fn is_same_type(a: Option<&dyn Any>, b: Option<&dyn Any>) -> bool {
 impl ReadyTask {
     /// Creates a task that belongs to no runtime and does nothing.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
+        use crate::task::{Accesses, Body, Env, Header, Implementations, Ran, Role, TaskCell};
         use zellige_model::CachedId;
-
-        use crate::operand::Accesses;
-        use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell};
 
         struct Nothing;
         impl Body for Nothing {
@@ -127,17 +102,8 @@ impl ReadyTask {
     }
 }
 
-impl Drop for ReadyTask {
-    fn drop(&mut self) {
-        // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self
-        // instead.
-        let work = unsafe { ManuallyDrop::take(&mut self.0) };
-        super::lost::discard(work, Cause::Lost);
-    }
-}
-
 impl fmt::Debug for ReadyTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadyTask({} #{})", self.0.header().title(), self.id())
+        write!(f, "ReadyTask({} #{})", self.work().header().title(), self.id())
     }
 }

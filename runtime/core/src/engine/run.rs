@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use zellige_trace::TaskEvent;
 
-use super::job::{Job, Work};
+use super::job::Job;
+
 use super::life;
 use super::threads::current::{enter, in_batch};
 use super::{Engine, Ready};
-use crate::engine::ReadyTask;
 use crate::error::Failure;
 use crate::task::{
     Busy, Ended, Env, Header, LaunchedBody, Member, Notes, Ran, Site, TaskPlacement, WorkerLocal,
 };
+use crate::task::{ReadyTask, Work};
 
 impl Engine {
     /// Runs a task with its operands in their handles, to its end or until it is parked; tasks that
@@ -27,7 +28,7 @@ impl Engine {
     ) {
         loop {
             let ran = self.attempt(&job, worker, local, None, |engine, env, ran| {
-                engine.record(env, worker, matches!(ran, Ran::Failed(_)));
+                engine.record(env, matches!(ran, Ran::Failed(_)));
                 ran
             });
             let failure = match ran {
@@ -58,7 +59,7 @@ impl Engine {
         then: impl FnOnce(&Engine, &mut Env<'_>, Ran) -> R,
     ) -> R {
         let strict = job.is_strict_at(placement);
-        let mut env = Env::new(self, job.header(), job.id(), worker, local, job.bound(), strict);
+        let mut env = Env::new(self.runner(), job.header(), job.id(), worker, local, job.bound(), strict);
         if let Some(placement) = placement {
             env = env.placed(placement);
         } else {
@@ -90,10 +91,10 @@ impl Engine {
         self.attempt(work, worker, local, Some(placement), |engine, env, ran| {
             let (began, failure) = (env.notes.began, has_failed(ran));
             if env.stream().is_none() {
-                engine.record(env, worker, failure.is_some());
+                engine.record(env, failure.is_some());
                 return Ended { began, failure, ..Ended::default() };
             }
-            let launched = LaunchedBody { notes: env.notes, pending: std::mem::take(&mut env.pending) };
+            let launched = LaunchedBody { notes: env.notes, pending: env.pending.take().unwrap_or_default() };
             Ended { began, failure, launched: Some(Box::new(launched)), ..Ended::default() }
         })
     }
@@ -174,7 +175,7 @@ impl Engine {
             let _in_batch = in_batch(self);
             let _entered: Vec<_> =
                 running().map(|((work, _), _)| enter(work.stands_for(), work.priority())).collect();
-            run(&members, &mut Site { engine: self, worker, local })
+            run(&members, &mut Site { runner: self.runner(), worker, local })
         }
         .into_iter();
         let result = |((work, _), cancelled): (&(&Work, _), Option<Arc<Failure>>)| match cancelled {
@@ -189,9 +190,9 @@ impl Engine {
 
     /// Writes a task that ran into the trace.
     #[inline]
-    pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
+    pub(crate) fn record(&self, env: &Env<'_>, failed: bool) {
         if self.recorder.is_some() {
-            self.record_notes((env.header, env.id), &env.notes, worker, failed);
+            self.record_notes((env.header, env.id), &env.notes, env.worker(), failed);
         }
     }
 

@@ -65,7 +65,7 @@ impl Engine {
         };
         // A body that waited would keep the workers from the tasks that it waits for.
         let _cannot_wait = on_device(self);
-        let mut local = WorkerLocal::new(self, self.workers[worker].model_kind);
+        let mut local = WorkerLocal::new(self.models.as_ref(), self.workers[worker].model_kind);
         self.execute(next, worker, &mut local, None);
         true
     }

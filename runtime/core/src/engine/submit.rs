@@ -6,14 +6,13 @@ use smallvec::SmallVec;
 
 use super::Engine;
 use super::threads::current;
-use crate::data::{AnyHandle, HandleBase};
 use crate::deps::{AccessRights, AtEnd, Links, Membership, OrderNode, Successors};
-use crate::engine::{ReadyTask, ReplaySlot, Work};
 use crate::error::Error;
-use crate::operand::{Accesses, Declared, Mode};
+use crate::operand::Mode;
 use crate::sync::MutexGuard;
 use crate::task::{
-    Body, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskChain, TaskGroup, TaskPtr, TaskRef,
+    Accesses, AnyHandle, Body, Declared, HandleBase, Predecessor, ReadyTask, ReplaySlot, Role, Spec,
+    Successor, Tally, Task, TaskCell, TaskChain, TaskGroup, TaskPtr, TaskRef, Work,
 };
 
 /// Controls whether a task may name handles that were taken or released.
@@ -284,7 +283,7 @@ impl Engine {
         let mut finished = Finished::new();
         let linked = self.link_to_chains(&task, after, retired, &mut finished);
         if let (Err(_), Some(tally)) = (&linked, tally) {
-            tally.remove(None, self);
+            tally.remove(None, &|tally| self.wake_waiters_of_group(tally));
         }
         linked?;
         // From here on the task is the runtime's: this reference becomes the ReadyTask.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use smallvec::smallvec;
 
-use super::{Engine, Job, PerNode, ReadyTask, World};
-use crate::task::Asked;
+use super::{Engine, Job, PerNode, World};
+use crate::task::{Asked, ReadyTask, Work, registered_bytes};
 use crate::topology::CoreInfo;
 
 impl World for Engine {
@@ -59,7 +59,7 @@ impl World for Engine {
             chosen: planned.map_or("", |(chosen, _)| chosen),
             bytes: planned.map(|(_, bytes)| bytes),
         };
-        self.expected(&asked, work.body(), work.bound(), worker)
+        self.expected(&asked, work, worker)
     }
 
     // Without a transfer driver all data are in host memory, where all workers are.
@@ -77,5 +77,28 @@ impl World for Engine {
         if let Some(transfers) = &self.transfers {
             transfers.prefetch(task.work(), worker);
         }
+    }
+}
+
+impl Engine {
+    /// Returns the expected time of a task on a worker with the fastest implementation that can run
+    /// there; `None` while one of them is unknown, so that policies that explore send it there.
+    fn expected(&self, asked: &Asked<'_>, work: &Work, worker: usize) -> Option<Duration> {
+        let (header, body, models) = (asked.header, work.body(), self.models.as_ref());
+        let names = header.implementations.names;
+        let kind = || self.workers[worker].model_kind;
+        let registered = || registered_bytes(|accesses| body.declare(accesses), work.bound());
+        if names.is_empty() || models.is_none() {
+            return asked.time(models, kind, "", registered);
+        }
+        let device = self.device(worker);
+        let constrained = header.only.as_ref().is_some_and(|only| only.constrained);
+        let able = (0..names.len()).filter(|&i| !constrained || body.can_execute_with(i, &device));
+        let mut fastest = None;
+        for implementation in able {
+            let time = asked.time(models, kind, names[implementation], registered)?;
+            fastest = Some(fastest.map_or(time, |least: Duration| least.min(time)));
+        }
+        fastest
     }
 }

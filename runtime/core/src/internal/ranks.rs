@@ -5,21 +5,20 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::buffer::HostPool;
-use crate::data::{AnyHandle, Data, Handle, HandleCore, Meta};
 use crate::deps::Mode;
 use crate::engine::graph::{Graph, Recorder};
 use crate::engine::{Engine, check_access, check_aliases, sort_by_handle};
 use crate::error::{Error, Failure};
 use crate::format::Format;
-use crate::operand::{Accesses, Formats};
 use crate::runtime::Runtime;
 use crate::submit::Submit;
-use crate::task::{Body, Spec, TaskRef};
+use crate::task::{Accesses, AnyHandle, Body, Formats, Handle, HandleCore, Spec, TaskRef};
+use crate::value::{Data, Meta};
 
-pub use crate::data::{Arrival, Elsewhere, Offer};
-pub use crate::engine::Event;
 pub use crate::engine::graph::{Described, Placement};
+pub use crate::engine::{Event, Offer};
 pub use crate::operand::whole::{arrives_as, moved, read_whole, write_elsewhere, write_whole};
+pub use crate::task::{Arrival, Elsewhere};
 
 impl Event {
     /// Creates an event that tasks of the runtime can depend on.
@@ -104,7 +103,7 @@ pub fn has_memory_nodes(rt: &Runtime) -> bool {
 
 /// Discards the handle's value, after the tasks on the handle that have been submitted.
 pub fn forget<D: Data>(rt: &Runtime, handle: &Handle<D>) -> Result<(), Error> {
-    crate::data::forget(rt.engine(), handle)
+    crate::engine::forget(rt.engine(), handle)
 }
 
 /// A weak reference to a handle, which does not keep its data alive.

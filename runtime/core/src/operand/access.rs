@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::held::{HeldMut, HeldRef, guarded, hold, hold_mut, meta};
 use super::on_device::DeviceHeld;
-use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
-use crate::data::{Data, Handle, HandleCore, Kind, Meta};
+use super::{Mode, Operand, Wanted};
 use crate::error::TaskError;
 use crate::format::Format;
-use crate::operand::{DeviceMut, DeviceRef, DeviceSlot};
-use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
+use crate::operand::DeviceKind;
+use crate::task::{Accesses, Busy, Env, Formats, Handle, HandleCore, Metas, Refusal, Resource};
+use crate::value::{Data, DeviceMut, DeviceRef, DeviceSlot, Kind, Meta};
 
 macro_rules! operand_type {
     ($(#[$doc:meta])* $name:ident, $make:ident, $(#[$fdoc:meta])* {$($field:ident: $value:expr),*}) => {

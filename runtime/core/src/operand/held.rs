@@ -4,10 +4,10 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::data::{Data, HandleCore, Kind, Lent, Meta, ValueCell, View};
 use crate::error::caught;
 use crate::format::Format;
-use crate::task::{Env, Refusal};
+use crate::task::{Env, HandleCore, Lent, Refusal};
+use crate::value::{Data, Kind, Meta, ValueCell, View};
 
 /// A value that is being read: the master, or a replica that is kept alive for that.
 pub struct HeldRef<D> {
@@ -19,7 +19,10 @@ pub struct HeldRef<D> {
 
 /// Registers a body's view if the value is a borrowed slice.
 fn lend<D: Data>(core: &HandleCore<D>) -> Result<Option<Lent>, Refusal> {
-    let Some(lending) = core.base.lending().filter(|_| D::BORROWED) else { return Ok(None) };
+    if !D::BORROWED {
+        return Ok(None);
+    }
+    let Some(lending) = core.base.lending() else { return Ok(None) };
     let ended = || format!("the scope that borrowed {} has ended", core.base.name());
     lending.lend().map(Some).ok_or_else(|| Refusal::Failed(ended().into()))
 }

@@ -1,9 +1,12 @@
 //! Operands of internal tasks that split, join, send and receive: they may name handles that other
 //! tasks may not.
 
-use super::{Accesses, Formats, Metas, Operand, Wanted};
+use super::{Operand, Wanted};
+
 use crate::error::TaskError;
-use crate::task::{DeviceKind, Env, Refusal};
+use crate::operand::DeviceKind;
+use crate::task::{Accesses, Formats, Metas};
+use crate::task::{Env, Refusal};
 
 /// An operand whose access is allowed even if its handle is split, joined or read-only.
 pub struct Inner<O>(O);
@@ -38,7 +41,7 @@ impl<O: Operand> Operand for Inner<O> {
         self.0.acquire(env, wanted)
     }
 
-    fn view<'v>(held: &'v mut O::Held) -> O::View<'v, crate::task::Cpu> {
+    fn view<'v>(held: &'v mut O::Held) -> O::View<'v, super::Cpu> {
         O::view(held)
     }
 

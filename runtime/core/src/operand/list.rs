@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use super::held::{HeldRef, hold, meta};
 use super::on_device::DeviceHeld;
-use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Update, Wanted, Write, update, write};
-use crate::data::{AnyHandle, Data, Handle, HandleCore, Kind, Meta};
+use super::{Mode, Operand, Update, Wanted, Write, update, write};
 use crate::error::TaskError;
 use crate::format::Format;
-use crate::operand::DeviceList;
-use crate::operand::OnDevice;
-use crate::task::{Cpu, DeviceKind, Env, Refusal};
+use crate::operand::{Cpu, DeviceKind, OnDevice};
+use crate::task::{Accesses, AnyHandle, Declared, Env, Formats, Handle, HandleCore, Metas, Refusal};
+use crate::value::{Data, DeviceList, Kind, Meta};
 
 /// Operand that reads a list of handles; see [`reads`].
 ///

@@ -1,10 +1,9 @@
 //! Operands: the handles of a task, their access modes, and the views of the body.
 
 mod access;
-mod device_context;
-mod device_views;
 mod held;
 mod inner;
+mod kind;
 mod list;
 mod on_device;
 mod scratch;
@@ -12,53 +11,18 @@ mod tuple;
 pub(crate) mod whole;
 
 pub use access::{Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write};
-pub use device_context::DeviceContext;
-pub(crate) use device_context::Pending;
-pub use device_views::{DeviceList, DeviceMut, DeviceRef, DeviceSlot, NewValue, OnDevice};
 pub use inner::Inner;
+pub use kind::{Cpu, DeviceKind, OnDevice};
 pub use list::{List, MetaList, ReadList, metas, reads, updates, writes};
 pub use scratch::{Scratch, scratch};
 pub use tuple::Operands;
 
 pub use crate::deps::Mode;
 
-use smallvec::SmallVec;
-
-use std::sync::Arc;
-
-use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Meta};
 use crate::error::TaskError;
 use crate::format::Format;
-use crate::task::{Apart, Choice, Cpu, DeviceKind, Env, Refusal};
+use crate::task::{Accesses, Apart, Choice, Env, Formats, Metas, Refusal};
 
-/// One access, as dependency analysis sees it.
-pub struct Declared<'a> {
-    pub(crate) base: &'a HandleBase,
-    pub(crate) handle: &'a dyn AnyHandle,
-    pub(crate) mode: Mode,
-    /// True for an access of a task that splits a handle or joins its parts; others are refused
-    /// meanwhile.
-    pub(crate) inner: bool,
-    /// True if only the metadata of the value is read: its bytes are not transferred.
-    pub(crate) look: bool,
-}
-
-impl<'a, D: Data> From<(&'a Arc<HandleCore<D>>, Mode)> for Declared<'a> {
-    fn from((core, mode): (&'a Arc<HandleCore<D>>, Mode)) -> Self {
-        Declared { base: &core.base, handle: &**core, mode, inner: false, look: false }
-    }
-}
-
-impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
-    fn from((handle, mode): (&'a Arc<dyn AnyHandle>, Mode)) -> Self {
-        Declared { base: handle.base(), handle: &**handle, mode, inner: false, look: false }
-    }
-}
-
-/// Accesses of one task.
-pub type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
-/// Requested format of each access of one task.
-pub type Formats = SmallVec<[Format; 4]>;
 /// Request of a deferred selection for one operand; empty by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
@@ -89,9 +53,6 @@ impl Wanted {
         }
     }
 }
-
-/// Metas of one task's operands.
-pub type Metas = SmallVec<[Meta; 4]>;
 
 /// One operand of a task. It is implemented by the types that [`read`], [`write()`], [`update`],
 /// [`commute`], [`reduce`], [`scratch`], [`reads`], [`updates`], [`writes`] and [`metas`] return,

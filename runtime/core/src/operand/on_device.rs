@@ -3,11 +3,10 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::data::{Data, HandleBase, HandleCore, Kind, ValueCell, View};
-use crate::data::{DeviceValue, Seen};
 use crate::error::{Failure, TaskError};
-use crate::operand::{DeviceMut, DeviceRef, DeviceSlot};
-use crate::task::{Env, Refusal};
+use crate::task::{Env, HandleBase, HandleCore, Refusal};
+use crate::value::{Data, DeviceMut, DeviceRef, DeviceSlot, Kind, ValueCell, View};
+use crate::value::{DeviceValue, Seen};
 
 /// A place on the device, held while a body is called. The memory manager keeps it until the task
 /// has ended.

@@ -2,11 +2,15 @@
 
 use std::marker::PhantomData;
 
-use super::{Accesses, Formats, Metas, Operand, Wanted};
+use super::{Operand, Wanted};
+
 use crate::buffer::{Buffer, Element};
 use crate::device::DeviceScratch;
 use crate::error::TaskError;
-use crate::task::{DeviceKind, Env, Refusal};
+use crate::operand::DeviceKind;
+use crate::task::{Accesses, Formats, Metas};
+use crate::task::{Env, Refusal};
+use crate::value::MemorySource;
 
 /// Workspace operand; see [`scratch`].
 #[derive(Debug)]
@@ -93,7 +97,8 @@ impl<T: Element> Operand for Scratch<T> {
         let len = if self.on_host { 0 } else { self.len as u64 };
         let bytes = len.saturating_mul(size_of::<T>() as u64);
         let stream = env.stream().expect("a body that is launched has a stream");
-        let found = env.engine.find_room(env.worker(), || stream.scratch(bytes));
+        let source: &dyn MemorySource = env.runner.services;
+        let found = source.find(env.worker(), || stream.scratch(bytes));
         found.map_err(|error| Refusal::Failed(error.into()))
     }
 

@@ -1,9 +1,11 @@
 //! Tuples of operands.
 
-use super::{Accesses, Formats, Metas, Operand, Wanted};
+use super::{Operand, Wanted};
+
 use crate::error::TaskError;
-use crate::operand::OnDevice;
-use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
+use crate::operand::{Cpu, DeviceKind, OnDevice};
+use crate::task::{Accesses, Formats, Metas};
+use crate::task::{Choice, Env, Refusal};
 
 /// The operands of a task: a tuple of up to eight. It is not meant to be implemented elsewhere.
 ///

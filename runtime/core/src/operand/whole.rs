@@ -5,11 +5,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::held::{HeldMut, HeldRef, hold};
-use super::{Accesses, Declared, Formats, Inner, Metas, Mode, Operand, Wanted, Write, write};
-use crate::data::{Data, Elsewhere, Handle, HandleCore, Meta};
+use super::{Inner, Mode, Operand, Wanted, Write, write};
 use crate::error::TaskError;
 use crate::format::Format;
-use crate::task::{DeviceKind, Env, Refusal};
+use crate::operand::DeviceKind;
+use crate::task::{Accesses, Declared, Elsewhere, Env, Formats, Handle, HandleCore, Metas, Refusal};
+use crate::value::{Data, Meta};
 
 /// Operand that accesses a value on the host as a whole.
 pub struct Whole<D: Data> {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::Runtime;
-use crate::data::{AnyHandle, Data, Gate, Handle};
 use crate::engine::Engine;
+use crate::engine::Gate;
 use crate::engine::transfer::TransferDriver;
 use crate::error::Error;
 use crate::memory::{Access, Datum, HOST, Memory, Need, NodeId, Reason};
+use crate::task::{AnyHandle, Handle};
+use crate::value::Data;
 
 /// Hints to the memory manager. They have no effect if all data are in host memory.
 impl Runtime {

@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::Runtime;
 use crate::buffer::Element;
-use crate::data::{AnyHandle, BorrowedSlice, Gate, Handle, Lending};
+use crate::engine::Gate;
 use crate::error::Error;
 use crate::submit::Submit;
-use crate::task::{Body, Spec, TaskRef};
+use crate::task::{AnyHandle, Body, Handle, Lending, Spec, TaskRef};
+use crate::value::BorrowedSlice;
 
 /// A part of the caller's code during which tasks may use borrowed slices; see [`Runtime::scope`].
 ///
@@ -95,7 +97,9 @@ impl<'rt, 'env> Scope<'rt, 'env> {
         let base = handle.core().base();
         // No other runtime may run tasks on it: the scope waits in its own runtime only.
         base.belongs_to(self.runtime.engine.id);
-        base.is_lent_in(Lending::new(&self.runtime.engine));
+        let engine = Arc::downgrade(&self.runtime.engine);
+        let wake = move || engine.upgrade().into_iter().for_each(|engine| engine.wake_other_waiters());
+        base.is_lent_in(Lending::new(wake));
         self.slices.borrow_mut().push(Box::new(handle.clone()));
         Ok(handle)
     }

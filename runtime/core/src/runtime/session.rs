@@ -1,11 +1,13 @@
 //! Sessions: one process, or several that run one program.
 
-use crate::data::{Data, Handle, ReadGuard};
+use crate::engine::ReadGuard;
 use crate::engine::graph::{Bindings, Recorder};
 use crate::error::Error;
 use crate::submit::Submit;
+use crate::value::Data;
 
 use super::Runtime;
+use crate::task::Handle;
 
 /// Interface of programs that run in one process and in several. Besides submitting tasks they wait
 /// and take values out, in calls that all ranks make collectively.
@@ -52,7 +54,7 @@ pub trait Session: Submit {
     /// task uses the value of the rank where it runs.
     fn register_local<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
-        self.keep_local(crate::internal::ranks::number_of(&handle));
+        self.keep_local(handle.core().base.id);
         handle
     }
 
@@ -66,7 +68,7 @@ pub trait Session: Submit {
     /// result are needed. Scalars of iterative methods are an example.
     fn register_replicated<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
-        self.keep_replicated(crate::internal::ranks::number_of(&handle));
+        self.keep_replicated(handle.core().base.id);
         handle
     }
 

@@ -16,8 +16,9 @@ mod random;
 
 #[cfg(test)]
 use crate::engine::World;
-pub use crate::engine::{PerNode, Policy, ReadyTask, SchedView, Wake};
+pub use crate::engine::{PerNode, Policy, SchedView, Wake};
 use crate::error::Error;
+pub use crate::task::ReadyTask;
 pub use central::CentralQueue;
 use dm::{Dm, Flavour, Weights};
 use heteroprio::Heteroprio;

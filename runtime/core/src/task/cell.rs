@@ -9,11 +9,9 @@ use std::sync::atomic::{self, AtomicBool};
 use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo};
 
-use super::{Body, Implementations, Only, Successor, Tally, TaskPtr, TaskRef, pointer};
+use super::{Body, Implementations, Only, PlanCell, StageCell, Successor, Tally, TaskPtr, TaskRef, pointer};
 use crate::deps::{Edge, Membership, Successors, UpTo};
-use crate::engine::StageCell;
-use crate::engine::transfer::plan::PlanCell;
-use crate::error::{Cause, Failure};
+use crate::error::{Cause, Failure, format_coords};
 use crate::sync::{AtomicU32, Ordering};
 
 /// Data of a task for scheduling, traces and errors.
@@ -49,12 +47,6 @@ impl Header {
             None => self.name.to_string(),
         }
     }
-}
-
-/// Formats the used coordinates (unused ones are `u32::MAX`).
-pub(crate) fn format_coords(coords: [u32; 3]) -> String {
-    let used: Vec<String> = coords.iter().filter(|&&c| c != u32::MAX).map(u32::to_string).collect();
-    used.join(", ")
 }
 
 /// Action when the last predecessor completes.

@@ -1,13 +1,11 @@
 //! Context of a running body.
 
 use std::fmt;
-use std::sync::Arc;
 
-use super::{Call, Header};
+use super::{Call, Header, Services};
 use crate::device::Stream;
-use crate::engine::Engine;
 use crate::error::Error;
-use crate::operand::{DeviceContext, Pending};
+use crate::value::{DeviceContext, Pending};
 
 /// Context of a codelet's body: its place of execution, the selections, and the submission of
 /// further tasks.
@@ -30,7 +28,7 @@ use crate::operand::{DeviceContext, Pending};
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 pub struct TaskContext<'a> {
-    pub(crate) engine: &'a Arc<Engine>,
+    pub(crate) services: &'a dyn Services,
     header: &'a Header,
     id: u64,
     worker: usize,
@@ -41,15 +39,15 @@ pub struct TaskContext<'a> {
 impl<'a> TaskContext<'a> {
     #[inline]
     pub(crate) fn new(
-        engine: &'a Arc<Engine>,
+        services: &'a dyn Services,
         header: &'a Header,
         id: u64,
         worker: usize,
         call: Call,
         stream: Option<&'a dyn Stream>,
     ) -> Self {
-        let device = stream.map(|stream| DeviceContext::of_body(stream, engine, worker));
-        TaskContext { engine, header, id, worker, call, device }
+        let device = stream.map(|stream| DeviceContext::of_body(stream, services, worker));
+        TaskContext { services, header, id, worker, call, device }
     }
 
     /// Returns the callbacks that the body has registered for the end of its operations.
@@ -61,7 +59,7 @@ impl<'a> TaskContext<'a> {
     ///
     /// # Panics
     /// In a body that is not launched, i.e. outside of the functions of
-    /// [`Codelet::on_devices`](super::Codelet::on_devices).
+    /// [`Codelet::on_devices`](crate::Codelet::on_devices).
     pub fn device(&self) -> &DeviceContext<'a> {
         self.device.as_ref().expect("the body runs on a device with an architecture of its own")
     }
@@ -71,13 +69,13 @@ impl<'a> TaskContext<'a> {
         self.worker
     }
 
-    /// Returns the variant that [`Codelet::select`](super::Codelet::select) decided; 0 without a
+    /// Returns the variant that [`Codelet::select`](crate::Codelet::select) decided; 0 without a
     /// deferred selection.
     pub fn variant(&self) -> u32 {
         self.call.variant
     }
 
-    /// Returns the index of the codelet's [implementation](super::Codelet::IMPLEMENTATIONS) that is
+    /// Returns the index of the codelet's [implementation](crate::Codelet::IMPLEMENTATIONS) that is
     /// to run; 0 if there is only one.
     pub fn implementation(&self) -> usize {
         self.call.implementation
@@ -90,13 +88,13 @@ impl<'a> TaskContext<'a> {
     /// [`Error::Failed`] with the first failure among them, and those of
     /// [`Runtime::wait`](crate::Runtime::wait).
     pub fn wait_children(&self) -> Result<(), Error> {
-        self.engine.wait_for_children()
+        self.services.wait_for_children()
     }
 
     /// Returns true once a stop of the whole runtime is requested: a long body may return early
     /// with an error.
     pub fn is_cancelled(&self) -> bool {
-        self.engine.counters.is_cancelled(self.id)
+        self.services.is_cancelled(self.id)
     }
 }
 

@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use zellige_model::{KindId, ModelId, Sampler};
+use zellige_model::{KindId, ModelId, Models, Sampler};
 
-use super::{Asked, Choice, Codelet, DeviceInfo, Header, Range, Refusal, TaskContext, registered_bytes};
+use super::{
+    Accesses, AnyHandle, Asked, Choice, DeviceInfo, HandleBase, HandleCore, Header, Range, ReadyTask,
+    Refusal, Runner, TaskContext, registered_bytes,
+};
 use crate::buffer::Buffer;
-use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, ValueCell, View, Viewer};
 use crate::device::Stream;
-use crate::engine::Engine;
-use crate::engine::ReadyTask;
 use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
-use crate::operand::Operands;
-use crate::operand::Pending;
 use crate::subnormals::Subnormals;
+use crate::value::{Data, Kind, Pending, ValueCell, View, Viewer};
 
 /// Handles that a replay binds in place of the recorded ones.
 #[derive(Clone, Copy)]
@@ -62,8 +61,8 @@ const LONG: Duration = Duration::from_micros(100);
 
 impl WorkerLocal {
     /// Creates the state for bodies on a device of this kind.
-    pub(crate) fn new(engine: &Engine, kind: KindId) -> Self {
-        let sampler = engine.models.as_ref().map(|models| Sampler::new(Arc::clone(models), kind));
+    pub(crate) fn new(models: Option<&Arc<Models>>, kind: KindId) -> Self {
+        let sampler = models.map(|models| Sampler::new(Arc::clone(models), kind));
         WorkerLocal { sampler, ..WorkerLocal::default() }
     }
 
@@ -95,13 +94,6 @@ pub(crate) struct Call {
     pub(crate) subnormals: Option<Subnormals>,
 }
 
-impl Call {
-    /// Creates the parameters for `tasks` tasks with a codelet of type `C`.
-    pub(crate) fn of<C: Codelet>(choice: &Choice, implementation: usize, tasks: usize) -> Self {
-        Call { variant: choice.variant, implementation, tasks: tasks as u32, subnormals: C::SUBNORMALS }
-    }
-}
-
 /// Notes on a task during its execution.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Notes {
@@ -123,7 +115,7 @@ pub(crate) struct Notes {
 
 /// Environment of a running task: its worker, its bindings, and the measurements.
 pub struct Env<'e> {
-    pub(crate) engine: &'e Arc<Engine>,
+    pub(crate) runner: Runner<'e>,
     pub(crate) header: &'e Header,
     /// The task's number; a replay's differs from its recording's.
     pub(crate) id: u64,
@@ -135,17 +127,16 @@ pub struct Env<'e> {
     cursor: usize,
     /// True if operands may be poisoned, so that every one is checked.
     strict: bool,
-    pub(super) failure: Option<Arc<Failure>>,
-    measure: bool,
+    pub(crate) failure: Option<Arc<Failure>>,
     pub(crate) notes: Notes,
     /// Callbacks that a launched body has registered for the end of its operations.
-    pub(crate) pending: Pending,
+    pub(crate) pending: Option<Pending>,
 }
 
 impl<'e> Env<'e> {
     #[inline]
     pub(crate) fn new(
-        engine: &'e Arc<Engine>,
+        runner: Runner<'e>,
         header: &'e Header,
         id: u64,
         worker: usize,
@@ -153,9 +144,8 @@ impl<'e> Env<'e> {
         bindings: Option<Bound<'e>>,
         strict: bool,
     ) -> Self {
-        let measure = engine.is_measuring();
         Env {
-            engine,
+            runner,
             header,
             id,
             worker,
@@ -165,9 +155,8 @@ impl<'e> Env<'e> {
             cursor: 0,
             strict,
             failure: None,
-            measure,
             notes: Notes::default(),
-            pending: Pending::default(),
+            pending: None,
         }
     }
 
@@ -184,22 +173,23 @@ impl<'e> Env<'e> {
     }
 
     /// Notes the label from the deferred selection, if there is one, and the expected time.
-    pub(super) fn is_called(&mut self, chosen: &'static str, operands: &impl Operands) {
+    pub(crate) fn is_called<'o>(&mut self, chosen: &'static str, declare: impl FnOnce(&mut Accesses<'o>)) {
         self.notes.chosen = chosen;
         // Without measurements, avoid touching the header, which is cold memory. For several
         // implementations, the expected time is queried once the choice is known.
-        if self.measure && self.header.implementations.names.is_empty() {
-            self.predicts(operands);
+        if self.runner.measures && self.header.implementations.names.is_empty() {
+            self.predicts(declare);
         }
     }
 
     /// Notes the expected time of the body.
-    fn predicts(&mut self, operands: &impl Operands) {
+    fn predicts<'o>(&mut self, declare: impl FnOnce(&mut Accesses<'o>)) {
         let bytes = self.placement.map(|placement| placement.bytes);
         let asked = Asked { header: self.header, chosen: self.notes.chosen, bytes };
-        let registered = || registered_bytes(|accesses| operands.declare(accesses), self.bindings);
+        let registered = || registered_bytes(declare, self.bindings);
         let implementation = self.notes.implementation;
-        self.notes.predicted = self.engine.expected_with(&asked, implementation, self.worker, registered);
+        let kind = || self.runner.services.model_kind(self.worker);
+        self.notes.predicted = asked.time(self.runner.models, kind, implementation, registered);
     }
 
     /// Sets the places of the operands, which are not in their handles' cells.
@@ -229,9 +219,8 @@ impl<'e> Env<'e> {
         bound: Bound<'s>,
         placement: &'s TaskPlacement,
     ) -> Env<'s> {
-        let mut inner = Env::new(self.engine, header, self.id, self.worker, self.local, Some(bound), false);
-        inner.measure = false;
-        inner.placed(placement)
+        let runner = Runner { measures: false, ..self.runner };
+        Env::new(runner, header, self.id, self.worker, self.local, Some(bound), false).placed(placement)
     }
 
     pub(crate) fn is_placed(&self) -> bool {
@@ -291,12 +280,15 @@ impl<'e> Env<'e> {
     #[inline]
     pub(crate) fn view<T>(&self, base: &HandleBase, cell: &ValueCell<T>, kind: Kind) -> View {
         let by = Viewer { name: self.header.name, coords: self.header.info.coords, task: Some(self.id) };
-        self.engine.granted(cell.view(kind, base, by))
+        cell.view(kind, base, by).unwrap_or_else(|wrong| {
+            self.runner.services.break_down(wrong.to_string());
+            panic!("{wrong}")
+        })
     }
 
     #[inline]
     pub(crate) fn add_bytes<D: Data>(&mut self, value: &D) {
-        if self.measure || self.local.sampler.is_some() {
+        if self.runner.measures || self.local.sampler.is_some() {
             self.notes.bytes += value.meta().bytes;
         }
     }
@@ -320,7 +312,7 @@ impl<'e> Env<'e> {
         core: &HandleCore<D>,
         format: Format,
     ) -> Option<Result<Arc<D>, Refusal>> {
-        let received = core.received(self.engine, format, &mut self.local.woken)?;
+        let received = core.received(self.runner.services, format, &mut self.local.woken)?;
         Some(received.map_err(|refusal| refusal.of(core)))
     }
 
@@ -335,8 +327,8 @@ impl<'e> Env<'e> {
             // The body only puts operations on a stream: their time is known when they end.
             return None;
         }
-        let models = self.engine.models.as_ref()?;
-        let kind = self.engine.workers[self.worker].model_kind;
+        let models = self.runner.models?;
+        let kind = self.runner.services.model_kind(self.worker);
         let id = self.header.model_id(models, self.notes.chosen, self.notes.implementation);
         self.local.timed = self.local.timed.wrapping_add(1);
         let short = models.known(id, kind).is_some_and(|known| known.time < LONG);
@@ -344,39 +336,40 @@ impl<'e> Env<'e> {
     }
 
     /// Selects one of several implementations among those that satisfy `able`; `None` if none does.
-    pub(super) fn pick(
+    pub(crate) fn pick<'o>(
         &mut self,
-        operands: &impl Operands,
+        declare: impl FnOnce(&mut Accesses<'o>),
         able: impl Fn(&DeviceInfo<'_>, usize) -> bool,
     ) -> Option<usize> {
-        let device = self.engine.device(self.worker);
-        let chosen = self.notes.chosen;
-        let picked = self.engine.pick(self.header, chosen, self.worker, |i| able(&device, i))?;
+        let Runner { services, models, .. } = self.runner;
+        let device = services.device(self.worker);
+        let kind = || services.model_kind(self.worker);
+        let picked = self.header.pick(self.notes.chosen, models, kind, |i| able(&device, i))?;
         self.notes.implementation = self.header.implementations.names[picked];
-        if self.measure {
-            self.predicts(operands);
+        if self.runner.measures {
+            self.predicts(declare);
         }
         Some(picked)
     }
 
     /// Calls a body, and notes its start, end and duration.
     #[inline]
-    pub(super) fn call(
+    pub(crate) fn call(
         &mut self,
         call: Call,
         body: impl FnOnce(&mut TaskContext<'_>) -> Result<(), TaskError>,
     ) -> Result<(), Cause> {
         let stream = self.stream();
         let sampled = self.sampled().map(|id| (id, thread_time()));
-        let start = self.measure.then(Instant::now);
+        let start = self.runner.measures.then(Instant::now);
         self.notes.began = true;
-        let mut cx = TaskContext::new(self.engine, self.header, self.id, self.worker, call, stream);
+        let mut cx = TaskContext::new(self.runner.services, self.header, self.id, self.worker, call, stream);
         let range = stream.and_then(|stream| Range::begin(stream, self.header, self.label()));
-        let mode = self.engine.subnormals(call.subnormals).enter();
+        let mode = self.runner.subnormals(call.subnormals).enter();
         let result = caught(|| body(&mut cx));
         drop((mode, range));
         if stream.is_some() {
-            self.pending = cx.into_pending();
+            self.pending = Some(cx.into_pending());
         }
         self.notes.times = start.map(|start| (start, Instant::now()));
         if let (Some((id, start)), Ok(Ok(())), Some(sampler)) = (sampled, &result, &mut self.local.sampler) {
@@ -391,22 +384,22 @@ impl<'e> Env<'e> {
     }
 
     /// Resets the resolved operands: they are resolved once more.
-    pub(super) fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.cursor = 0;
     }
 
     /// Returns true if the device that the worker drives has failed.
-    pub(super) fn is_on_failed_device(&self) -> bool {
-        self.engine.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(self.worker).is_some())
+    pub(crate) fn is_on_failed_device(&self) -> bool {
+        self.runner.services.has_lost_device(self.worker)
     }
 
     #[inline]
-    pub(super) fn placement(&self) -> Option<&'e TaskPlacement> {
+    pub(crate) fn placement(&self) -> Option<&'e TaskPlacement> {
         self.placement
     }
 
     #[inline]
-    pub(super) fn bindings(&self) -> Option<Bound<'e>> {
+    pub(crate) fn bindings(&self) -> Option<Bound<'e>> {
         self.bindings
     }
 

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_model::{ModelId, Models, TaskInfo};
+use zellige_model::{KindId, ModelId, Models, TaskInfo};
 
-use super::{Body, Bound, Codelet, DeviceTable, Header, resolved};
+use super::{Accesses, Bound, Header, resolved};
 use crate::device::{Arch, Archs};
-use crate::engine::Engine;
-use crate::operand::{Accesses, Mode, Operands};
 
 /// Implementations of a task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,19 +26,6 @@ pub(crate) struct Implementations {
 }
 
 impl Implementations {
-    pub(crate) fn of<C: Codelet>(codelet: &C, operands: &C::Operands) -> Self {
-        let several = C::IMPLEMENTATIONS.len() > 1;
-        let names = if several { C::IMPLEMENTATIONS } else { &[] };
-        let most = |most: usize, may: bool| match most {
-            2.. if may && !runs_alone(codelet, operands) => u32::try_from(most).unwrap_or(u32::MAX),
-            _ => 0,
-        };
-        let table = DeviceTable::of(codelet, None);
-        let (batch, archs) = (most(codelet.batch(), true), table.archs);
-        let batch_on_devices = most(table.batch, !several);
-        Implementations { names, batch, batch_on_devices, archs, needs_ends: codelet.needs_ends() }
-    }
-
     /// Returns the maximum number of tasks that are run as one on a worker.
     pub(crate) fn together(&self, launched: bool) -> u32 {
         if launched { self.batch.max(self.batch_on_devices) } else { self.batch }
@@ -50,15 +36,6 @@ impl Implementations {
     pub(crate) fn suit(&self, arch: Option<Arch>) -> bool {
         arch.is_none_or(|arch| self.archs.contains(arch))
     }
-}
-
-/// Returns true for operands with exclusive turns or per-worker results, and for codelets that
-/// select implementations by device: similar tasks may then differ in their implementation.
-fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
-    let mut accesses = Accesses::new();
-    operands.declare(&mut accesses);
-    accesses.iter().any(|access| matches!(access.mode, Mode::Commute | Mode::Reduce))
-        || (C::IMPLEMENTATIONS.len() > 1 && codelet.has_constraints())
 }
 
 impl Header {
@@ -101,67 +78,45 @@ pub(crate) fn registered_bytes<'a>(declare: impl FnOnce(&mut Accesses<'a>), boun
     each.sum::<Option<u64>>().unwrap_or(0)
 }
 
-impl Engine {
-    /// Returns the expected time of a task on a worker with one of its implementations (empty: its
-    /// only one): the estimate of the models, or without models the cost given by the user.
-    /// `registered`: bytes of its operands, for one that is not planned.
-    pub(crate) fn expected_with(
-        &self,
-        &Asked { header, chosen, bytes }: &Asked<'_>,
-        name: &str,
-        worker: usize,
-        registered: impl FnOnce() -> u64,
-    ) -> Option<Duration> {
-        let Some(models) = &self.models else { return header.info.cost };
-        let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
-        let model = header.model_id(models, chosen, name);
-        let bytes = || bytes.unwrap_or_else(registered);
-        models.estimate_with(model, kind, &info, bytes).map(|estimate| estimate.time)
-    }
-
-    /// Returns the expected time of a task on a worker with the fastest implementation that can run
-    /// there; `None` while one of them is unknown, so that policies that explore send it there.
-    pub(crate) fn expected(
-        &self,
-        asked: &Asked<'_>,
-        body: &dyn Body,
-        bound: Option<Bound<'_>>,
-        worker: usize,
-    ) -> Option<Duration> {
-        let header = asked.header;
-        let names = header.implementations.names;
-        let registered = || registered_bytes(|accesses| body.declare(accesses), bound);
-        if names.is_empty() || self.models.is_none() {
-            return self.expected_with(asked, "", worker, registered);
-        }
-        let device = self.device(worker);
-        let constrained = header.only.as_ref().is_some_and(|only| only.constrained);
-        let able = (0..names.len()).filter(|&i| !constrained || body.can_execute_with(i, &device));
-        let mut fastest = None;
-        for implementation in able {
-            let time = self.expected_with(asked, names[implementation], worker, registered)?;
-            fastest = Some(fastest.map_or(time, |least: Duration| least.min(time)));
-        }
-        fastest
-    }
-
-    /// Selects one of several implementations on a worker, among those that satisfy `able`: the one
-    /// with the fewest samples while one has too few, then the fastest; without models the first.
+impl Header {
+    /// Selects one of several implementations for a kind of device, among those that satisfy
+    /// `able`: the one with the fewest samples while one has too few, then the fastest; without
+    /// models the first.
     pub(crate) fn pick(
         &self,
-        header: &Header,
         chosen: &'static str,
-        worker: usize,
+        models: Option<&Arc<Models>>,
+        kind: impl FnOnce() -> KindId,
         able: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let names = header.implementations.names;
+        let names = self.implementations.names;
         let mut able = (0..names.len()).filter(|&i| able(i));
-        let Some(models) = &self.models else { return able.next() };
-        let kind = self.workers[worker].model_kind;
+        let Some(models) = models else { return able.next() };
+        let kind = kind();
         able.min_by_key(|&i| {
-            let id = header.model_id(models, chosen, names[i]);
+            let id = self.model_id(models, chosen, names[i]);
             let time = models.known(id, kind).map_or(Duration::MAX, |known| known.time);
             (Reverse(models.needs_exploration(id, kind)), time)
         })
+    }
+}
+
+impl Asked<'_> {
+    /// Returns the expected time of the task on a kind of device with one of its implementations
+    /// (empty: its only one): the estimate of the models, or without models the cost given by the
+    /// user. `registered`: bytes of its operands, for one that is not planned.
+    pub(crate) fn time(
+        &self,
+        models: Option<&Arc<Models>>,
+        kind: impl FnOnce() -> KindId,
+        name: &str,
+        registered: impl FnOnce() -> u64,
+    ) -> Option<Duration> {
+        let Asked { header, chosen, bytes } = *self;
+        let Some(models) = models else { return header.info.cost };
+        let info = header.known_as(chosen);
+        let model = header.model_id(models, chosen, name);
+        let bytes = || bytes.unwrap_or_else(registered);
+        models.estimate_with(model, kind(), &info, bytes).map(|estimate| estimate.time)
     }
 }

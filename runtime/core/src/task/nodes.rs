@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Task, TaskRef};
+use super::{ReplaySlot, Task, TaskRef};
 use crate::deps::{self, Successors};
-use crate::engine::ReplaySlot;
 
 /// A node that the next access to a handle waits for, as stored in the handle's chain.
 #[derive(Clone)]

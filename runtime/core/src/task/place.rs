@@ -2,7 +2,7 @@
 
 use super::Body;
 
-/// A worker's device, as passed to [`Codelet::can_execute`](super::Codelet::can_execute).
+/// A worker's device, as passed to [`Codelet::can_execute`](crate::Codelet::can_execute).
 ///
 /// ```
 /// use zellige_runtime::{Codelet, DeviceInfo, Emulated, Runtime, Submit, TaskContext, TaskError, Update, update};

@@ -1,7 +1,8 @@
 //! Profiler ranges around the operations that a body puts on a stream.
 
-use super::{Header, format_coords};
+use super::Header;
 use crate::device::Stream;
+use crate::error::format_coords;
 
 /// A range in profilers' timelines around the launch of a body. It ends when it is dropped,
 /// whatever the result of the body.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zellige_model::{CachedId, TaskInfo};
 
-use super::{Codelet, Header, Implementations, Only, Tally, TaskRef, TypedBody};
+use super::{Header, Implementations, Only, Tally, TaskRef};
 
 /// A task that has been described and not yet submitted: a body of type `B`.
 pub struct Spec<B> {
@@ -21,15 +21,6 @@ pub(crate) struct Options {
     /// Restriction to some workers, if there is one.
     pub(crate) only: Option<Box<Only>>,
     pub(crate) implementations: Implementations,
-}
-
-impl<C: Codelet> Spec<TypedBody<C>> {
-    pub(crate) fn of_codelet(codelet: C, operands: C::Operands) -> Self {
-        let only = codelet.has_constraints().then(|| Box::new(Only { constrained: true, ..Only::default() }));
-        let (info, implementations) = (codelet.info(), Implementations::of(&codelet, &operands));
-        let options = Options { info, only, implementations, ..Options::named(codelet.name()) };
-        Spec { body: TypedBody::new(codelet, operands), options }
-    }
 }
 
 impl<B> Spec<B> {

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::Engine;
 use crate::error::Failure;
 
 /// Counts tasks that have not completed: those of a group, or those that a body has submitted.
@@ -66,17 +65,18 @@ impl Tally {
         self.waiter.load(Ordering::Relaxed).max(outer)
     }
 
-    /// Removes a task that has completed, or was refused after all.
-    pub(crate) fn remove(self: &Arc<Self>, failure: Option<&Arc<Failure>>, engine: &Engine) {
+    /// Removes a task that has completed, or was refused after all. `wake` wakes the threads that
+    /// wait for the tasks of a counter.
+    pub(crate) fn remove(self: &Arc<Self>, failure: Option<&Arc<Failure>>, wake: &impl Fn(&Arc<Tally>)) {
         if let Some(failure) = failure {
             // Only the first failure is reported.
             let _ = self.failure.set(Arc::clone(failure));
         }
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            engine.wake_waiters_of_group(self);
+            wake(self);
         }
         if let Some(outer) = &self.outer {
-            outer.remove(failure, engine);
+            outer.remove(failure, wake);
         }
     }
 

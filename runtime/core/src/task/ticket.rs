@@ -7,9 +7,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicPtr};
 
-use super::{Header, Successor, format_coords};
+use super::{Header, Successor};
 use crate::deps::Successors;
-use crate::error::Failure;
+use crate::error::{Failure, format_coords};
 use crate::sync::{AtomicU32, Ordering};
 
 /// Number of tickets per allocation, for tasks that one thread submits one after another: an

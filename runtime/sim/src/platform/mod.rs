@@ -419,7 +419,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         let sound = shipped::ALL[0].1;
         for (from, to, said) in [
-            ("[[devices]]\nkind", "[[devices]]\nsort", "sort"),
+            ("{ kind = \"", "{ sort = \"", "sort"),
             ("node = \"gpu0\"", "node = \"gpu9\"", "gpu9"),
             ("gb_s = 10.0", "gb_s = -1.0", "-1"),
             ("[network]\ngb_s = 12.5", "[network]\ngb_s = -12.5", "gb_s of the network is -12.5"),

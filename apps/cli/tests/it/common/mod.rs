@@ -26,6 +26,11 @@ pub struct Ran {
     pub stderr: String,
 }
 
+/// Splits a line into its words, such as the arguments of a command.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 /// Runs the command with these arguments.
 pub fn run(folder: &Path, arguments: &[&str]) -> Ran {
     finish(zellige(folder).args(arguments))
@@ -82,21 +87,31 @@ pub fn collect(mut child: Child, limit: Duration) -> Ran {
     }
 }
 
-/// Returns the results in the JSON of any verb, after a check against the schema of that verb.
+/// Returns the results in the JSON of any verb, after a check of the file against the schema of the
+/// envelope, and of each result against that of the verb.
 #[track_caller]
 pub fn results(text: &str) -> Value {
     let mut file: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let words: Vec<&str> = file["args"].as_array().expect("args").iter().filter_map(Value::as_str).collect();
-    let schemas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json"));
-    let verbs = [3, 2, 1].map(|count| words[..count.min(words.len())].join("-"));
-    let schema =
-        verbs.iter().find_map(|verb| std::fs::read_to_string(schemas.join(format!("{verb}.json"))).ok());
-    let schema: Value = serde_json::from_str(&schema.expect("a schema of the verb")).expect("a schema");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let problems: Vec<String> =
-        validator.iter_errors(&file).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert!(problems.is_empty(), "{verbs:?}: {problems:#?}");
+    let verb = [3, 2, 1].map(|count| words[..count.min(words.len())].join("-"));
+    let verb = verb.iter().find_map(|verb| validator(verb)).expect("a schema of the verb");
+    let envelope = validator("envelope").expect("a schema of the envelope");
+    let results = file["results"].as_array().expect("results");
+    let problems: Vec<String> = envelope
+        .iter_errors(&file)
+        .chain(results.iter().flat_map(|result| verb.iter_errors(result)))
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(problems.is_empty(), "{words:?}: {problems:#?}");
     file["results"].take()
+}
+
+/// Returns the validator of a schema in the reference, if it is there.
+fn validator(name: &str) -> Option<jsonschema::Validator> {
+    let schemas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json"));
+    let text = std::fs::read_to_string(schemas.join(format!("{name}.json"))).ok()?;
+    let schema = serde_json::from_str(&text).expect("a schema");
+    Some(jsonschema::validator_for(&schema).expect("a schema"))
 }
 
 /// Returns the single result in the JSON of any verb.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Graph;
-use crate::data::{AnyHandle, Data, Handle};
 use crate::error::Error;
+use crate::task::{AnyHandle, Handle};
+use crate::value::Data;
 
 /// The handles that a replay runs on: one for each slot of the graph.
 ///

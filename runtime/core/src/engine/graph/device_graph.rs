@@ -9,16 +9,19 @@ use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo, median};
 
 use super::recorder::{GraphData, GraphSlot};
-use crate::data::{AnyHandle, Meta};
-use crate::data::{Known, Seen};
 use crate::device::{Archs, Recording, Stream};
 use crate::engine::Engine;
 use crate::engine::transfer::NodeUse;
 use crate::error::{Cause, Failure};
 use crate::format::Format;
 use crate::memory::BufferId;
-use crate::operand::{Accesses, Formats, Mode};
-use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Ran, TaskPlacement};
+use crate::operand::Mode;
+use crate::task::{
+    Accesses, AnyHandle, Body, Choice, DeviceInfo, Env, Formats, Header, Implementations, Only, Ran,
+    TaskPlacement,
+};
+use crate::value::Meta;
+use crate::value::{Known, Seen};
 
 /// Controls whether replays of recorded graphs are submitted to a device in one launch, e.g. as a
 /// graph of its driver, instead of task by task.
@@ -335,7 +338,7 @@ impl GraphData {
                 }
                 count(env, |counts| counts.graphs_launched += 1);
                 env.notes.began = true;
-                env.notes.times = env.engine.is_measuring().then(|| (began, Instant::now()));
+                env.notes.times = env.runner.measures.then(|| (began, Instant::now()));
                 Some(Ran::Done)
             }
             // It runs again on another device.
@@ -395,7 +398,7 @@ impl GraphData {
         let placement = TaskPlacement { choice, buffers, bytes: 0, stream, stream_ordered };
         let mut inner = env.within(&self.headers[task], bound, &placement);
         let went = matches!(self.bodies[task].run(&mut inner), Ran::Done);
-        let left = std::mem::take(&mut inner.pending);
+        let left = inner.pending.take().unwrap_or_default();
         drop(inner);
         let nothing = left.is_empty();
         if let Some(stream) = placement.stream.as_deref().filter(|_| !nothing) {
@@ -408,7 +411,7 @@ impl GraphData {
 
 /// Counts what the worker's device has done.
 fn count(env: &Env<'_>, add: impl FnOnce(&mut NodeUse)) {
-    if let Some(transfers) = &env.engine.transfers {
+    if let Some(transfers) = &Engine::behind(env.runner.services).transfers {
         transfers.count(env.worker(), add);
     }
 }

@@ -16,5 +16,4 @@ pub use analysis::GraphNode;
 pub use bindings::Bindings;
 pub use device_graph::DeviceGraphs;
 pub use recorder::{Described, Graph, Placement, Recorder};
-pub(crate) use replay::{ReplayTask, submit as submit_replay};
-pub(crate) use slot::ReplaySlot;
+pub(crate) use replay::submit as submit_replay;

@@ -12,13 +12,15 @@ use super::Bindings;
 use super::device_graph::DeviceGraph;
 use super::edges::{Edges, Nodes, range};
 use super::ends::{Ends, SlotEnds};
-use crate::data::{AnyHandle, Data, Handle};
 use crate::deps::{AccessRights, Links, Order, OrderNode};
 use crate::engine::{check_access, check_aliases, sort_by_handle};
 use crate::error::Error;
 use crate::numbered::Numbered;
-use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec, TaskRef};
+use crate::operand::Mode;
+use crate::task::{
+    Accesses, AnyHandle, Body, Bound, Env, Handle, Header, Implementations, Options, Ran, Spec, TaskRef,
+};
+use crate::value::Data;
 
 /// Accepts tasks like a runtime, and records them instead of running them.
 ///

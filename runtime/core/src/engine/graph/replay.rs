@@ -8,16 +8,12 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::device_graph::{DeviceGraph, LaunchMode, is_task_by_task};
-use super::slot::ReplaySlot;
 use super::{Bindings, Graph};
-use crate::data::AnyHandle;
-use crate::engine::ReadyTask;
-use crate::engine::transfer::plan::PlanCell;
-use crate::engine::{Engine, Job, Ready, StageCell, Work, life};
+use crate::engine::{Engine, Job, Ready, life};
 use crate::error::{Error, Failure};
-use crate::operand::{Accesses, Declared};
 use crate::task::{
-    Body, Bound, Env, Header, Options, Payload, Ran, Role, Successor, TaskCell, TaskPtr, TaskRef,
+    Accesses, AnyHandle, Body, Bound, Declared, Env, Header, Options, Payload, PlanCell, Ran, ReadyTask,
+    ReplaySlot, ReplayTask, Role, StageCell, Successor, TaskCell, TaskPtr, TaskRef, Work,
 };
 
 /// Submits a replay. Its tasks start when their own operands are ready. Each slot is a node of the
@@ -32,7 +28,7 @@ pub(crate) fn submit(engine: &Arc<Engine>, bindings: Bindings) -> Result<TaskRef
     let planned = if engine.transfers.is_some() { data.bodies.len() + 1 } else { 0 };
     let run = Arc::new_cyclic(|run: &Weak<Replay>| {
         let address = NonNull::new(run.as_ptr().cast_mut()).expect("it has been allocated");
-        let slot = |at| ReplaySlot::new(address, at, graph.slot_numbers(first_id, at).0);
+        let slot = |at| ReplaySlot::new(address.cast(), at, graph.slot_numbers(first_id, at).0);
         Replay {
             engine: Arc::clone(engine),
             tasks: TaskStates {
@@ -162,25 +158,16 @@ struct ReplayOutcome {
     failure: OnceLock<Arc<Failure>>,
 }
 
-/// A task of a replay that has not completed, or all of them as one. Each ready task has one such
-/// value, and completing the task consumes it.
-///
-/// The run stays alive until all of its tasks have completed, so the pointer is valid while this
-/// value exists. References into the run are borrowed from this value.
-pub(crate) struct ReplayTask {
-    run: NonNull<Replay>,
-    /// Position in the graph's arrays; the index after the last stands for all tasks.
-    index: u32,
-}
-
-// SAFETY: it stands for one task of a run that other threads may run; Replay is Sync.
-unsafe impl Send for ReplayTask {}
-// SAFETY: what a shared one gives is shared references into the run, and Replay is Sync.
-unsafe impl Sync for ReplayTask {}
-
 impl Replay {
     fn address(run: &Arc<Replay>) -> NonNull<Replay> {
         NonNull::new(Arc::as_ptr(run).cast_mut()).expect("an Arc is never null")
+    }
+
+    /// Returns a task of a run, which waits for it.
+    fn task(this: NonNull<Replay>, index: u32) -> ReplayTask {
+        // SAFETY: the run waits for the task.
+        let runtime = unsafe { this.as_ref() }.engine.id;
+        ReplayTask { run: this.cast(), index, runtime }
     }
 
     pub(super) fn gate(&self) -> &TaskPtr {
@@ -222,7 +209,7 @@ impl Replay {
             // has to itself is taken over.
             return finish(unsafe { Arc::from_raw(this.as_ptr()) });
         }
-        let all = ReplayTask { run: this, index: data.bodies.len() as u32 };
+        let all = Replay::task(this, data.bodies.len() as u32);
         let device_graph = data.device_graph.as_ref().filter(|_| run.as_one && !all.is_strict());
         if let Some(task) =
             device_graph.and_then(|it| it.way(&run.engine)).and_then(|way| all.device_graph(way))
@@ -240,7 +227,7 @@ impl Replay {
             // down.
             let (task, left) = unsafe { count_down(this.as_ptr(), tasks, at) };
             if left == 1 {
-                ready(ReadyTask::new(Work::Replay(ReplayTask { run: this, index: task })));
+                ready(ReadyTask::new(Work::Replay(Replay::task(this, task))));
             }
         }
     }
@@ -290,12 +277,12 @@ impl ReplayTask {
     fn of_run(&self) -> &Replay {
         // SAFETY: see the type: the run is alive while one of its tasks has not completed, and this
         // one has not.
-        unsafe { self.run.as_ref() }
+        unsafe { self.run.cast().as_ref() }
     }
 
     /// Another task of the run, which has not completed.
     fn another(&self, index: u32) -> ReplayTask {
-        ReplayTask { run: self.run, index }
+        ReplayTask { index, ..*self }
     }
 
     fn at(&self) -> usize {
@@ -341,10 +328,6 @@ impl ReplayTask {
         if any { self.header().implementations.together(on_device) } else { 0 }
     }
 
-    pub(crate) fn runtime(&self) -> u32 {
-        self.of_run().engine.id
-    }
-
     /// Returns the tasks that wait for this one, which has not completed. Like groups of submitted
     /// tasks, this excludes those that wait for a group that contains it.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
@@ -360,7 +343,7 @@ impl ReplayTask {
     /// Only one caller may do so. The run may end before this returns.
     #[cold]
     unsafe fn complete_group(&self, group: usize, ready: &mut Ready) {
-        let run: *const Replay = self.run.as_ptr();
+        let run: *const Replay = self.run.cast().as_ptr();
         // SAFETY: the run goes on until the tasks behind the group have completed, and none has
         // been counted down for it.
         let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
@@ -374,7 +357,7 @@ impl ReplayTask {
     }
 
     fn complete(self, worker: Option<usize>, ready: &mut Ready) {
-        let run: *const Replay = self.run.as_ptr();
+        let run: *const Replay = self.run.cast().as_ptr();
         self.of_run().has_used(self.at());
         if self.is_all() {
             // SAFETY: it stands for every task, so that nobody else follows a pointer into the run,

@@ -1,92 +1,9 @@
-//! The slots of a replay as nodes of the dependency engine: much lighter than tasks, since a replay
-//! may have more slots than tasks.
-
-use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Slots of a replay on their way: their predecessors have completed.
 
 use super::replay::Replay;
-use crate::deps::{Edge, Membership, Successors};
-use crate::engine::ReadyTask;
-use crate::task::{Successor, TaskPtr};
-
-/// A slot of a replay, with its access in the chain of its handle. Its predecessor notifies the
-/// replay's tasks that they may use the handle; the last of them on the slot completes it. The
-/// slots of a replay are one allocation, which the chains of their handles share.
-pub(crate) struct ReplaySlot {
-    successors: Successors<Successor>,
-    /// Edge to this slot, from the one node that it may wait for.
-    edge: UnsafeCell<MaybeUninit<Edge<Successor>>>,
-    group: UnsafeCell<Option<Membership<Successor>>>,
-    /// Alive until the slot has been completed.
-    run: NonNull<Replay>,
-    /// The number of edges to it in a trace; edges from it have the next one.
-    entry: u64,
-    at: u32,
-    /// True if it is about to complete. Set while the list of blocked threads is locked, so that a
-    /// search for cycles sees slots that stay.
-    leaves: AtomicBool,
-}
-
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<ReplaySlot>() <= 64, "a replay has one for each of its slots");
-
-// SAFETY: `edge` and `group` are accessed by the submitter until the run has begun, and afterwards
-// only by the thread that completes the slot, which the run's counters order after it (AcqRel). A
-// search for cycles reads `group` in between, once `Replay::is_linked` is set. Replay is Sync.
-unsafe impl Sync for ReplaySlot {}
-// SAFETY: `run` is the address of a value that is Sync; the rest may go to any thread.
-unsafe impl Send for ReplaySlot {}
+use crate::task::{ReadyTask, ReplaySlot, TaskPtr};
 
 impl ReplaySlot {
-    /// Creates the slot at this position of a run.
-    pub(super) fn new(run: NonNull<Replay>, at: usize, entry: u64) -> Self {
-        ReplaySlot {
-            successors: Successors::new(),
-            edge: UnsafeCell::new(MaybeUninit::uninit()),
-            group: UnsafeCell::new(None),
-            run,
-            entry,
-            at: at as u32,
-            leaves: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn successors(&self) -> &Successors<Successor> {
-        &self.successors
-    }
-
-    pub(crate) fn entry(&self) -> u64 {
-        self.entry
-    }
-
-    pub(crate) fn exit(&self) -> u64 {
-        self.entry + 1
-    }
-
-    /// Makes it wait for the node that owns `successors`; false if that has completed.
-    ///
-    /// # Safety
-    /// The caller is its submitter, and calls this once.
-    pub(crate) unsafe fn follow(&self, successors: &Successors<Successor>) -> bool {
-        // SAFETY: only the submitter touches the edge before it is pushed. It does not move, and
-        // lives until the slot has been completed, for which it has to be counted down first.
-        unsafe {
-            let edge = (*self.edge.get()).write(Edge::new(Successor::Slot(self)));
-            successors.push(edge)
-        }
-    }
-
-    /// Remembers that it is a member of a group.
-    ///
-    /// # Safety
-    /// The caller is its submitter.
-    pub(crate) unsafe fn join(&self, group: Membership<Successor>) {
-        // SAFETY: only the submitter touches it before the run begins.
-        unsafe { *self.group.get() = Some(group) };
-    }
-
     /// Processes the completion of the one node that it waits for.
     ///
     /// # Safety
@@ -94,27 +11,9 @@ impl ReplaySlot {
     pub(crate) unsafe fn acquire(this: *const ReplaySlot, ready: impl FnMut(ReadyTask)) {
         // SAFETY: by the caller's promise the run waits for this.
         unsafe {
-            let (run, at) = ((*this).run, (*this).at as usize);
-            Replay::acquire_slot(run, at, ready);
+            let (run, at) = (*this).owner();
+            Replay::acquire_slot(run.cast(), at, ready);
         }
-    }
-
-    /// Marks it as about to be completed.
-    pub(super) fn leaves(&self) {
-        self.leaves.store(true, Ordering::Relaxed);
-    }
-
-    /// Completes it: `each` gets every successor to be counted down.
-    ///
-    /// # Safety
-    /// The run has begun, and nobody else calls this.
-    pub(super) unsafe fn complete(&self, mut each: impl FnMut(Successor)) {
-        // SAFETY: the submitter is done, and so is any search for cycles, since the slot is marked
-        // as leaving.
-        if let Some(group) = unsafe { &mut *self.group.get() }.take() {
-            group.leave(&mut each);
-        }
-        self.successors.close(each);
     }
 
     /// Returns the task that stands for its replay.
@@ -123,24 +22,6 @@ impl ReplaySlot {
     /// The slot has not been completed, and is not meanwhile.
     pub(crate) unsafe fn whole<'r>(this: *const ReplaySlot) -> &'r TaskPtr {
         // SAFETY: so the run is alive.
-        unsafe { (*this).run.as_ref() }.gate()
-    }
-
-    /// Shows its successors, unless it is about to be completed.
-    ///
-    /// # Safety
-    /// The caller searches for cycles, so that no slot starts to leave. `is_linked`: the submitter
-    /// is done.
-    pub(super) unsafe fn each_after(&self, is_linked: bool, mut each: impl FnMut(Successor)) {
-        if self.leaves.load(Ordering::Relaxed) {
-            return;
-        }
-        // SAFETY: it is not completed meanwhile; its group is not touched before that.
-        unsafe {
-            self.successors.look(None, &mut each);
-            if let Some(group) = is_linked.then(|| &*self.group.get()).and_then(Option::as_ref) {
-                group.each_after(each);
-            }
-        }
+        unsafe { (*this).owner().0.cast::<Replay>().as_ref() }.gate()
     }
 }

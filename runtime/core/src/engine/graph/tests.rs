@@ -10,7 +10,8 @@ use proptest::prelude::*;
 
 use super::{Bindings, Graph, Recorder};
 use crate::operand::Mode;
-use crate::{Error, Handle, Runtime, Submit, TaskRef, commute, read, reduce, update, write};
+use crate::task::Handle;
+use crate::{Error, Runtime, Submit, TaskRef, commute, read, reduce, update, write};
 
 /// For each task the modes in which it accesses some handles.
 type Program = Vec<Vec<(usize, Mode)>>;

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::current;
-use crate::engine::{Engine, ReplaySlot};
+use crate::engine::{Engine, Job};
 use crate::error::Error;
-use crate::operand::{Accesses, Mode};
+use crate::operand::Mode;
 use crate::sync::{AtomicU32, Ordering, Parker, fence};
-use crate::task::{Role, Successor, Tally, Task, TaskPtr, TaskRef};
+use crate::task::{Accesses, ReplaySlot, Role, Successor, Tally, Task, TaskPtr, TaskRef};
 
 /// The event that a thread waits for.
 #[derive(Clone)]
@@ -464,7 +464,9 @@ impl<'l> Walk<'l> {
         let mut accesses = Accesses::new();
         task.body.declare(&mut accesses);
         for access in accesses.iter().filter(|access| access.mode == Mode::Commute) {
-            access.base.each_parked(|parked| self.meet(parked, Via::Turn(at)));
+            access
+                .base
+                .each_parked(|parked| self.meet(TaskPtr::as_ptr(parked.work().stands_for()), Via::Turn(at)));
         }
     }
 

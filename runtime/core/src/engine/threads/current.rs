@@ -7,8 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
-use crate::operand::Accesses;
-use crate::task::{Tally, Task, TaskPtr, TaskRef};
+use crate::task::{Accesses, Tally, Task, TaskPtr, TaskRef};
 
 /// One body on the thread's stack.
 struct Frame {

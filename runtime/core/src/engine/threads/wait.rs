@@ -8,12 +8,10 @@ use smallvec::SmallVec;
 use super::blocked::{Blocked, Target, WaitKind};
 use super::current;
 use super::worker::STACK;
-use crate::data::HandleBase;
-use crate::engine::ReadyTask;
+use crate::engine::Engine;
 use crate::engine::transfer::Next;
-use crate::engine::{Engine, Work};
 use crate::error::{Cause, Error, Failure};
-use crate::task::{Tally, TaskPtr, TaskRef, WorkerLocal};
+use crate::task::{HandleBase, ReadyTask, Tally, TaskPtr, TaskRef, Work, WorkerLocal};
 
 /// Counts of tasks that have inherited the priority of a body, until this is dropped.
 struct Inherited(SmallVec<[Arc<Tally>; 2]>);

@@ -10,8 +10,9 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::engine::Engine;
 use crate::engine::graph::Graph;
+use crate::error::format_coords;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, pause};
-use crate::task::{Header, Role, Task, TaskCell, TaskPtr, format_coords};
+use crate::task::{Header, Role, Task, TaskCell, TaskPtr};
 
 /// Slots of the table of waiting tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;

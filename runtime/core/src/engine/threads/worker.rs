@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use zellige_trace::IdleState;
 
 use super::current;
+use crate::engine::Wake;
 use crate::engine::transfer::{Next, TransferDriver};
-use crate::engine::{Engine, Ready, Work};
-use crate::engine::{ReadyTask, Wake};
+use crate::engine::{Engine, Ready};
 use crate::error::{Error, caught};
-use crate::task::WorkerLocal;
+use crate::task::{ReadyTask, Work, WorkerLocal};
 
 /// Number of searches for work before a worker announces that it will sleep. The second value holds
 /// if there are more workers than cores: a searching worker then keeps a core from those that have
@@ -76,7 +76,7 @@ enum WorkerAction {
 
 /// Runs tasks until the runtime stops; true if the thread still acts as the worker then.
 fn run_all(engine: &Arc<Engine>, index: usize, first: Option<Next>) -> bool {
-    let mut local = WorkerLocal::new(engine, engine.workers[index].model_kind);
+    let mut local = WorkerLocal::new(engine.models.as_ref(), engine.workers[index].model_kind);
     let mut pace = Pace::default();
     let mut taken = None;
     let mut action =

@@ -10,9 +10,9 @@ use super::gather::{Placed, PlacedBatch};
 use super::{Buffers, TransferDriver};
 use crate::device::Span;
 use crate::device::Stream;
-use crate::engine::{Engine, Job, Work};
+use crate::engine::{Engine, Job};
 use crate::error::{Cause, caught};
-use crate::task::{Ended, LaunchedBody, TaskPlacement, WorkerLocal};
+use crate::task::{Ended, LaunchedBody, TaskPlacement, Work, WorkerLocal};
 
 /// Result of each task of a batch; `None` if its operands are lost with their device.
 pub(super) type Fates = SmallVec<[Option<Ended>; 1]>;

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::links::{Route, mover};
 use super::{TransferDriver, Waiting};
-use crate::data::Carrier;
-use crate::data::{AnyHandle, CarryError, Onto};
 use crate::device::Stream;
 use crate::device::{Device, Op, Span, StreamId};
 use crate::engine::{Engine, life};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
 use crate::memory::{Action, NodeId, Ticket, Transfer};
+use crate::task::{AnyHandle, CarryError, Onto};
+use crate::value::Carrier;
 
 /// State of a transfer: not begun, in progress, ended, or begun without moving anything because one
 /// of its ends has failed.

@@ -9,18 +9,17 @@ use smallvec::SmallVec;
 use super::batch::Fates;
 use super::stream_order::StreamOrdered;
 use super::{Buffers, TransferDriver, Waiting};
-use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::{Mark, Stream};
 use crate::device::{Op, Run, Span, StreamId};
-use crate::engine::ReadyTask;
-use crate::engine::transfer::plan::{Needs, Plan, Planned};
-use crate::engine::{Engine, Job, Ready, Work, life, on_device};
+use crate::engine::{Engine, Job, Ready, life, on_device};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket, bytes_of};
 use crate::operand::Mode;
-use crate::task::{Choice, Ended, Resource, TaskPlacement, WorkerLocal};
+use crate::task::plan::{Needs, Plan, Planned};
+use crate::task::{Ahead, AnyHandle, Choice, Ended, ReadyTask, Resource, TaskPlacement, Work, WorkerLocal};
+use crate::value::Meta;
 
 /// The next work of a worker.
 pub(crate) enum Next {
@@ -225,7 +224,8 @@ impl Engine {
             let Some((placed, ran)) = &mut *batch else { return Ok(()) };
             let worker = placed[0].worker;
             let kind = engine.workers[worker].model_kind;
-            let mut local = transfers.lanes[worker].take_local(|| WorkerLocal::new(&engine, kind));
+            let mut local =
+                transfers.lanes[worker].take_local(|| WorkerLocal::new(engine.models.as_ref(), kind));
             if let Some(stream) = stream {
                 stream.keep(Box::new(transfers.lanes[worker].begins_launch()));
             }

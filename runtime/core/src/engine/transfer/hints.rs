@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::TransferDriver;
-use crate::data::AnyHandle;
 use crate::engine::graph::Graph;
-use crate::engine::transfer::plan::reads_as_stored;
 use crate::memory::{self, Datum, Memory, NodeId};
-use crate::operand::Accesses;
-use crate::task::{Header, Role, Task};
+use crate::task::plan::reads_as_stored;
+use crate::task::{Accesses, AnyHandle, Header, Role, Task};
 
 impl TransferDriver {
     /// Announces a submitted task, whose data will be used. It runs on the worker `home` if that is

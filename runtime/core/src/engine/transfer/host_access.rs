@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::{TransferDriver, Waiting};
-use crate::data::AnyHandle;
 use crate::engine::{Engine, Target};
 use crate::error::Error;
 use crate::format::Format;
 use crate::memory::{Access, BufferId, Datum, HOST, Memory, NOWHERE, Need, Ticket};
+use crate::task::AnyHandle;
 
 const THERE: u8 = 1;
 const LOST: u8 = 2;

@@ -10,12 +10,12 @@ use zellige_model::{LinkError, LinkModel, Models};
 use super::disk;
 use super::probe::{Bytes, Ladder, host_copy};
 use super::{MemoryNode, TransferDriver};
-use crate::data::Carrier;
 use crate::device::Stream;
 use crate::device::{Op, Span, StreamId};
 use crate::engine::Engine;
 use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId, Transfer};
+use crate::value::Carrier;
 
 /// A direction from one node to another.
 pub(super) type Route = (NodeId, NodeId);

@@ -19,7 +19,6 @@ mod log;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
-pub(crate) mod plan;
 mod probe;
 mod progress;
 mod refuse;
@@ -53,14 +52,14 @@ use self::tally::NodeCounts;
 pub use self::tally::NodeUse;
 pub(crate) use self::timing::Timing;
 use crate::buffer::{HostPool, Serving};
-use crate::data::{AnyHandle, Forgotten};
 use crate::device::{Arch, Device, DeviceSpec, Events, HostDevice, LaunchDepth, Opening, SimulatedDevice};
-use crate::engine::transfer::plan::{Needs, Plan, Planned};
-use crate::engine::{Job, Work};
+use crate::engine::Job;
 use crate::error::DeviceError;
 use crate::memory::{Action, BufferId, Datum, HOST, LinkSpec, Memory, NodeId, NodeSpec, Reason, Ticket};
 use crate::numbered::Numbered;
 use crate::subnormals::Subnormals;
+use crate::task::plan::{Needs, Plan, Planned};
+use crate::task::{AnyHandle, Forgotten, Work};
 use zellige_model::Models;
 
 /// A datum's handle, and the number that the handle has in traces.

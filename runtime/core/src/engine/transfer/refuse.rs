@@ -4,15 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::TransferDriver;
-use crate::data::Meta;
-use crate::engine::ReadyTask;
-use crate::engine::transfer::plan::{Plan, Planned, formats_of};
 use crate::engine::{Engine, Job};
 use crate::error::{Cause, Error};
 use crate::format::Format;
 use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
-use crate::operand::Accesses;
-use crate::task::Task;
+use crate::task::plan::{Plan, Planned, formats_of};
+use crate::task::{Accesses, ReadyTask, Task};
+use crate::value::Meta;
 
 impl TransferDriver {
     /// Refuses a task whose operands fit on no node at once. Only known sizes count: `sized`

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Placed, TransferDriver, Waiting};
-use crate::data::AnyHandle;
 use crate::engine::{Engine, Job};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure};
 use crate::memory::NodeId;
+use crate::task::AnyHandle;
 
 /// Number of tasks that a failed device's worker passes on in one step.
 const PASSED_BACK: usize = 1024;

@@ -15,8 +15,8 @@ use super::PlacedBatch;
 use super::batch::Fates;
 use crate::device::Mark;
 use crate::device::Span;
-use crate::engine::ReadyTask;
-use crate::engine::{Job, Notified, Work};
+use crate::engine::{Job, Notified};
+use crate::task::{ReadyTask, Work};
 
 /// Marks on streams that must precede a task's operations.
 pub(super) type Marks = Vec<Arc<dyn Mark>>;

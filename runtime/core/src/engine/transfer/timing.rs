@@ -8,14 +8,13 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{Placed, PlacedBatch, TransferDriver};
-use crate::data::{Ahead, Meta};
 use crate::device::{Op, Stream};
-use crate::engine::transfer::plan::{Plan, Planned, Times};
-use crate::engine::{Engine, Job, Work};
+use crate::engine::{Engine, Job};
 use crate::memory::Transfer;
-use crate::operand::Pending;
+use crate::task::plan::{Plan, Planned, Times};
+use crate::value::{Meta, Pending};
 
-use crate::task::{Ended, Header, LaunchedBody, Notes};
+use crate::task::{Ahead, Ended, Header, LaunchedBody, Notes, Work};
 
 /// Times of operations in simulated time.
 pub(crate) trait Timing: Send + Sync {

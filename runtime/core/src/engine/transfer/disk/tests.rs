@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::swap::{Faults, Faulty, Swap};
-use crate::{Error, Handle, Runtime, Submit, read, update};
+use crate::task::Handle;
+use crate::{Error, Runtime, Submit, read, update};
 
 /// Bytes of one vector.
 const EACH: u64 = 800;

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::{Landed, LaunchOffer, Marks};
-use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::Mark;
 use crate::device::Span;
-use crate::engine::ReadyTask;
 use crate::engine::transfer::batch::Fates;
-use crate::engine::transfer::plan::Plan;
 use crate::engine::transfer::{Buffers, Placed, PlacedBatch, TransferDriver};
-use crate::engine::{Engine, Job, Work, life};
+use crate::engine::{Engine, Job, life};
 use crate::format::Format;
 use crate::memory::Need;
 use crate::operand::Mode;
-use crate::task::Ended;
+use crate::task::plan::Plan;
+use crate::task::{Ahead, AnyHandle, Ended, ReadyTask, Work};
+use crate::value::Meta;
 
 /// Data of a stream-ordered task: its marks and its buffers.
 pub(in crate::engine::transfer) struct StreamOrdered {

@@ -1,0 +1,311 @@
+//! Tasks of a factorisation and of a solve under stochastic arithmetic.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use zellige_kernels::tile::{self, Elements};
+use zellige_kernels::{KernelError, MatMut, MatRef, Op};
+use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
+use zellige_stochastic::{DigitMap, Report, Sample, Samples, Scope, Stochastic};
+
+use super::tiles::{Fill, SampledTiles};
+use crate::error::{Error, NotPositiveDefinite};
+use crate::grid::TileGrid;
+use crate::scalar::TileScalar;
+
+/// A run of tiled algorithms under stochastic arithmetic: a scope, and the number of the next task.
+///
+/// Tasks are numbered in the order of submission, which has to be the same in each run.
+#[derive(Debug)]
+pub struct StochasticRun<'a> {
+    rt: &'a Runtime,
+    scope: Arc<Scope>,
+    submitted: AtomicU64,
+}
+
+impl<'a> StochasticRun<'a> {
+    /// A run in this scope.
+    pub fn new(rt: &'a Runtime, scope: Scope) -> Self {
+        StochasticRun { rt, scope: Arc::new(scope), submitted: AtomicU64::new(0) }
+    }
+
+    /// Instabilities of the tasks that have ended.
+    pub fn report(&self) -> Report {
+        self.scope.report()
+    }
+
+    /// The scope, and the number of the task that is submitted next.
+    fn next(&self) -> (Arc<Scope>, u64) {
+        (Arc::clone(&self.scope), self.submitted.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Submits the generation of the lower triangle of a symmetric matrix.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] for a task that is refused.
+    pub fn triangle<T: Sample, S: Samples>(
+        &self,
+        grid: &TileGrid,
+        fill: &Fill<T, S>,
+    ) -> Result<SampledTiles<T, S>, Error> {
+        self.generate(grid, grid, true, fill)
+    }
+
+    /// Submits the generation of a matrix.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] for a task that is refused.
+    pub fn rectangle<T: Sample, S: Samples>(
+        &self,
+        rows: &TileGrid,
+        cols: &TileGrid,
+        fill: &Fill<T, S>,
+    ) -> Result<SampledTiles<T, S>, Error> {
+        self.generate(rows, cols, false, fill)
+    }
+
+    fn generate<T: Sample, S: Samples>(
+        &self,
+        rows: &TileGrid,
+        cols: &TileGrid,
+        is_lower: bool,
+        fill: &Fill<T, S>,
+    ) -> Result<SampledTiles<T, S>, Error> {
+        let mut matrix = SampledTiles { rows: rows.clone(), cols: cols.clone(), is_lower, tiles: Vec::new() };
+        for (i, j) in matrix.positions() {
+            let exists = matrix.has(i, j);
+            let len = if exists { rows.width(i) * cols.width(j) } else { 0 };
+            let tile = self.rt.register(vec![Stochastic::default(); len]);
+            if exists {
+                let (scope, number) = self.next();
+                let (fill, rows, cols) = (Fill::clone(fill), rows.range(i), cols.range(j));
+                let body = move |(out,): (&mut [Stochastic<T, S>],)| {
+                    scope.task(number, 0, || fill(rows.clone(), cols.clone(), out))
+                };
+                self.rt.task("generate").operands((update(&tile),)).cpu(body).submit()?;
+            }
+            matrix.tiles.push(tile);
+        }
+        Ok(matrix)
+    }
+
+    /// Factors the lower triangle in place, and waits. Returns the first pivot that is not known to
+    /// be positive, if there is one: tiles that depend on it then have no value.
+    ///
+    /// # Errors
+    /// The first other error.
+    pub fn cholesky<T: TileScalar + Sample, S: Samples>(
+        &self,
+        a: &SampledTiles<T, S>,
+    ) -> Result<Option<NotPositiveDefinite>, Error> {
+        let nt = a.rows.tiles();
+        let mut last = None;
+        for k in 0..nt {
+            last = Some(self.potrf(a, k)?);
+            for i in k + 1..nt {
+                self.trsm(Op::Trans, (a, k), (a, i), "trsm")?;
+            }
+            for j in k + 1..nt {
+                self.syrk(a, j, k)?;
+                for i in j + 1..nt {
+                    self.gemm(Op::Trans, (a, i, k), (a, j, k), (a, i, j))?;
+                }
+            }
+        }
+        match last.map_or(Ok(()), |last| self.rt.wait(&last)).map_err(Error::from) {
+            Ok(()) => Ok(None),
+            Err(Error::NotPositiveDefinite(lost)) => Ok(Some(lost)),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Submits the solution of `X A = B` in place of `B`, with the factor of `A`.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] for a task that is refused.
+    ///
+    /// # Panics
+    /// If the columns of `B` are not tiled like the factor.
+    pub fn solve<T: TileScalar + Sample, S: Samples>(
+        &self,
+        l: &SampledTiles<T, S>,
+        b: &SampledTiles<T, S>,
+    ) -> Result<(), Error> {
+        assert_eq!(l.rows.edges(), b.cols.edges(), "tiles of the factor, and of the columns of B");
+        let nt = l.rows.tiles();
+        for op in [Op::Trans, Op::None] {
+            for step in 0..nt {
+                let k = if op == Op::Trans { step } else { nt - 1 - step };
+                for m in 0..b.rows.tiles() {
+                    self.trsm(op, (l, k), (b, m), "solve")?;
+                    let remaining = if op == Op::Trans { k + 1..nt } else { 0..k };
+                    for n in remaining {
+                        self.gemm(op, (b, m, k), (l, n.max(k), n.min(k)), (b, m, n))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `L_kk L_kk^T = A_kk`.
+    fn potrf<T: TileScalar + Sample, S: Samples>(
+        &self,
+        a: &SampledTiles<T, S>,
+        k: usize,
+    ) -> Result<TaskRef, Error> {
+        let (scope, number) = self.next();
+        let rows = a.rows.range(k);
+        let body = move |(a,): (&mut [Stochastic<T, S>],)| -> Result<(), Error> {
+            let n = rows.len();
+            let a = MatMut::new(a, n, n, n)?;
+            match scope.task(number, 0, || tile::potrf_lower(a, &mut Elements::default())) {
+                Err(KernelError::NotPositive { pivot, value }) => {
+                    Err(NotPositiveDefinite { tile: k, pivot, row: rows.start + pivot, value }.into())
+                }
+                other => Ok(other?),
+            }
+        };
+        Ok(self.rt.task("potrf").operands((update(a.tile(k, k)),)).cpu(body).submit()?)
+    }
+
+    /// `X op(L_kk) = B_ik` in place of `B_ik`.
+    fn trsm<T: TileScalar + Sample, S: Samples>(
+        &self,
+        op: Op,
+        (l, k): (&SampledTiles<T, S>, usize),
+        (b, i): (&SampledTiles<T, S>, usize),
+        name: &'static str,
+    ) -> Result<TaskRef, Error> {
+        let (scope, number) = self.next();
+        let (m, n) = b.shape(i, k);
+        let body = move |(l, b): (&[Stochastic<T, S>], &mut [Stochastic<T, S>])| -> Result<(), Error> {
+            let (l, b) = (MatRef::new(l, n, n, n)?, MatMut::new(b, m, n, m)?);
+            Ok(scope.task(number, 0, || tile::trsm_right_lower(op, l, b, &mut Elements::default()))?)
+        };
+        Ok(self.rt.task(name).operands((read(l.tile(k, k)), update(b.tile(i, k)))).cpu(body).submit()?)
+    }
+
+    /// `A_jj -= L_jk L_jk^T`.
+    fn syrk<T: TileScalar + Sample, S: Samples>(
+        &self,
+        a: &SampledTiles<T, S>,
+        j: usize,
+        k: usize,
+    ) -> Result<TaskRef, Error> {
+        let (scope, number) = self.next();
+        let (n, depth) = a.shape(j, k);
+        let body = move |(l, a): (&[Stochastic<T, S>], &mut [Stochastic<T, S>])| -> Result<(), Error> {
+            let (l, a) = (MatRef::new(l, n, depth, n)?, MatMut::new(a, n, n, n)?);
+            let elements = &mut Elements::default();
+            Ok(scope.task(number, 0, || tile::syrk_lower(-T::ONE, l, T::ONE, a, elements))?)
+        };
+        Ok(self.rt.task("syrk").operands((read(a.tile(j, k)), update(a.tile(j, j)))).cpu(body).submit()?)
+    }
+
+    /// `C -= A op(B)`.
+    fn gemm<T: TileScalar + Sample, S: Samples>(
+        &self,
+        op: Op,
+        (a, ai, aj): (&SampledTiles<T, S>, usize, usize),
+        (b, bi, bj): (&SampledTiles<T, S>, usize, usize),
+        (c, ci, cj): (&SampledTiles<T, S>, usize, usize),
+    ) -> Result<TaskRef, Error> {
+        let (scope, number) = self.next();
+        let (a_shape, b_shape, c_shape) = (a.shape(ai, aj), b.shape(bi, bj), c.shape(ci, cj));
+        type Numbers<'v, T, S> = &'v [Stochastic<T, S>];
+        let body = move |(a, b, c): (Numbers<'_, T, S>, Numbers<'_, T, S>, &mut [Stochastic<T, S>])| {
+            let a = MatRef::new(a, a_shape.0, a_shape.1, a_shape.0)?;
+            let b = MatRef::new(b, b_shape.0, b_shape.1, b_shape.0)?;
+            let c = MatMut::new(c, c_shape.0, c_shape.1, c_shape.0)?;
+            let elements = &mut Elements::default();
+            scope.task(number, 0, || tile::gemm(-T::ONE, a, Op::None, b, op, T::ONE, c, elements))
+        };
+        let operands = (read(a.tile(ai, aj)), read(b.tile(bi, bj)), update(c.tile(ci, cj)));
+        Ok(self.rt.task("gemm").operands(operands).cpu(body).submit()?)
+    }
+
+    /// `of` the entries of tile `(i, j)`, after waiting for it; `none` for a tile that has no value
+    /// because of a pivot.
+    fn of_tile<T: Sample, S: Samples, R>(
+        &self,
+        tiles: &SampledTiles<T, S>,
+        (i, j): (usize, usize),
+        none: R,
+        of: impl FnOnce(&[Stochastic<T, S>]) -> R,
+    ) -> Result<R, Error> {
+        match self.rt.read(tiles.tile(i, j)).map_err(Error::from) {
+            Ok(tile) => Ok(of(&tile)),
+            Err(Error::NotPositiveDefinite(_)) => Ok(none),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Waits, and returns the digits of the worst entry of each tile.
+    ///
+    /// # Errors
+    /// The first error of a task, except for that of a pivot: tiles that depend on it have no digit.
+    pub fn digits<T: Sample, S: Samples>(
+        &self,
+        name: &str,
+        tiles: &SampledTiles<T, S>,
+    ) -> Result<DigitMap, Error> {
+        tiles.map(name, |i, j| {
+            self.of_tile(tiles, (i, j), 0, |tile| {
+                tiles.entries((i, j), tile).map(Stochastic::digits).min().unwrap_or(T::DIGITS)
+            })
+        })
+    }
+
+    /// Waits, and returns the digits of each pivot of a factor.
+    ///
+    /// # Errors
+    /// Those of [`digits`](Self::digits).
+    pub fn pivots<T: Sample, S: Samples>(&self, l: &SampledTiles<T, S>) -> Result<DigitMap, Error> {
+        let mut digits = Vec::new();
+        for k in 0..l.rows.tiles() {
+            let n = l.rows.width(k);
+            let of_diagonal =
+                |tile: &[Stochastic<T, S>]| (0..n).map(|i| squared(tile[i * n + i])).collect::<Vec<u8>>();
+            digits.extend(self.of_tile(l, (k, k), vec![0; n], of_diagonal)?);
+        }
+        Ok(DigitMap::new("pivots", "pivot", [digits.len(), 1], digits, T::DIGITS as u8))
+    }
+
+    /// Waits, and returns the digits of a matrix relative to its norm, as a real number: 0 where a
+    /// tile has no value.
+    ///
+    /// # Errors
+    /// Those of [`digits`](Self::digits).
+    pub fn precision<T: Sample, S: Samples>(&self, tiles: &SampledTiles<T, S>) -> Result<f64, Error> {
+        let (mut norm, mut variance) = (0.0, 0.0);
+        for at in tiles.positions().filter(|&(i, j)| tiles.has(i, j)) {
+            let lost = (0.0, f64::INFINITY);
+            let (square, spread) = self.of_tile(tiles, at, lost, |tile| {
+                tiles.entries(at, tile).map(moments).fold((0.0, 0.0), |sum, x| (sum.0 + x.0, sum.1 + x.1))
+            })?;
+            norm += square;
+            variance += spread;
+        }
+        let digits = 0.5 * (norm / variance).log10() - S::DEVIATIONS.log10();
+        let all = f64::from(T::DIGITS);
+        Ok(if variance == 0.0 { all } else { digits.max(0.0).min(all) })
+    }
+}
+
+/// Digits of the square of a number: its relative error is twice as large.
+fn squared<T: Sample, S: Samples>(root: Stochastic<T, S>) -> u8 {
+    let precision = root.precision();
+    if precision >= f64::from(T::DIGITS) {
+        T::DIGITS as u8
+    } else {
+        (precision - 2f64.log10()).max(0.0) as u8
+    }
+}
+
+/// Square of the mean, and variance of the samples.
+fn moments<T: Sample, S: Samples>(x: &Stochastic<T, S>) -> (f64, f64) {
+    let mean = x.mean();
+    let square = |x: &T| (Sample::to_f64(*x) - mean).powi(2);
+    (mean * mean, x.samples().iter().map(square).sum::<f64>() / (S::COUNT as f64 - 1.0))
+}

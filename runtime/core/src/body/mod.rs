@@ -1,0 +1,14 @@
+//! Codelets and closures with their operands: the bodies of tasks.
+
+mod batch;
+mod definition;
+mod launch;
+mod spec;
+mod typed;
+
+pub use definition::{
+    Batch, Codelet, DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceMember, DeviceTable, DeviceViews,
+    Outcome,
+};
+pub(crate) use typed::ClosureFn;
+pub use typed::{Closure, TypedBody};
