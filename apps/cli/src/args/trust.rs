@@ -3,7 +3,7 @@
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Subcommand};
 
-use super::PsaRunArgs;
+use super::{LqcdInvert, PsaRunArgs, SolveArgs, SpmvArgs};
 use crate::exit::CommandError;
 
 const NOTES: &str = "\
@@ -23,18 +23,62 @@ Output
 The page of --report has a histogram and a map of the digits of each result. \
 docs/how-to/trust.md explains how to read them.";
 
+const SOLVE_EXAMPLES: &str = "\
+The system is solved as it is given, without scaling. --method auto is the first method that \
+suits the matrix. Preconditioners are none and jacobi; auto is jacobi. For conjugate gradients, \
+the digits of their coefficients by step are judged as well.
+
+Examples
+  zellige trust solve A.mtx -b b.mtx --report digits.html
+  zellige trust solve A.mtx --method gmres:40 --tol 1e-8 --samples 16
+  zellige trust solve A.mtx --operator ap7:cw:2^-24 --json digits.json";
+
+const SPMV_EXAMPLES: &str = "\
+Examples
+  zellige trust spmv A.mtx
+  zellige trust spmv A.mtx --sets ap7 --eps 2^-24 --criterion cw --x-for x.npy";
+
 const PSA_EXAMPLES: &str = "\
 Examples
   zellige trust psa run --basis basis --events ev --report digits.html
   zellige trust psa run --basis B.npy --positions P.npy --events E.npy \\
       --energies K.npy --precision fp64 --samples 16";
 
+const LQCD_EXAMPLES: &str = "\
+The solution is computed in plain arithmetic. Its residual, the quarks on the other sites and the \
+correlator are then evaluated in stochastic arithmetic; a correction of the residual shows the \
+digits of the solution. Rows of the maps are time slices.
+
+Examples
+  zellige trust lqcd invert field.lat --mass 0.05 --report digits.html";
+
 /// Verbs of `zellige trust`.
 #[derive(Debug, Subcommand)]
 pub enum TrustVerb {
+    /// Judge the solution of A x = b.
+    ///
+    /// The system is solved twice: with plain numbers, for the time, and in stochastic arithmetic.
+    #[command(after_long_help = format!("{SOLVE_EXAMPLES}\n\n{NOTES}"), mut_args = without(&[DEVICES, SOLVE]))]
+    Solve(Box<Trusted<SolveArgs>>),
+    /// Judge a sparse product.
+    ///
+    /// The matrix is stored in one set of formats, by default fp64, and multiplied with --x-for.
+    #[command(after_long_help = format!("{SPMV_EXAMPLES}\n\n{NOTES}"), mut_args = without(&[SPMV]), mut_args = of_one_product)]
+    Spmv(Box<Trusted<SpmvArgs>>),
     /// As `zellige psa`.
     #[command(subcommand)]
     Psa(TrustPsa),
+    /// As `zellige lqcd`.
+    #[command(subcommand)]
+    Lqcd(TrustLqcd),
+}
+
+/// Verbs of `zellige trust lqcd`.
+#[derive(Debug, Subcommand)]
+pub enum TrustLqcd {
+    /// Judge a quark propagator, its residual and its correlator.
+    #[command(after_long_help = format!("{LQCD_EXAMPLES}\n\n{NOTES}"), mut_args = without(&[DEVICES]))]
+    Invert(Box<Trusted<LqcdInvert>>),
 }
 
 /// Verbs of `zellige trust psa`.
@@ -45,7 +89,7 @@ pub enum TrustPsa {
     /// All points are compared in stochastic arithmetic, in --precision fp32 or fp64. The gap
     /// decides the point: where it has no exact digit, rounding errors do. Only events with one
     /// hit are judged.
-    #[command(after_long_help = format!("{PSA_EXAMPLES}\n\n{NOTES}"), mut_args = without(PSA_RUN))]
+    #[command(after_long_help = format!("{PSA_EXAMPLES}\n\n{NOTES}"), mut_args = without(&[DEVICES, PSA_RUN]))]
     Run(Box<Trusted<PsaRunArgs>>),
 }
 
@@ -98,6 +142,26 @@ const DEVICES: Unused = &[
     ("stats", "there is nothing to report on CPU workers alone: leave this option out"),
 ];
 
+const AS_GIVEN: &str = "the digits are those of the system as it is given: leave this option out";
+const BY_ZELLIGE_SOLVE: &str = "this is not judged: use zellige solve";
+
+const SOLVE: Unused = &[
+    ("x0", "stochastic solutions start at zero: leave this option out"),
+    ("x-for", "cw-exact is not judged: use --operator with nw or cw"),
+    ("relax", BY_ZELLIGE_SOLVE),
+    ("reliable", BY_ZELLIGE_SOLVE),
+    ("shifts", "systems are judged one by one: add the shift to the matrix"),
+    ("scale", AS_GIVEN),
+    ("reorder", AS_GIVEN),
+    ("nullspace", AS_GIVEN),
+    ("damping", "least squares are not judged: use zellige solve"),
+    ("max-time", "digits must not depend on the time: use --max-steps"),
+    ("output", BY_ZELLIGE_SOLVE),
+    ("csv", BY_ZELLIGE_SOLVE),
+];
+
+const SPMV: Unused = &[("repeats", "one product is judged: leave this option out")];
+
 const ONE_HIT: &str = "only plain searches for one hit are judged: leave this option out";
 
 const PSA_RUN: Unused = &[
@@ -112,13 +176,25 @@ const PSA_RUN: Unused = &[
 
 /// Returns a change of arguments that hides unused options. Their help becomes the remedy, which
 /// [`check_trust`] prints.
-fn without(unused: Unused) -> impl FnMut(Arg) -> Arg {
-    move |arg| {
-        let mut all = DEVICES.iter().chain(unused);
-        match all.find(|(name, _)| arg.get_long() == Some(name)) {
-            Some((_, remedy)) => arg.hide(true).help(*remedy),
-            None => arg,
+fn without(unused: &'static [Unused]) -> impl FnMut(Arg) -> Arg {
+    move |arg| match unused.iter().copied().flatten().find(|(name, _)| arg.get_long() == Some(name)) {
+        Some((_, remedy)) => arg.hide(true).help(*remedy),
+        None => arg,
+    }
+}
+
+/// Changes the lists of `spmv` to one product.
+fn of_one_product(arg: Arg) -> Arg {
+    match arg.get_long() {
+        Some("sets") => {
+            let help = "Format set: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu";
+            arg.default_value("fp64").value_name("SET").help(help).long_help(None)
         }
+        Some("eps") => arg.default_value("2^-53").value_name("EPS").help("Accuracy in [2^-53, 1)"),
+        Some("criterion") => {
+            arg.default_value("nw").value_name("C").help("Criterion for the format of an entry")
+        }
+        _ => arg,
     }
 }
 
@@ -171,17 +247,20 @@ mod tests {
 
     #[test]
     fn unused_options_are_those_of_their_verbs() {
-        fn visit(verb: &Command, seen: &mut usize) {
-            let is_of_trust = verb.get_arguments().any(|arg| arg.get_long() == Some("samples"));
-            if is_of_trust {
-                let hidden = verb.get_arguments().filter(|arg| arg.is_hide_set()).count();
-                assert!(hidden > DEVICES.len(), "{}", verb.get_name());
-                *seen += 1;
+        for (verb, unused) in [
+            (&["solve"][..], &[DEVICES, SOLVE][..]),
+            (&["spmv"], &[SPMV]),
+            (&["psa", "run"], &[DEVICES, PSA_RUN]),
+            (&["lqcd", "invert"], &[DEVICES]),
+        ] {
+            let mut command = Cli::command();
+            for name in ["trust"].iter().chain(verb) {
+                command = command.find_subcommand(name).expect("a verb").clone();
             }
-            verb.get_subcommands().for_each(|verb| visit(verb, seen));
+            for (option, _) in unused.iter().copied().flatten() {
+                let is_hidden = |arg: &Arg| arg.get_long() == Some(option) && arg.is_hide_set();
+                assert!(command.get_arguments().any(is_hidden), "{verb:?} {option}");
+            }
         }
-        let mut seen = 0;
-        visit(Cli::command().find_subcommand("trust").expect("a verb"), &mut seen);
-        assert!(seen > 0);
     }
 }
