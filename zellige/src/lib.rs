@@ -10,6 +10,7 @@
 //! | [`dense`] | tiled matrices, precision policies, mixed-precision Cholesky factorisations |
 //! | [`sparse`] | sparse matrices in adaptive precision, preconditioners, the automatic solver |
 //! | [`krylov`] | Krylov methods on vectors and operators, for any scalar and storage |
+//! | [`stochastic`] | numbers that carry their rounding errors: exact digits of results, unstable operations |
 //!
 //! Tasks on data:
 //!
@@ -51,6 +52,17 @@
 //! # assert!((x[9] - 0.5).abs() < 1e-9);
 //! # Ok::<(), zellige::krylov::Error>(())
 //! ```
+//!
+//! A difference of nearly equal numbers, with the digits that are left of it:
+//!
+//! ```
+//! use zellige::stochastic::{Category, Scope, Stochastic};
+//!
+//! let scope = Scope::new(1);
+//! let difference = scope.run(|| Stochastic::<f32>::new(100.0) / 3.0 - 33.333f32);
+//! assert!((1..=3).contains(&difference.digits()));
+//! assert_eq!(scope.report().count(Category::Cancellation), 1); // with its place in the source
+//! ```
 #![forbid(unsafe_code)]
 
 pub use zellige_cuda as cuda;
@@ -60,3 +72,4 @@ pub use zellige_mpi as mpi;
 pub use zellige_runtime as runtime;
 pub use zellige_sim as sim;
 pub use zellige_sparse as sparse;
+pub use zellige_stochastic as stochastic;

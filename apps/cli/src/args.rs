@@ -17,6 +17,7 @@ mod sparse;
 mod tor;
 mod trace;
 mod trace_file;
+mod trust;
 mod vector;
 
 use std::ffi::OsString;
@@ -51,6 +52,7 @@ pub use tor::{
 };
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use trace_file::{TraceFile, TraceFormat};
+pub use trust::{Sampling, TrustLqcd, TrustPsa, TrustVerb, Trusted};
 pub use vector::VectorSource;
 
 /// Template of the top-level help: the verbs on one screen, one line for each option.
@@ -80,6 +82,7 @@ Examples
   zellige psa simulate -o basis                 signals of a germanium crystal
   zellige lqcd generate --size 8 -o small.lat   a gauge field
   zellige lqcd invert small.lat                 its quark propagator
+  zellige trust psa run --help                  exact digits of results
   zellige simulate tor --help                   predictions for other machines
   zellige trace summary run.zt                  a run with --trace run.zt
 
@@ -151,6 +154,11 @@ pub enum Verb {
     ///
     /// Storage, errors and times.
     Spmv(SpmvArgs),
+    /// Tell how many digits of a result are exact, and where others were lost.
+    ///
+    /// The verbs run as without `trust`, with random rounding.
+    #[command(subcommand)]
+    Trust(TrustVerb),
     /// Sparse matrices: describe, make and convert them.
     #[command(subcommand)]
     Matrix(MatrixVerb),

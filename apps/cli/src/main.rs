@@ -32,6 +32,7 @@ mod solve;
 mod spmv;
 mod tor;
 mod trace;
+mod trust;
 mod vectors;
 
 use std::process::ExitCode;
@@ -99,6 +100,7 @@ fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Resul
         Verb::Spmv(args) => spmv::run(args),
         Verb::Tor(verb) => tor::run(verb),
         Verb::Trace(args) => trace::run(args),
+        Verb::Trust(verb) => trust::run(verb),
         Verb::Completions(args) => manual::completions(args),
         Verb::Man(args) => manual::man(args),
     }

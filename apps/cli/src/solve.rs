@@ -112,6 +112,20 @@ fn problem(args: &SolveArgs) -> anyhow::Result<LinearSystem> {
     Ok(LinearSystem { a, b: b.into_complex(), x0: x0.map(Vectors::into_complex), complex: true })
 }
 
+/// Reads the square system that `trust` judges, and its right-hand sides.
+///
+/// # Errors
+/// Files with other content, a matrix that is not square.
+pub(crate) fn square(args: &SolveArgs) -> anyhow::Result<(Csr, Vec<Vec<f64>>)> {
+    let LinearSystem { a, b, .. } = problem(args)?;
+    if a.rows() == a.columns() {
+        return Ok((a, b));
+    }
+    let problem =
+        format!("{}: the matrix is not square: least squares are not judged", args.matrix.display());
+    Err(CommandError::Argument(problem).into())
+}
+
 /// Refuses options that would have another meaning for the real equivalent of a complex system.
 fn only_for_real(args: &SolveArgs) -> Result<(), CommandError> {
     let given = [("--nullspace", args.nullspace.is_some()), ("--x-for", args.x_for.is_some())];
@@ -194,7 +208,7 @@ fn write_measures(to: &mut dyn Write, fitted: &[Fitted]) -> std::io::Result<()> 
     lines.into_iter().try_for_each(|(rhs, (step, measure))| writeln!(to, "{rhs},{},{measure:e}", step + 1))
 }
 
-fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
+pub(crate) fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
     // A time too long to represent means no limit.
     let longest = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let time = args.max_time.map(|seconds| Stop::After(longest(seconds)));

@@ -1,5 +1,6 @@
 //! Components that applications share: the JSON of results ([`json`]), HTML reports ([`page`],
-//! [`svg`], [`residuals`]), text tables ([`table`]), and formatting of numbers ([`text`]).
+//! [`svg`], [`residuals`]), exact digits of results ([`trust`]), text tables ([`table`]), and
+//! formatting of numbers ([`text`]).
 //!
 //! ```
 //! use zellige_app::page::{Page, figure};
@@ -24,3 +25,4 @@ pub mod svg;
 pub mod table;
 mod tables;
 pub mod text;
+pub mod trust;

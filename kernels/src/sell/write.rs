@@ -197,7 +197,7 @@ impl SectionWriter<'_> {
         let all = if group.len() == LANES { last.len } else { 0 };
         let (runs, full): (Vec<usize>, Vec<usize>) = (0..all).partition(|&step| self.is_run(group, step));
         let follow = group.len() == LANES
-            && group.windows(2).all(|pair| usize::from(pair[0].row) + 1 == pair[1].row.into());
+            && group.windows(2).all(|pair| usize::from(pair[0].row) + 1 == usize::from(pair[1].row));
         let flags = [if follow { FOLLOW } else { 0 }, if runs.is_empty() { 0 } else { RUNS }];
         bytes.extend_from_slice(&[first.len as u8 | flags[0], full.len() as u8 | flags[1]]);
         bytes.extend((!runs.is_empty()).then_some(runs.len() as u8));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Kind of an instability. The first seven are CADNA's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Category {
@@ -106,6 +107,7 @@ impl Categories {
 
 /// Place in a source file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Place {
     /// File, as the compiler names it.
     pub file: String,
@@ -129,6 +131,7 @@ impl From<&Location<'_>> for Place {
 
 /// Position of an operation in a run: the same on any number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Occurrence {
     /// Replay of the graph, 0 for a graph that is not replayed.
     pub replay: u64,
@@ -140,6 +143,7 @@ pub struct Occurrence {
 
 /// Count of the instabilities of one category at one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Site {
     /// Kind of the instability.
     pub category: Category,

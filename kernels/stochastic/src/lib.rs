@@ -3,7 +3,7 @@
 //! Each number is several samples; each operation rounds each sample up or down at random. The
 //! digits in which the samples agree are exact. [`Scope`] sets the random bits and counts
 //! instabilities by category and place; [`element`] makes bits independent of how work is divided;
-//! [`vectorize`] compiles a loop for the processor at hand.
+//! [`vectorize`] compiles a loop for the processor at hand; [`programs`] has examples.
 //!
 //! ```
 //! use zellige_stochastic::{Scope, Stochastic};
@@ -25,6 +25,8 @@ mod instability;
 mod number;
 mod numbers;
 mod perturbation;
+#[doc = include_str!("programs.md")]
+pub mod programs {}
 mod random;
 mod sample;
 mod samples;

@@ -129,6 +129,7 @@ fn sort(sites: &mut [Site]) {
 
 /// Instabilities of a run by category and place in the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Places, by category and first occurrence.
     pub sites: Vec<Site>,

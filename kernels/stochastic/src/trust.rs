@@ -10,6 +10,7 @@ use crate::{Report, Stochastic};
 
 /// Exact digits of each number of one result: rows, tiles, channels or sites.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DigitMap {
     /// Result, as `x` or `pivots of the factor`.
     pub name: String,
@@ -68,6 +69,7 @@ impl DigitMap {
 
 /// Digits of the results of a run, its instabilities, and what follows from them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Trust {
     /// Samples of each number.
     pub samples: usize,

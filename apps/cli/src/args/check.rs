@@ -11,6 +11,7 @@ use zellige_runtime::topology::Topology;
 use super::VectorSource;
 use super::paths::{Input, Output, OutputFile, OutputFolder};
 use super::trace_file::TraceFile;
+use super::trust::check_trust;
 use crate::exit::CommandError;
 
 /// A path on the command line, with its option; `None` for an argument without one.
@@ -36,6 +37,7 @@ pub fn check(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
     let mut named = Vec::new();
     collect(command, matches, &mut named)?;
     check_workers(matches)?;
+    check_trust(command, matches)?;
     let inputs: Vec<_> = named.iter().filter(|named| named.kind == PathKind::Input).collect();
     let outputs: Vec<_> = named.iter().filter(|named| named.kind != PathKind::Input).collect();
     for (at, output) in outputs.iter().enumerate() {

@@ -4,7 +4,7 @@ use zellige_lqcd::files;
 use zellige_lqcd::pipeline::{Mixed, Options, invert};
 use zellige_lqcd::report::{self, text};
 
-use super::options;
+use super::options as options_of_system;
 use crate::args::{Device, LqcdInvert};
 use crate::devices::Needs;
 use crate::exit::CommandError;
@@ -17,11 +17,7 @@ use crate::run::Setup;
 /// the tolerance, an output that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
-    let options = Options {
-        solver: args.solver.solver(args.method),
-        heavy_quark: args.heavy_quark_tol,
-        ..options(&args.system, args.tol)
-    };
+    let options = options(args);
     if args.execution.device != Device::Cpu && options.solver.precision != Mixed::Double {
         let problem = "GPUs compute with vectors in float64 only: use double";
         return Err(CommandError::option("--precision", problem).into());
@@ -34,5 +30,14 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     match result.converged {
         true => Ok(()),
         false => Err(CommandError::NotConverged(text::advice(&result, &options)).into()),
+    }
+}
+
+/// Converts the options of a propagator.
+pub(crate) fn options(args: &LqcdInvert) -> Options {
+    Options {
+        solver: args.solver.solver(args.method),
+        heavy_quark: args.heavy_quark_tol,
+        ..options_of_system(&args.system, args.tol)
     }
 }

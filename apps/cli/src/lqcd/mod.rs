@@ -3,7 +3,7 @@
 mod dslash;
 mod generate;
 mod info;
-mod invert;
+pub(crate) mod invert;
 mod multishift;
 mod reproduce;
 mod smear;

@@ -8,6 +8,8 @@ mod simulate;
 mod stream;
 mod track;
 
+pub(crate) use run::searches;
+
 use std::path::Path;
 
 use zellige_psa::electronics::Electronics;

@@ -23,6 +23,7 @@ use zellige_psa::search::saturation::{Levels, Saturated};
 use zellige_psa::search::{
     Answer, Batching, Event, EventPipeline, Flags, LocatedHit, Match, PairPlan, Plan, Rules, Searcher,
 };
+use zellige_psa::trust::Searches;
 
 use crate::args::{PsaRules, PsaRunArgs, PsaSearch};
 use crate::devices;
@@ -100,18 +101,8 @@ fn arrays<'a>(
     setup: Setup<'a>,
     [positions, energies]: [&Path; 2],
 ) -> anyhow::Result<(Run<'a>, Search)> {
-    are_of_arrays(args)?;
-    let [basis, positions, events, energies] =
-        [&args.basis, positions, &args.events, energies].map(Path::to_owned);
-    let files = Files { basis, positions, events, energies };
-    let window = args.rules.window.map(usize::from);
-    let input = Input::read(&files, args.segment, args.rules.channels, window)?;
+    let input = input(args, [positions, energies])?;
     let is_clipped = |number: usize| input.saturated.binary_search(&number).is_ok();
-    if let (Saturated::Refuse, Some(first)) = (args.rules.saturated, input.saturated.first()) {
-        let (count, of) = (input.saturated.len(), args.events.display());
-        let problem = format!("{count} events of {of} have clipped samples; the first is event {first}");
-        return Err(CommandError::option("--saturated refuse", problem).into());
-    }
     let run = setup.start()?;
     let skips = args.rules.saturated == Saturated::Skip;
     let (begin, matches) = run.work(|progress| -> anyhow::Result<_> {
@@ -140,6 +131,43 @@ fn arrays<'a>(
     let results = gathered(run.session(), Results { events: matches.into_iter().map(event).collect() })?;
     let (events, seconds) = (input.events.len(), begin.elapsed().as_secs_f64());
     Ok((run, Search { results, events, seconds, basis: None, shown: Vec::new() }))
+}
+
+/// Reads the arrays of one segment, and refuses clipped samples if that is requested.
+fn input(args: &PsaRunArgs, [positions, energies]: [&Path; 2]) -> anyhow::Result<Input> {
+    are_of_arrays(args)?;
+    let [basis, positions, events, energies] =
+        [&args.basis, positions, &args.events, energies].map(Path::to_owned);
+    let files = Files { basis, positions, events, energies };
+    let window = args.rules.window.map(usize::from);
+    let input = Input::read(&files, args.segment, args.rules.channels, window)?;
+    if let (Saturated::Refuse, Some(first)) = (args.rules.saturated, input.saturated.first()) {
+        let (count, of) = (input.saturated.len(), args.events.display());
+        let problem = format!("{count} events of {of} have clipped samples; the first is event {first}");
+        return Err(CommandError::option("--saturated refuse", problem).into());
+    }
+    Ok(input)
+}
+
+/// Reads the searches that `trust` judges, without shifts of the events.
+///
+/// # Errors
+/// Those of [`run`] before its search.
+pub(crate) fn searches(args: &PsaRunArgs) -> anyhow::Result<(Plan, Searches)> {
+    let plan = plan(&args.search);
+    plan.check()?;
+    if let (Some(positions), Some(energies)) = (&args.positions, &args.energies) {
+        return Ok((plan, Searches::of_segment(&input(args, [positions, energies])?)));
+    }
+    let basis = files::read_basis(&args.basis)?;
+    let mut source = Source::open(args, basis.sampling())?;
+    source.check(args, basis.sampling(), 0)?;
+    let rules = rules(&args.rules, &plan, basis.sampling().samples)?;
+    let mut events = Vec::new();
+    while let Some(event) = source.next(basis.sampling().samples)? {
+        events.push(event);
+    }
+    Ok((plan, Searches::of_crystal(&basis, rules, events)?))
 }
 
 /// Number of samples by which --align may shift an event, for the check of the sampling.

@@ -23,4 +23,5 @@ mod simulate;
 mod solve;
 mod sparse;
 mod terminal;
+mod trust;
 mod tutorials;

@@ -128,7 +128,10 @@ pub struct Survey<'a> {
 }
 
 /// The criterion of a name, for products with this vector.
-fn criterion<'x>(name: &str, x: &'x [f64]) -> Result<Criterion<'x>, Error> {
+///
+/// # Errors
+/// [`Error::Parameter`] for another name.
+pub fn criterion<'x>(name: &str, x: &'x [f64]) -> Result<Criterion<'x>, Error> {
     let all = [Criterion::Normwise, Criterion::Componentwise, Criterion::ComponentwiseFor(x)];
     let wrong = || parameter("criterion", format!("{name:?} is not one of nw, cw, cw-exact"));
     all.into_iter().find(|criterion| criterion.name().eq_ignore_ascii_case(name)).ok_or_else(wrong)

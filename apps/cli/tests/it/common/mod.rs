@@ -93,7 +93,7 @@ pub fn collect(mut child: Child, limit: Duration) -> Ran {
 pub fn results(text: &str) -> Value {
     let mut file: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let words: Vec<&str> = file["args"].as_array().expect("args").iter().filter_map(Value::as_str).collect();
-    let verb = [words.iter().take(2).copied().collect::<Vec<_>>().join("-"), words[0].to_owned()];
+    let verb = [3, 2, 1].map(|count| words[..count.min(words.len())].join("-"));
     let verb = verb.iter().find_map(|verb| validator(verb)).expect("a schema of the verb");
     let envelope = validator("envelope").expect("a schema of the envelope");
     let results = file["results"].as_array().expect("results");

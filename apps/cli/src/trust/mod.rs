@@ -1,0 +1,45 @@
+//! `zellige trust ...`.
+
+mod lqcd;
+mod psa;
+mod solve;
+mod spmv;
+
+use zellige_app::trust::{page, text};
+use zellige_stochastic::{Report, Trust, TrustOptions};
+
+use crate::args::{Sampling, TrustLqcd, TrustPsa, TrustVerb};
+use crate::processes::Session;
+use crate::run::Run;
+
+/// Runs a verb of `zellige trust`.
+///
+/// # Errors
+/// The errors of the verb without `trust`.
+pub fn run(verb: &TrustVerb) -> anyhow::Result<()> {
+    match verb {
+        TrustVerb::Solve(args) => solve::run(args),
+        TrustVerb::Spmv(args) => spmv::run(args),
+        TrustVerb::Psa(TrustPsa::Run(args)) => psa::run(args),
+        TrustVerb::Lqcd(TrustLqcd::Invert(args)) => lqcd::run(args),
+    }
+}
+
+fn options(sampling: Sampling) -> TrustOptions {
+    TrustOptions { samples: sampling.samples, seed: sampling.seed }
+}
+
+/// Merges the instabilities of all ranks on the first one.
+fn merged(session: &Session, own: Report) -> anyhow::Result<Report> {
+    let reports = session.on_first(serde_json::to_vec(&own)?)?;
+    let mut all = Report::default();
+    for report in &reports {
+        all.merge(&serde_json::from_slice(report)?);
+    }
+    Ok(all)
+}
+
+/// Finishes a run, prints the digits of its results, and writes the requested outputs.
+fn write(run: Run<'_>, title: &str, trust: &Trust) -> anyhow::Result<()> {
+    run.write(title, &[trust], || Ok(page(title, trust)), |colour| text(trust, colour))
+}
