@@ -54,6 +54,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("trust solve", schema::<zellige_stochastic::Trust>()),
         ("trust spmv", schema::<zellige_stochastic::Trust>()),
         ("trust psa run", schema::<zellige_stochastic::Trust>()),
+        ("trust tor run", schema::<zellige_stochastic::Trust>()),
         ("trust lqcd invert", schema::<zellige_stochastic::Trust>()),
         ("matrix info", schema::<MatrixResult>()),
         ("bench tasks", schema::<zellige_measure::tasks::TaskFigures>()),

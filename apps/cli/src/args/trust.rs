@@ -3,7 +3,7 @@
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Subcommand};
 
-use super::{LqcdInvert, PsaRunArgs, SolveArgs, SpmvArgs};
+use super::{LqcdInvert, PsaRunArgs, RunArgs, SolveArgs, SpmvArgs};
 use crate::exit::CommandError;
 
 const NOTES: &str = "\
@@ -44,6 +44,14 @@ Examples
   zellige trust psa run --basis B.npy --positions P.npy --events E.npy \\
       --energies K.npy --precision fp64 --samples 16";
 
+const TOR_EXAMPLES: &str = "\
+The covariances, the factor and the reconstructor of the first target are computed in fp32, with \
+tiles of 96 unless --tile says otherwise. A small system is enough.
+
+Examples
+  zellige trust tor run system.toml --report digits.html
+  zellige trust tor run system.toml --target 10,-5 --tile 64";
+
 const LQCD_EXAMPLES: &str = "\
 The solution is computed in plain arithmetic. Its residual, the quarks on the other sites and the \
 correlator are then evaluated in stochastic arithmetic; a correction of the residual shows the \
@@ -68,9 +76,20 @@ pub enum TrustVerb {
     /// As `zellige psa`.
     #[command(subcommand)]
     Psa(TrustPsa),
+    /// As `zellige tor`.
+    #[command(subcommand)]
+    Tor(TrustTor),
     /// As `zellige lqcd`.
     #[command(subcommand)]
     Lqcd(TrustLqcd),
+}
+
+/// Verbs of `zellige trust tor`.
+#[derive(Debug, Subcommand)]
+pub enum TrustTor {
+    /// Judge the covariances, the factor and the reconstructor of a system.
+    #[command(after_long_help = format!("{TOR_EXAMPLES}\n\n{NOTES}"), mut_args = without(&[DEVICES, TOR_RUN]))]
+    Run(Box<Trusted<RunArgs>>),
 }
 
 /// Verbs of `zellige trust lqcd`.
@@ -162,6 +181,20 @@ const SOLVE: Unused = &[
 
 const SPMV: Unused = &[("repeats", "one product is judged: leave this option out")];
 
+const IN_FP32: &str = "a plain factorisation in fp32 is judged: leave this option out";
+const BY_TOR_RUN: &str = "this is not judged: use zellige tor run";
+
+const TOR_RUN: Unused = &[
+    ("precision", IN_FP32),
+    ("solve-precision", IN_FP32),
+    ("fuse-updates", IN_FP32),
+    ("on-not-spd", IN_FP32),
+    ("refine", IN_FP32),
+    ("xray", BY_TOR_RUN),
+    ("output", BY_TOR_RUN),
+    ("norms", BY_TOR_RUN),
+];
+
 const ONE_HIT: &str = "only plain searches for one hit are judged: leave this option out";
 
 const PSA_RUN: Unused = &[
@@ -251,6 +284,7 @@ mod tests {
             (&["solve"][..], &[DEVICES, SOLVE][..]),
             (&["spmv"], &[SPMV]),
             (&["psa", "run"], &[DEVICES, PSA_RUN]),
+            (&["tor", "run"], &[DEVICES, TOR_RUN]),
             (&["lqcd", "invert"], &[DEVICES]),
         ] {
             let mut command = Cli::command();

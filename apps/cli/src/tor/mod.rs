@@ -37,7 +37,7 @@ pub fn run(verb: &Tor) -> anyhow::Result<()> {
 }
 
 /// Reads the system, prints the reader's repairs, and applies the parameters of the command line.
-fn read(args: &SystemArgs) -> anyhow::Result<Input> {
+pub(crate) fn read(args: &SystemArgs) -> anyhow::Result<Input> {
     let mode = if args.strict { Mode::Strict } else { Mode::Lenient };
     let mut input = params::read(&args.system, args.atm.as_deref(), mode)
         .map_err(|error| bad_file("SYSTEM or --atm", error))?;

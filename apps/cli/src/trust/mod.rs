@@ -4,11 +4,12 @@ mod lqcd;
 mod psa;
 mod solve;
 mod spmv;
+mod tor;
 
 use zellige_app::trust::{page, text};
 use zellige_stochastic::{Report, Trust, TrustOptions};
 
-use crate::args::{Sampling, TrustLqcd, TrustPsa, TrustVerb};
+use crate::args::{Sampling, TrustLqcd, TrustPsa, TrustTor, TrustVerb};
 use crate::processes::Session;
 use crate::run::Run;
 
@@ -22,6 +23,7 @@ pub fn run(verb: &TrustVerb) -> anyhow::Result<()> {
         TrustVerb::Spmv(args) => spmv::run(args),
         TrustVerb::Psa(TrustPsa::Run(args)) => psa::run(args),
         TrustVerb::Lqcd(TrustLqcd::Invert(args)) => lqcd::run(args),
+        TrustVerb::Tor(TrustTor::Run(args)) => tor::run(args),
     }
 }
 

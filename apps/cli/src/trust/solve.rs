@@ -13,8 +13,8 @@ use crate::solve;
 /// Judges the solution of a system.
 ///
 /// # Errors
-/// Files with other content, invalid combinations of options, systems that are not judged, an output
-/// that cannot be written.
+/// Files with other content, invalid combinations of options, systems that are not judged, an
+/// output that cannot be written.
 pub fn run(args: &Trusted<SolveArgs>) -> anyhow::Result<()> {
     let Trusted { sampling, verb: args } = args;
     let setup = Setup::on_ranks(&args.execution, &Needs::default(), &args.outputs)?;
