@@ -313,7 +313,7 @@ fn sentence(map: &DigitMap) -> String {
         None => format!("{name} has no {unit}"),
         Some((digits, _)) if digits == *all => format!("all {all} digits of {name} are exact"),
         Some((digits, [row, _])) => {
-            format!("{digits} of {all} digits of {name} are exact; {unit} {} has the fewest", row + 1)
+            format!("{digits} of {all} digits of {name} are exact; {unit} {} has the fewest", row)
         }
     }
 }
