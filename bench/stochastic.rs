@@ -60,7 +60,9 @@ impl Csr {
         let mut matrix = Csr { columns: Vec::new(), values: Vec::new() };
         for i in 0..ROWS as i64 {
             let mut row = Vec::new();
-            for (dz, dy, dx) in (-1..=1).flat_map(|z| (-1..=1).flat_map(move |y| (-1..=1).map(move |x| (z, y, x)))) {
+            for (dz, dy, dx) in
+                (-1..=1).flat_map(|z| (-1..=1).flat_map(move |y| (-1..=1).map(move |x| (z, y, x))))
+            {
                 row.push((i + dx + 50 * dy + 2000 * dz).rem_euclid(ROWS as i64) as u32);
             }
             row.sort_unstable();
@@ -112,7 +114,8 @@ fn line(kernel: &str, samples: usize, plain: f64, time: f64) {
 
 fn run<S: Samples>(rounds: usize, matrix: &Csr) {
     let numbers = |x: &[f64]| x.iter().map(|&x| Stochastic::new(x)).collect::<Numbers<S>>();
-    let a: Vec<f64> = (0..N * N).map(|at| (1 + (37 * (at / N) + 11 * (at % N)) % 101) as f64 / 102.0).collect();
+    let a: Vec<f64> =
+        (0..N * N).map(|at| (1 + (37 * (at / N) + 11 * (at % N)) % 101) as f64 / 102.0).collect();
     let b: Vec<f64> = (0..N * N).map(|at| a[at % N * N + at / N]).collect();
     let x: Vec<f64> = (0..ROWS).map(|i| 1.0 + (i % 7) as f64 / 10.0).collect();
     let (mut c, mut y) = (vec![0.0; N * N], vec![0.0; ROWS]);

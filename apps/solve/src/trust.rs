@@ -13,7 +13,7 @@
 //! let rt = zellige_runtime::Runtime::builder().workers(1).build()?;
 //! let trust = spmv(&rt, &a, &[0.1, 0.1], ProductStorage::Csr, &TrustOptions::default())?;
 //! assert_eq!(trust.maps[0].worst(), Some((0, [1, 0])));
-//! assert_eq!(trust.conclusions[0], "0 of 15 digits of y are exact; row 2 has the fewest");
+//! assert_eq!(trust.conclusions[0], "0 of 15 digits of y are exact; row 1 has the fewest");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -313,7 +313,7 @@ fn sentence(map: &DigitMap) -> String {
         None => format!("{name} has no {unit}"),
         Some((digits, _)) if digits == *all => format!("all {all} digits of {name} are exact"),
         Some((digits, [row, _])) => {
-            format!("{digits} of {all} digits of {name} are exact; {unit} {} has the fewest", row)
+            format!("{digits} of {all} digits of {name} are exact; {unit} {row} has the fewest")
         }
     }
 }
