@@ -13,6 +13,11 @@ use crate::error::{Error, NotPositiveDefinite};
 use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
 
+/// Numbers of a tile that a task reads.
+type Numbers<'a, T, S> = &'a [Stochastic<T, S>];
+/// Numbers of a tile that a task writes.
+type NumbersMut<'a, T, S> = &'a mut [Stochastic<T, S>];
+
 /// A run of tiled algorithms under stochastic arithmetic: a scope, and the number of the next task.
 ///
 /// Tasks are numbered in the order of submission, which has to be the same in each run.
@@ -179,7 +184,7 @@ impl<'a> StochasticRun<'a> {
     ) -> Result<TaskRef, Error> {
         let (scope, number) = self.next();
         let (m, n) = b.shape(i, k);
-        let body = move |(l, b): (&[Stochastic<T, S>], &mut [Stochastic<T, S>])| -> Result<(), Error> {
+        let body = move |(l, b): (Numbers<'_, T, S>, NumbersMut<'_, T, S>)| -> Result<(), Error> {
             let (l, b) = (MatRef::new(l, n, n, n)?, MatMut::new(b, m, n, m)?);
             Ok(scope.task(number, 0, || tile::trsm_right_lower(op, l, b, &mut Elements::default()))?)
         };
@@ -195,7 +200,7 @@ impl<'a> StochasticRun<'a> {
     ) -> Result<TaskRef, Error> {
         let (scope, number) = self.next();
         let (n, depth) = a.shape(j, k);
-        let body = move |(l, a): (&[Stochastic<T, S>], &mut [Stochastic<T, S>])| -> Result<(), Error> {
+        let body = move |(l, a): (Numbers<'_, T, S>, NumbersMut<'_, T, S>)| -> Result<(), Error> {
             let (l, a) = (MatRef::new(l, n, depth, n)?, MatMut::new(a, n, n, n)?);
             let elements = &mut Elements::default();
             Ok(scope.task(number, 0, || tile::syrk_lower(-T::ONE, l, T::ONE, a, elements))?)
@@ -213,8 +218,7 @@ impl<'a> StochasticRun<'a> {
     ) -> Result<TaskRef, Error> {
         let (scope, number) = self.next();
         let (a_shape, b_shape, c_shape) = (a.shape(ai, aj), b.shape(bi, bj), c.shape(ci, cj));
-        type Numbers<'v, T, S> = &'v [Stochastic<T, S>];
-        let body = move |(a, b, c): (Numbers<'_, T, S>, Numbers<'_, T, S>, &mut [Stochastic<T, S>])| {
+        let body = move |(a, b, c): (Numbers<'_, T, S>, Numbers<'_, T, S>, NumbersMut<'_, T, S>)| {
             let a = MatRef::new(a, a_shape.0, a_shape.1, a_shape.0)?;
             let b = MatRef::new(b, b_shape.0, b_shape.1, b_shape.0)?;
             let c = MatMut::new(c, c_shape.0, c_shape.1, c_shape.0)?;
