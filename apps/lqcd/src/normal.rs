@@ -55,8 +55,8 @@ impl Normal {
         &self.there
     }
 
-    /// Returns the operator from the other parity.
-    pub(crate) fn from_other_parity(&self) -> &Dslash {
+    /// Returns the operator back from the other parity.
+    pub(crate) fn back_to_parity(&self) -> &Dslash {
         &self.back
     }
 }

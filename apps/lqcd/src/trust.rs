@@ -31,12 +31,12 @@ const CORRECTION: f64 = 0.1;
 /// Tasks of a solution in a scope: `D x`, `A x`, the residual, and the correlator.
 const TASKS: u64 = 4;
 
-/// Computes the propagator as [`pipeline::invert`](crate::pipeline::invert) does, and judges its
+/// Computes the propagator as [`pipeline::invert`](crate::pipeline::invert()) does, and judges its
 /// digits. Maps have a row for each time slice, and a column for each site of a parity in it; of
 /// several colours they have the fewest digits.
 ///
 /// # Errors
-/// Those of [`pipeline::invert`](crate::pipeline::invert); [`Error::Parameter`] for other samples
+/// Those of [`pipeline::invert`](crate::pipeline::invert()); [`Error::Parameter`] for other samples
 /// than 3, 8 or 16.
 pub fn invert(rt: &Runtime, u: &Gauge, options: &Options, trust: &TrustOptions) -> Result<Trust, Error> {
     options.check(u.geometry())?;
@@ -109,12 +109,13 @@ impl WithSamples for Work<'_> {
         for ((x, b), task) in self.x.iter().zip(&self.system.b).zip((0..).step_by(TASKS as usize)) {
             let [there, product] = self.products::<S>(x, task)?;
             let residual = self.scope.task(task + 2, 0, || {
-                let of_site = |(site, (b, product)): (usize, (&[C64], &[Stochastic<f64, S>]))| {
+                let of_site = |site: usize, b: &[C64], product: &[Stochastic<f64, S>]| {
                     element(site as u64);
                     (0..SITE).map(|c| part(b, c) - product[c]).collect::<Vec<_>>()
                 };
                 let sites = b.chunks_exact(COLOURS).zip(product.chunks_exact(SITE)).enumerate();
-                sites.flat_map(of_site).collect::<Vec<Stochastic<f64, S>>>()
+                let numbers = sites.flat_map(|(site, (b, product))| of_site(site, b, product));
+                numbers.collect::<Vec<Stochastic<f64, S>>>()
             });
             self.scope.task(task + 3, 0, || self.add_to_correlator(x, &there, &mut sums));
             fewest(&mut of_other_sites, &there);
@@ -142,8 +143,7 @@ impl Work<'_> {
         let x: Vec<_> = self.geometry.slabs().map(slab).collect();
         let there = a.to_other_parity().apply_stochastic(rt, (self.scope, task), &x, 1.0, None)?;
         let diagonal = Some((Normal::mass_term(a.mass()), &x[..]));
-        let back =
-            a.from_other_parity().apply_stochastic(rt, (self.scope, task + 1), &there, -1.0, diagonal)?;
+        let back = a.back_to_parity().apply_stochastic(rt, (self.scope, task + 1), &there, -1.0, diagonal)?;
         let whole = |slabs: Vec<_>| -> Result<Vec<_>, Error> {
             let slabs: Result<Vec<Vec<_>>, _> = slabs.into_iter().map(|slab| rt.take(slab)).collect();
             Ok(slabs?.concat())
@@ -178,7 +178,7 @@ impl Work<'_> {
 
 /// Real number `c` of a site.
 fn part(site: &[C64], c: usize) -> f64 {
-    if c % 2 == 0 { site[c / 2].re } else { site[c / 2].im }
+    if c.is_multiple_of(2) { site[c / 2].re } else { site[c / 2].im }
 }
 
 /// Lowers digits of sites to those of a vector.

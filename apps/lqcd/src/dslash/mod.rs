@@ -224,8 +224,8 @@ impl Dslash {
             let task = rt.task("stochastic dslash").operands(operands);
             let task = task.cpu(move |(links, from, own, mut y)| {
                 let stored = |parts| Stored { format: SiteFormat::Fp64, parts };
-                let from = stored(from.iter().map(|part| &part[..]).collect());
-                let own = own.iter().next().map(|own| stored(vec![&own[..]]));
+                let from = stored(from.iter().collect());
+                let own = own.iter().next().map(|own| stored(vec![own]));
                 let sites = slices.len() * slab.geometry.slice();
                 let mut results = vec![Stochastic::default(); sites * COMPONENTS];
                 scope.task(number, 0, || {

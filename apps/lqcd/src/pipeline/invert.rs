@@ -237,12 +237,7 @@ impl System {
     }
 
     /// Solves the systems. Returns the solutions, what is known of them, and the histories.
-    pub fn solve(
-        &self,
-        rt: &Runtime,
-        options: &Options,
-        observer: &dyn Observer,
-    ) -> Result<(Vec<Vec<C64>>, (Vec<Solution>, Vec<f64>), Vec<History>), Error> {
+    pub fn solve(&self, rt: &Runtime, options: &Options, observer: &dyn Observer) -> Result<Solved, Error> {
         let mut z: Vec<Vec<C64>> = self.b.iter().map(|b| vec![C64::default(); b.len()]).collect();
         let mut histories = ObservedHistory::each(z.len(), options.most_steps, observer);
         let inner: &dyn Operator<C64> = self.narrow.as_ref().unwrap_or(&self.a);
@@ -250,6 +245,9 @@ impl System {
         Ok((z, known, histories.into_iter().map(|watched| watched.history).collect()))
     }
 }
+
+/// Solutions, what is known of them with their heavy-quark residuals, and histories.
+type Solved = (Vec<Vec<C64>>, (Vec<Solution>, Vec<f64>), Vec<History>);
 
 /// Solves for each right-hand side, and then for corrections until the heavy-quark residuals are
 /// also small enough. Returns the solutions and these residuals.
