@@ -255,7 +255,7 @@ macro_rules! errors_in_f64 {
         #[inline(always)]
         fn fused_error(a: Self, b: Self, c: Self, r: Self) -> f64 {
             let p = a.to_f64() * b.to_f64();
-            Self::sum_in_f64(p, c.to_f64(), r)
+            error_of_sum(p, c.to_f64(), r)
         }
         #[inline(always)]
         fn conversion_error(x: f64, r: Self) -> f64 {
@@ -265,17 +265,11 @@ macro_rules! errors_in_f64 {
 }
 
 /// Error of `r` as the sum of two f64 numbers, whose own sum may be rounded.
-trait SumInF64: Sample {
-    #[inline(always)]
-    fn sum_in_f64(p: f64, c: f64, r: Self) -> f64 {
-        let s = p + c;
-        (s - r.to_f64()) + <f64 as sealed::Rounded>::sum_error(p, c, s)
-    }
+#[inline(always)]
+fn error_of_sum<T: Sample>(p: f64, c: f64, r: T) -> f64 {
+    let s = p + c;
+    (s - r.to_f64()) + <f64 as sealed::Rounded>::sum_error(p, c, s)
 }
-
-impl SumInF64 for f32 {}
-impl SumInF64 for f16 {}
-impl SumInF64 for bf16 {}
 
 impl Sample for f32 {
     const DIGITS: u32 = 7;
@@ -390,7 +384,7 @@ macro_rules! narrow {
                 $name::from_bits(self.to_bits() & 0x7fff)
             }
             fn sum_error(a: $name, b: $name, r: $name) -> f64 {
-                Self::sum_in_f64(a.to_f64(), b.to_f64(), r)
+                error_of_sum(a.to_f64(), b.to_f64(), r)
             }
             errors_in_f64!();
             fn step(self, error: f64, moved: bool) -> $name {
