@@ -163,7 +163,7 @@ impl<'s, 't> Ledger<'s, 't> {
         self.minimal = self.judged.get(&(Data::Search, formats.clone())).copied();
     }
 
-    /// Accepted trials of the search from cheap to dear; of equal ones the minimal one is the first.
+    /// Accepted trials of the search from cheap to dear; of equal ones the minimal one first.
     pub fn accepted_by_cost(&self) -> Vec<usize> {
         let is_candidate = |trial: &Trial| trial.data == Data::Search && trial.is_accepted();
         let mut accepted: Vec<usize> =

@@ -1,6 +1,6 @@
 //! Delta debugging: lowers groups of items, then proves that no single item can be lowered.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use crate::ledger::{Ledger, Stop};
@@ -28,25 +28,27 @@ pub(crate) fn lower_groups(space: &Space, ledger: &mut Ledger<'_, '_>) -> Result
     Ok(())
 }
 
-/// Lowers as many of some items as possible by one format, from groups to items.
+/// Lowers as many of some items as possible by one format: groups first, then their parts, and
+/// single items last. So most items are tried beside nearly all that can be lowered.
 fn lower(
     space: &Space,
     ledger: &mut Ledger<'_, '_>,
     mut state: Assignment,
     items: &[usize],
 ) -> Result<Assignment, Stop> {
-    let mut stack = vec![0..items.len()];
-    while let Some(range) = stack.pop() {
+    let mut queue = VecDeque::from([0..items.len()]);
+    while let Some(range) = queue.pop_front() {
         if range.is_empty() {
             continue;
         }
         let candidate = state.lowered(&items[range.clone()]);
-        let ahead = if_rejected(space, &state, items, range.clone(), stack.clone());
-        let at = ledger.judge(&candidate, ahead)?;
+        let mut after = queue.clone();
+        after.extend(parts(space, items, range.clone()));
+        let at = ledger.judge(&candidate, if_rejected(space, &state, items, after))?;
         if ledger.is_accepted(at) && ledger.cost(&candidate) <= ledger.cost(&state) {
             state = candidate;
         } else {
-            stack.extend(parts(space, items, range));
+            queue.extend(parts(space, items, range));
         }
     }
     Ok(state)
@@ -57,19 +59,17 @@ fn if_rejected<'i>(
     space: &'i Space,
     state: &'i Assignment,
     items: &'i [usize],
-    rejected: Range<usize>,
-    mut stack: Vec<Range<usize>>,
+    mut queue: VecDeque<Range<usize>>,
 ) -> impl Iterator<Item = Assignment> + use<'i> {
-    stack.extend(parts(space, items, rejected));
     std::iter::from_fn(move || {
-        let range = stack.pop()?;
-        stack.extend(parts(space, items, range.clone()));
+        let range = queue.pop_front()?;
+        queue.extend(parts(space, items, range.clone()));
         Some(state.lowered(&items[range]))
     })
 }
 
-/// Both parts of a range, the first one last; none of a single item. The range is split where the
-/// largest groups meet, as near to the middle as possible.
+/// Both parts of a range; none of a single item. The range is split where the largest groups meet,
+/// as near to the middle as possible.
 fn parts(space: &Space, items: &[usize], range: Range<usize>) -> Vec<Range<usize>> {
     if range.len() < 2 {
         return Vec::new();
@@ -79,7 +79,7 @@ fn parts(space: &Space, items: &[usize], range: Range<usize>) -> Vec<Range<usize
     let cut = (range.start + 1..range.end)
         .min_by_key(|&cut| (common(group(cut - 1), group(cut)), cut.abs_diff(middle)))
         .expect("a range of two or more has a cut");
-    vec![cut..range.end, range.start..cut]
+    vec![range.start..cut, cut..range.end]
 }
 
 /// Number of groups that two paths share; equal paths share one more.

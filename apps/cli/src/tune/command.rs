@@ -112,7 +112,7 @@ impl Program {
         let mut file = tempfile::Builder::new().suffix(".json").tempfile().map_err(system)?;
         let json = serde_json::to_vec(formats).map_err(|error| error.to_string())?;
         file.write_all(&json).and_then(|()| file.flush()).map_err(system)?;
-        // Files, not pipes: a pipe stays open as long as any process that the command leaves behind.
+        // Files, not pipes: a pipe stays open while any process that the command leaves behind runs.
         let (mut out, mut err) =
             (tempfile::tempfile().map_err(system)?, tempfile::tempfile().map_err(system)?);
         let begin = Instant::now();
@@ -167,7 +167,7 @@ impl Program {
 /// Reads what a command has written.
 fn text(file: &mut File) -> String {
     let mut bytes = Vec::new();
-    // What cannot be read is missing from the text, and that is reported.
+    // A text that cannot be read is empty, and no measures are found in it.
     let _ = file.rewind().and_then(|()| file.take(OUTPUT).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
