@@ -54,7 +54,7 @@ pub use tor::{
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use trace_file::{TraceFile, TraceFormat};
 pub use trust::{Sampling, TrustLqcd, TrustPsa, TrustTor, TrustVerb, Trusted};
-pub use tune::{TuneCommand, TuneSearch, TuneVerb};
+pub use tune::{TuneCommand, TuneCost, TuneSearch, TuneTor, TuneVerb};
 pub use vector::VectorSource;
 
 /// Template of the top-level help: the verbs on one screen, one line for each option.

@@ -57,6 +57,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("trust tor run", schema::<zellige_stochastic::Trust>()),
         ("trust lqcd invert", schema::<zellige_stochastic::Trust>()),
         ("tune command", schema::<zellige_app::tune::TuneResult>()),
+        ("tune tor", schema::<zellige_tor::pipeline::tune::TunedMap>()),
         ("matrix info", schema::<MatrixResult>()),
         ("bench tasks", schema::<zellige_measure::tasks::TaskFigures>()),
         ("bench cholesky", schema::<zellige_measure::cholesky::CholeskyFigures>()),

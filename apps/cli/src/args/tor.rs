@@ -320,7 +320,7 @@ pub struct RunArgs {
     pub outputs: RunOutputs,
 }
 
-fn target(text: &str) -> Result<[f64; 2], String> {
+pub(super) fn target(text: &str) -> Result<[f64; 2], String> {
     let number = |t: &str| t.trim().parse::<f64>().ok().filter(|x| x.is_finite());
     let parsed = text.split_once(',').and_then(|(x, y)| Some([number(x)?, number(y)?]));
     parsed.ok_or_else(|| "use two numbers in arcsec separated by a comma, e.g. 10,-5".into())

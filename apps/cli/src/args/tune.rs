@@ -1,12 +1,17 @@
 //! Options of `zellige tune`: those of the search, and those of the verbs.
 
+mod tor;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_tune::{Acceptance, Expression, Method};
 
 use super::RunOutputs;
+use super::execution::DEVICES;
 use super::paths::{Input, Output};
+
+pub use tor::{TuneCost, TuneTor};
 
 const SEARCH_NOTES: &str = "\
 The search
@@ -62,6 +67,15 @@ pub enum TuneVerb {
     /// Tune any program that reads its formats from a file and prints measures.
     #[command(after_long_help = format!("{COMMAND_EXAMPLES}\n\n{SEARCH_NOTES}"))]
     Command(TuneCommand),
+    /// Tune the precisions of tiles of a reconstructor, and write them as a precision map.
+    ///
+    /// Each trial factorises, solves and judges in the precisions of a map. The best band, tile and
+    /// operand rules of the same quality are searched as well, and shown beside the map.
+    #[command(
+        after_long_help = format!("{}\n\n{SEARCH_NOTES}\n\n{DEVICES}", tor::EXAMPLES),
+        mut_arg("output", |arg| arg.help("Write the map for --precision map:FILE; `-` is standard output"))
+    )]
+    Tor(Box<TuneTor>),
 }
 
 /// Options of the search, the same for every verb of `zellige tune`.
