@@ -24,9 +24,10 @@ pub fn text(result: &TunedMap, colours: bool) -> String {
         ("of the reference", Side::Right),
         ("exact Strehl", Side::Right),
         ("stationary", Side::Right),
+        ("verification", Side::Left),
     ]);
-    for [name, cost, share, exact, stationary] in compared(result) {
-        table.row([name, cost, share, exact, stationary]);
+    for row in compared(result) {
+        table.row(row);
     }
     let search = zellige_app::tune::text(&result.search, colours);
     format!("{search}\n{}{}", table.render(colours), gained(result))
@@ -34,29 +35,43 @@ pub fn text(result: &TunedMap, colours: bool) -> String {
 
 /// Compares the map with the best rule.
 fn gained(result: &TunedMap) -> String {
-    let (Some(saving), Some(rule)) = (result.saving, result.rules.first()) else { return String::new() };
+    let best = result.rules.iter().find(|rule| rule.verified != Some(false));
+    let (Some(saving), Some(rule)) = (result.saving, best) else { return String::new() };
     let gap = result.gap_share.map_or(String::new(), |share| {
         format!(", {:.1} % of the gap between that rule and the bound", 100.0 * share)
     });
     format!("the map saves {:.1} % of the cost of {}{gap}\n", 100.0 * saving, rule.rule)
 }
 
-/// Maps and rules: name, cost, share of the reference's cost, Strehl ratios exact and stationary.
-fn compared(result: &TunedMap) -> Vec<[String; 5]> {
+/// Maps and rules: name, cost, share of the reference's cost, Strehl ratios exact and stationary,
+/// verification.
+fn compared(result: &TunedMap) -> Vec<[String; 6]> {
     let outcome = &result.search.outcome;
     let reference = outcome.reference().cost.unwrap_or(f64::NAN);
-    let row = |name: &str, cost: f64, strehl: [Option<f64>; 2]| {
+    let row = |name: &str, cost: f64, strehl: [Option<f64>; 2], verified: Option<bool>| {
+        let verified = verified.map_or("", |accepted| if accepted { "accepted" } else { "rejected" });
         let [exact, stationary] = strehl.map(|strehl| strehl.map_or("-".into(), |s| format!("{s:.6}")));
-        [name.into(), digits(cost), format!("{:.1} %", 100.0 * cost / reference), exact, stationary]
+        [
+            name.into(),
+            digits(cost),
+            format!("{:.1} %", 100.0 * cost / reference),
+            exact,
+            stationary,
+            verified.into(),
+        ]
     };
-    let of_trial = |name: &str, trial: &Trial| {
+    let of_trial = |name: &str, trial: &Trial, verified: Option<bool>| {
         let measure = |name| trial.measures.get(name).map(|measure| measure.value);
-        row(name, trial.cost.unwrap_or(f64::NAN), [measure("strehl"), measure("strehl_stationary")])
+        row(name, trial.cost.unwrap_or(f64::NAN), [measure("strehl"), measure("strehl_stationary")], verified)
     };
-    let rules =
-        result.rules.iter().map(|rule| row(&rule.rule, rule.cost, [rule.strehl, rule.strehl_stationary]));
-    let tuned = of_trial("tuned map", outcome.best());
-    [tuned].into_iter().chain(rules).chain([of_trial("reference", outcome.reference())]).collect()
+    let rules = result
+        .rules
+        .iter()
+        .map(|rule| row(&rule.rule, rule.cost, [rule.strehl, rule.strehl_stationary], rule.verified));
+    let verified = outcome.verified.map(|at| outcome.trials[at].is_accepted());
+    let tuned = of_trial("tuned map", outcome.best(), verified);
+    let reference = of_trial("reference", outcome.reference(), None);
+    [tuned].into_iter().chain(rules).chain([reference]).collect()
 }
 
 /// Returns the page.
@@ -94,7 +109,7 @@ fn counts(tiles: &TileMap, phase: Phase, rows: u32) -> PrecisionMap {
 fn rules(result: &TunedMap) -> String {
     let mut out = String::from(
         "<div class=\"wide\"><table><thead><tr><th>map or rule</th><th>cost</th><th>of the reference</th>\
-         <th>exact Strehl ratio</th><th>stationary</th></tr></thead><tbody>",
+         <th>exact Strehl ratio</th><th>stationary</th><th>verification</th></tr></thead><tbody>",
     );
     for row in compared(result) {
         let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();

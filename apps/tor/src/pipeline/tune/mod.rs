@@ -24,7 +24,7 @@ use zellige_app::tune::TuneResult;
 use zellige_dense::{GemmPrecision, PanelPrecision, TileMap};
 use zellige_runtime::Runtime;
 use zellige_sim::platform::Platform;
-use zellige_tune::{Acceptance, Assignment, Data, Measures, Search, Trials};
+use zellige_tune::{Acceptance, Assignment, Data, Measures, Search, Trial, Trials};
 
 /// Default criterion: the exact Strehl ratio decreases by at most 1e-4.
 pub const ACCEPT: &str = "strehl >= REF.strehl - 1e-4";
@@ -98,8 +98,8 @@ pub struct TunedMap {
     pub rules: Vec<RuleTrial>,
     /// Number of trials of rules.
     pub rule_trials: usize,
-    /// Share of the gap between the best rule and the bound that the map closes; null without a
-    /// gap.
+    /// Share of the gap between the best rule, verified as the map is, and the bound that the map
+    /// closes; null without a gap.
     pub gap_share: Option<f64>,
     /// Share of the cost of the best rule that the map saves.
     pub saving: Option<f64>,
@@ -174,7 +174,7 @@ pub fn tune(
     }
     let outcome = outcome?;
     let map = items.map("tuned", &outcome.best().formats)?;
-    let (rules, rule_trials) = match tuning.rules {
+    let (mut rules, rule_trials) = match tuning.rules {
         true => {
             let reference = &outcome.reference().measures;
             let formats = items.formats();
@@ -183,9 +183,14 @@ pub fn tune(
         }
         false => (Vec::new(), 0),
     };
+    let is_verified =
+        |trial: &&Trial| trial.data == Data::Verify && trial.formats == outcome.reference().formats;
+    if let (Some(bench), Some(reference)) = (&mut other, outcome.trials.iter().find(is_verified)) {
+        rules::verify(bench, &mut rules, &tuning.acceptance, &reference.measures)?;
+    }
     let problem = bench.problem();
     let cost = outcome.best().cost.unwrap_or(f64::NAN);
-    let best_rule = rules.first().map(|rule| rule.cost);
+    let best_rule = rules.iter().find(|rule| rule.verified != Some(false)).map(|rule| rule.cost);
     let accept = tuning.acceptance.text();
     let search = TuneResult::new(items.space(), accept, tuning.cost.unit(), outcome, None);
     Ok(TunedMap {
@@ -292,6 +297,7 @@ mod tests {
         let (best, reference) = (outcome.best(), outcome.reference().cost.unwrap());
         assert!(bound < reference && (bound..=reference).contains(&best.cost.unwrap()), "{result:?}");
         assert!(best.is_accepted() && outcome.verified.is_some());
+        assert_eq!(result.rules.iter().filter(|rule| rule.verified == Some(true)).count(), 1);
         assert_eq!(result.rules.last().map(|rule| &*rule.rule), Some("fp32"));
         assert!((result.rules.last().unwrap().cost / reference - 1.0).abs() < 1e-2);
         // The written map gives the Strehl ratio of its trial.

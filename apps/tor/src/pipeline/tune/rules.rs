@@ -23,6 +23,28 @@ pub struct RuleTrial {
     pub strehl: Option<f64>,
     /// Strehl ratio of the stationary image.
     pub strehl_stationary: Option<f64>,
+    /// Whether the rule is accepted on the data of the verification; null if it was not tried
+    /// there, since a cheaper one is.
+    pub verified: Option<bool>,
+}
+
+/// Verifies rules from cheap to dear, until one is accepted. `reference` has the measures of the
+/// reference on the data of the verification.
+pub(super) fn verify(
+    bench: &mut Bench<'_>,
+    rules: &mut [RuleTrial],
+    acceptance: &Acceptance,
+    reference: &Measures,
+) -> Result<(), PipelineError> {
+    for trial in rules {
+        let tried = bench.run(&trial.rule.parse()?)?.ok();
+        let accepted = tried.is_some_and(|tried| acceptance.holds(&tried.measures, reference));
+        trial.verified = Some(accepted);
+        if accepted {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Trials of rules; each runs once.
@@ -117,6 +139,7 @@ impl RuleTrials<'_, '_> {
                     strehl: measure("strehl"),
                     strehl_stationary: measure("strehl_stationary"),
                     rule: name.clone(),
+                    verified: None,
                 })
             }
             None => None,
