@@ -72,6 +72,7 @@ impl WithSamples for SampledRun<'_> {
             samples: S::COUNT,
             seed: self.seed,
             maps,
+            converged: None,
             instabilities: run.report(),
             conclusions: vec![text],
             plain_seconds: None,
