@@ -170,7 +170,8 @@ pub fn run(rt: &Runtime, searches: &Searches, plan: &Plan, options: &TrustOption
     ];
     let conclusions = conclusions(searches, &plain, &found, &maps, plan);
     let (samples, seed) = (options.samples, options.seed);
-    Ok(Trust { samples, seed, maps, instabilities, conclusions, plain_seconds, seconds })
+    let converged = None;
+    Ok(Trust { samples, seed, maps, converged, instabilities, conclusions, plain_seconds, seconds })
 }
 
 fn conclusions(

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use zellige_dense::TileGrid;
 use zellige_dense::trust::{Fill, StochasticRun, conclusion, not_definite};
-use zellige_runtime::Runtime;
+use zellige_runtime::Session;
 use zellige_stochastic::{Samples, Scope, Stochastic, Trust, TrustOptions, WithSamples};
 
 use crate::covariance::{Covariance, Kind, Scalar};
@@ -25,9 +25,10 @@ impl<S: Samples> Scalar for Stochastic<f32, S> {
 ///
 /// # Errors
 /// The system, the target or the tile is invalid, or a task failed. A pivot whose sign is not known
-/// is no error: the conclusions name it.
-pub fn run(
-    rt: &Runtime,
+/// is no error: the conclusions name it. On several ranks, each has the instabilities that it
+/// counted, and all else is the same.
+pub fn run<P: Session>(
+    rt: &P,
     (system, atmosphere): (&System, &Atmosphere),
     target: usize,
     tile: usize,
@@ -41,22 +42,22 @@ pub fn run(
     options.dispatch(SampledRun { rt, covariance, target, tile, seed: options.seed })
 }
 
-struct SampledRun<'a> {
-    rt: &'a Runtime,
+struct SampledRun<'a, P> {
+    rt: &'a P,
     covariance: Arc<Covariance>,
     target: usize,
     tile: usize,
     seed: u64,
 }
 
-impl WithSamples for SampledRun<'_> {
+impl<P: Session> WithSamples for SampledRun<'_, P> {
     type Output = Result<Trust, PipelineError>;
 
     fn run<S: Samples>(self) -> Result<Trust, PipelineError> {
         let start = Instant::now();
         let (n, m) = (self.covariance.measurements(), self.covariance.truth_slopes());
         let (grid, rows) = (TileGrid::uniform(n, self.tile)?, TileGrid::uniform(m, self.tile)?);
-        let run = StochasticRun::new(self.rt, Scope::new(self.seed));
+        let run = StochasticRun::new(self.rt, Scope::new(self.seed).on_rank(self.rt.rank()));
         let c = run.triangle(&grid, &self.fill::<S>(Kind::Cmm))?;
         let r = run.rectangle(&rows, &grid, &self.fill::<S>(Kind::Ctm(self.target)))?;
         let mut maps = vec![run.digits("Cmm", &c)?, run.digits("Ctm", &r)?];
@@ -72,6 +73,7 @@ impl WithSamples for SampledRun<'_> {
             samples: S::COUNT,
             seed: self.seed,
             maps,
+            converged: None,
             instabilities: run.report(),
             conclusions: vec![text],
             plain_seconds: None,
@@ -80,7 +82,7 @@ impl WithSamples for SampledRun<'_> {
     }
 }
 
-impl SampledRun<'_> {
+impl<P> SampledRun<'_, P> {
     fn fill<S: Samples>(&self, kind: Kind) -> Fill<f32, S> {
         let covariance = Arc::clone(&self.covariance);
         Arc::new(move |rows, cols, out| {

@@ -1,11 +1,11 @@
 //! Tasks of a factorisation and of a solve under stochastic arithmetic.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use zellige_kernels::tile::{self, Elements};
 use zellige_kernels::{KernelError, MatMut, MatRef, Op};
-use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
+use zellige_runtime::{Buffer, Session, TaskRef, read, update};
 use zellige_stochastic::{DigitMap, Report, Sample, Samples, Scope, Stochastic};
 
 use super::tiles::{Fill, SampledTiles};
@@ -21,20 +21,24 @@ type NumbersMut<'a, T, S> = &'a mut [Stochastic<T, S>];
 /// A run of tiled algorithms under stochastic arithmetic: a scope, and the number of the next task.
 ///
 /// Tasks are numbered in the order of submission, which has to be the same in each run.
+///
+/// On several ranks all of them make the same calls, and rank `i % ranks` has the tiles of row `i`.
 #[derive(Debug)]
-pub struct StochasticRun<'a> {
-    rt: &'a Runtime,
+pub struct StochasticRun<'a, P: Session> {
+    rt: &'a P,
     scope: Arc<Scope>,
     submitted: AtomicU64,
+    /// The pivot of a factorisation that was not known to be positive.
+    lost: OnceLock<NotPositiveDefinite>,
 }
 
-impl<'a> StochasticRun<'a> {
+impl<'a, P: Session> StochasticRun<'a, P> {
     /// A run in this scope.
-    pub fn new(rt: &'a Runtime, scope: Scope) -> Self {
-        StochasticRun { rt, scope: Arc::new(scope), submitted: AtomicU64::new(0) }
+    pub fn new(rt: &'a P, scope: Scope) -> Self {
+        StochasticRun { rt, scope: Arc::new(scope), submitted: AtomicU64::new(0), lost: OnceLock::new() }
     }
 
-    /// Instabilities of the tasks that have ended.
+    /// Instabilities of the tasks of this rank that have ended.
     pub fn report(&self) -> Report {
         self.scope.report()
     }
@@ -80,7 +84,7 @@ impl<'a> StochasticRun<'a> {
         for (i, j) in matrix.positions() {
             let exists = matrix.has(i, j);
             let len = if exists { rows.width(i) * cols.width(j) } else { 0 };
-            let tile = self.rt.register(vec![Stochastic::default(); len]);
+            let tile = self.rt.register_on(i % self.rt.ranks(), || Buffer::zeroed(len))?;
             if exists {
                 let (scope, number) = self.next();
                 let (fill, rows, cols) = (Fill::clone(fill), rows.range(i), cols.range(j));
@@ -104,9 +108,8 @@ impl<'a> StochasticRun<'a> {
         a: &SampledTiles<T, S>,
     ) -> Result<Option<NotPositiveDefinite>, Error> {
         let nt = a.rows.tiles();
-        let mut last = None;
         for k in 0..nt {
-            last = Some(self.potrf(a, k)?);
+            self.potrf(a, k)?;
             for i in k + 1..nt {
                 self.trsm(Op::Trans, (a, k), (a, i), "trsm")?;
             }
@@ -117,11 +120,28 @@ impl<'a> StochasticRun<'a> {
                 }
             }
         }
-        match last.map_or(Ok(()), |last| self.rt.wait(&last)).map_err(Error::from) {
+        match self.rt.wait_all().map_err(Error::from) {
             Ok(()) => Ok(None),
-            Err(Error::NotPositiveDefinite(lost)) => Ok(Some(lost)),
-            Err(other) => Err(other),
+            Err(error) => self.lost_pivot(error).map(Some),
         }
+    }
+
+    /// Returns the pivot that is not known to be positive, on all ranks, if that is why tasks
+    /// failed: only its rank has it in the error.
+    fn lost_pivot(&self, error: Error) -> Result<NotPositiveDefinite, Error> {
+        let own = error.not_positive_definite().map_or(Vec::new(), |lost| {
+            vec![lost.tile as u64, lost.pivot as u64, lost.row as u64, lost.value.to_bits()]
+        });
+        let say = |rank| self.rt.register_on(rank, || own.clone());
+        let said: Vec<_> = (0..self.rt.ranks()).map(say).collect::<Result<_, _>>()?;
+        for said in said {
+            if let [tile, pivot, row, value] = self.rt.take(said)?[..] {
+                let [tile, pivot, row] = [tile, pivot, row].map(|at| at as usize);
+                let lost = NotPositiveDefinite { tile, pivot, row, value: f64::from_bits(value) };
+                return Ok(*self.lost.get_or_init(|| lost));
+            }
+        }
+        Err(error)
     }
 
     /// Submits the solution of `X A = B` in place of `B`, with the factor of `A`.
@@ -240,7 +260,7 @@ impl<'a> StochasticRun<'a> {
     ) -> Result<R, Error> {
         match self.rt.read(tiles.tile(i, j)).map_err(Error::from) {
             Ok(tile) => Ok(of(&tile)),
-            Err(Error::NotPositiveDefinite(_)) => Ok(none),
+            Err(_) if self.lost.get().is_some() => Ok(none),
             Err(other) => Err(other),
         }
     }
