@@ -22,7 +22,7 @@ struct Line {
     instabilities: BTreeMap<String, [u64; 2]>,
 }
 
-/// How a square root is rounded.
+/// Rounding of a square root.
 #[derive(Clone, Copy)]
 enum Root {
     /// Up or down at random.
