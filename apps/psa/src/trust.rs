@@ -149,7 +149,8 @@ fn without_points(hit: &Hit) -> Error {
 }
 
 /// Judges searches by a plan: digits of each best figure of merit and of each gap to the second,
-/// and the events in which rounding decides the point. The rows of the maps are the hits in order.
+/// and the events in which rounding decides the point. The rows of their maps are the hits in
+/// order; those of a third map are the channels of a segment in the order of its basis.
 ///
 /// # Errors
 /// Those of [`Searches::plain`] and [`Searches::stochastic`].
@@ -164,14 +165,29 @@ pub fn run(rt: &Runtime, searches: &Searches, plan: &Plan, options: &TrustOption
     let map = |name: &str, digits: fn(&StochasticMatch) -> u8| {
         DigitMap::new(name, "hit", [found.len(), 1], found.iter().map(digits).collect(), all)
     };
-    let maps = vec![
+    let mut maps = vec![
         map("the best figure of merit", |found| found.fom_digits),
         map("the gap to the second point", |found| found.gap_digits),
     ];
-    let conclusions = conclusions(searches, &plain, &found, &maps, plan);
+    let mut conclusions = conclusions(searches, &plain, &found, &maps, plan);
+    let channels = by_channel(&found, all);
+    conclusions.extend(channels.worst().map(|(least, [channel, _])| {
+        format!("Channel {channel} has the fewest exact digits of a part of the figure of merit, {least} of {all}.")
+    }));
+    maps.push(channels);
     let (samples, seed) = (options.samples, options.seed);
     let converged = None;
     Ok(Trust { samples, seed, maps, converged, instabilities, conclusions, plain_seconds, seconds })
+}
+
+/// Returns the fewest digits of each channel's part of the best figure of merit.
+fn by_channel(found: &[StochasticMatch], all: u8) -> DigitMap {
+    let mut digits = Vec::new();
+    for hit in found {
+        digits.resize(digits.len().max(hit.channel_digits.len()), all);
+        digits.iter_mut().zip(&hit.channel_digits).for_each(|(least, &of)| *least = of.min(*least));
+    }
+    DigitMap::new("the best figure of merit by channel", "channel", [digits.len(), 1], digits, all)
 }
 
 fn conclusions(

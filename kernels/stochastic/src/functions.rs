@@ -60,6 +60,14 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         result
     }
 
+    /// `f` of each sample in f64, moved as the result of an elementary function: for functions of
+    /// another library than those of this type.
+    #[track_caller]
+    #[must_use]
+    pub fn apply(self, f: impl Fn(f64) -> f64) -> Self {
+        self.function(Location::caller(), f, |_, _| false)
+    }
+
     /// `self` to the power `exponent`. Exact where the result is a number of the type.
     #[track_caller]
     #[must_use]

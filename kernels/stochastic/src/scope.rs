@@ -84,8 +84,8 @@ impl Scope {
         self.repeated(0, 0, f)
     }
 
-    /// Runs `f` as [`task`](Scope::task) does, on all ranks.
-    pub(crate) fn repeated<R>(&self, task: u64, replay: u64, f: impl FnOnce() -> R) -> R {
+    /// Runs `f` as [`task`](Scope::task) does, on all ranks: only the first one counts.
+    pub fn repeated<R>(&self, task: u64, replay: u64, f: impl FnOnce() -> R) -> R {
         let categories = if self.is_repeated { Categories::NONE } else { self.mode.categories };
         self.within(Mode { categories, ..self.mode }, task, replay, f)
     }

@@ -98,6 +98,30 @@ impl<'a, P: Session> StochasticRun<'a, P> {
         Ok(matrix)
     }
 
+    /// Submits the rounding of a matrix to numbers of another type.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] for a task that is refused.
+    pub fn convert<T: Sample, U: Sample, S: Samples>(
+        &self,
+        a: &SampledTiles<T, S>,
+    ) -> Result<SampledTiles<U, S>, Error> {
+        let SampledTiles { rows, cols, is_lower, .. } = a;
+        let mut rounded =
+            SampledTiles { rows: rows.clone(), cols: cols.clone(), is_lower: *is_lower, tiles: Vec::new() };
+        for ((i, j), from) in a.positions().zip(&a.tiles) {
+            let (m, n) = if a.has(i, j) { a.shape(i, j) } else { (0, 0) };
+            let to = self.rt.register_on(i % self.rt.ranks(), || Buffer::zeroed(m * n))?;
+            let (scope, number) = self.next();
+            let body = move |(from, to): (Numbers<'_, T, S>, NumbersMut<'_, U, S>)| {
+                scope.task(number, 0, || to.iter_mut().zip(from).for_each(|(to, x)| *to = x.convert()));
+            };
+            self.rt.task("round").operands((read(from), update(&to))).cpu(body).submit()?;
+            rounded.tiles.push(to);
+        }
+        Ok(rounded)
+    }
+
     /// Factors the lower triangle in place, and waits. Returns the first pivot that is not known to
     /// be positive, if there is one: tiles that depend on it then have no value.
     ///
@@ -282,6 +306,18 @@ impl<'a, P: Session> StochasticRun<'a, P> {
         })
     }
 
+    /// Waits, and returns the digits of each tile relative to its norm.
+    ///
+    /// # Errors
+    /// Those of [`digits`](Self::digits).
+    pub fn norm_digits<T: Sample, S: Samples>(
+        &self,
+        name: &str,
+        tiles: &SampledTiles<T, S>,
+    ) -> Result<DigitMap, Error> {
+        tiles.map(name, |i, j| Ok(self.moments(tiles, (i, j))?.digits::<T, S>() as u32))
+    }
+
     /// Waits, and returns the digits of each pivot of a factor, as the square of its root has them.
     ///
     /// # Errors
@@ -303,18 +339,46 @@ impl<'a, P: Session> StochasticRun<'a, P> {
     /// # Errors
     /// Those of [`digits`](Self::digits).
     pub fn precision<T: Sample, S: Samples>(&self, tiles: &SampledTiles<T, S>) -> Result<f64, Error> {
-        let (mut norm, mut variance) = (0.0, 0.0);
+        let mut all = Moments::default();
         for at in tiles.positions().filter(|&(i, j)| tiles.has(i, j)) {
-            let lost = (0.0, f64::INFINITY);
-            let (square, spread) = self.of_tile(tiles, at, lost, |tile| {
-                tiles.entries(at, tile).map(moments).fold((0.0, 0.0), |sum, x| (sum.0 + x.0, sum.1 + x.1))
-            })?;
-            norm += square;
-            variance += spread;
+            let of = self.moments(tiles, at)?;
+            all = Moments { square: all.square + of.square, variance: all.variance + of.variance };
         }
-        let digits = 0.5 * (norm / variance).log10() - S::DEVIATIONS.log10();
+        Ok(all.digits::<T, S>())
+    }
+
+    /// Waits, and returns the moments of a tile: of infinite variance where it has no value.
+    fn moments<T: Sample, S: Samples>(
+        &self,
+        tiles: &SampledTiles<T, S>,
+        at: (usize, usize),
+    ) -> Result<Moments, Error> {
+        let lost = Moments { square: 0.0, variance: f64::INFINITY };
+        self.of_tile(tiles, at, lost, |tile| tiles.entries(at, tile).fold(Moments::default(), Moments::with))
+    }
+}
+
+/// Squared norm of a matrix, and variance of its samples.
+#[derive(Clone, Copy, Default)]
+struct Moments {
+    square: f64,
+    variance: f64,
+}
+
+impl Moments {
+    /// These, and those of one more entry.
+    fn with<T: Sample, S: Samples>(self, x: &Stochastic<T, S>) -> Moments {
+        let mean = x.mean();
+        let square = |x: &T| (Sample::to_f64(*x) - mean).powi(2);
+        let spread = x.samples().iter().map(square).sum::<f64>() / (S::COUNT as f64 - 1.0);
+        Moments { square: self.square + mean * mean, variance: self.variance + spread }
+    }
+
+    /// Digits relative to the norm, as a real number.
+    fn digits<T: Sample, S: Samples>(self) -> f64 {
+        let digits = 0.5 * (self.square / self.variance).log10() - S::DEVIATIONS.log10();
         let all = f64::from(T::DIGITS);
-        Ok(if variance == 0.0 { all } else { digits.max(0.0).min(all) })
+        if self.variance == 0.0 { all } else { digits.max(0.0).min(all) }
     }
 }
 
@@ -326,11 +390,4 @@ fn squared<T: Sample, S: Samples>(root: Stochastic<T, S>) -> u8 {
     } else {
         (precision - 2f64.log10()).max(0.0) as u8
     }
-}
-
-/// Square of the mean, and variance of the samples.
-fn moments<T: Sample, S: Samples>(x: &Stochastic<T, S>) -> (f64, f64) {
-    let mean = x.mean();
-    let square = |x: &T| (Sample::to_f64(*x) - mean).powi(2);
-    (mean * mean, x.samples().iter().map(square).sum::<f64>() / (S::COUNT as f64 - 1.0))
 }
