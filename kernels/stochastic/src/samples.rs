@@ -60,9 +60,15 @@ macro_rules! samples {
             type Array<V: Copy + core::fmt::Debug + Send + Sync + 'static> = [V; $lanes];
             #[inline(always)]
             fn build<V: Copy + core::fmt::Debug + Send + Sync + 'static>(
-                lane: impl FnMut(usize) -> V,
+                mut lane: impl FnMut(usize) -> V,
             ) -> [V; $lanes] {
-                core::array::from_fn(lane)
+                // A loop: a function of the standard library may be compiled without the
+                // instructions of `vectorize`.
+                let mut lanes = [lane(0); $lanes];
+                for i in 1..$lanes {
+                    lanes[i] = lane(i);
+                }
+                lanes
             }
             #[inline(always)]
             fn flat<V: Copy + core::fmt::Debug + Send + Sync + 'static>(arrays: &[[V; $lanes]]) -> &[V] {
