@@ -55,8 +55,16 @@ macro_rules! samples {
             const OPPOSED: bool = $opposed;
             type Array<V: Pod + core::fmt::Debug + Send + Sync> = [V; $lanes];
             #[inline(always)]
-            fn build<V: Pod + core::fmt::Debug + Send + Sync>(lane: impl FnMut(usize) -> V) -> [V; $lanes] {
-                core::array::from_fn(lane)
+            fn build<V: Pod + core::fmt::Debug + Send + Sync>(
+                mut lane: impl FnMut(usize) -> V,
+            ) -> [V; $lanes] {
+                // A loop: a function of the standard library may be compiled without the
+                // instructions of `vectorize`.
+                let mut lanes = [lane(0); $lanes];
+                for i in 1..$lanes {
+                    lanes[i] = lane(i);
+                }
+                lanes
             }
         }
         impl Samples for $name {

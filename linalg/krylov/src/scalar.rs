@@ -160,12 +160,21 @@ pub trait Scalar:
 
 /// Computes [`Scalar::combine`], number by number.
 #[inline(always)]
+#[inline(always)]
 fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E]>]) {
     for (row, y) in y.chunks_mut(columns).enumerate() {
         for (c, y) in y.iter_mut().enumerate() {
             let old = *y;
-            let term = |t: usize| a[t * columns + c] * x[t].map_or(old, |x| x[row * columns + c]);
-            *y = (1..x.len()).fold(term(0), |sum, t| sum + term(t));
+            let mut sum = E::default();
+            for (t, x) in x.iter().enumerate() {
+                let factor = match x {
+                    Some(x) => x[row * columns + c],
+                    None => old,
+                };
+                let term = a[t * columns + c] * factor;
+                sum = if t == 0 { term } else { sum + term };
+            }
+            *y = sum;
         }
     }
 }
