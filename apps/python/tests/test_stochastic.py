@@ -26,31 +26,41 @@ def numbers(*values, dtype=np.float64, samples=8):
 # Programs.
 
 
+def rump(dtype, samples):
+    a, b = numbers(77617, 33096, dtype=dtype, samples=samples)
+    a2, b2 = a * a, b * b
+    b4 = b2 * b2
+    b6, b8 = b4 * b2, b4 * b4
+    return 333.75 * b6 + a2 * (11 * a2 * b2 - b6 - 121 * b4 - 2) + 5.5 * b8 + a / (2 * b)
+
+
+def discriminant(dtype, samples):
+    a, b, c = numbers(0.3, -2.1, 3.675, dtype=dtype, samples=samples)
+    return b * b - 4 * a * c
+
+
+# Of 100 seeds, so many may show digits by chance. Three samples are those of CADNA.
+@pytest.mark.parametrize("program, most", [(rump, {3: 15, 8: 2, 16: 0}), (discriminant, {3: 40, 8: 2, 16: 0})])
 @pytest.mark.parametrize("samples", [3, 8, 16])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_rump(dtype, samples, seed):
-    with Scope(seed) as scope:
-        a, b = numbers(77617, 33096, dtype=dtype, samples=samples)
-        a2, b2 = a * a, b * b
-        b4 = b2 * b2
-        b6 = b4 * b2
-        b8 = b4 * b4
-        y = 333.75 * b6 + a2 * (11 * a2 * b2 - b6 - 121 * b4 - 2) + 5.5 * b8 + a / (2 * b)
-    assert str(y) == "@.0" and y.digits() == 0 and y == 0 and not y
-    assert scope.report().counts["cancellation"] >= 1
+def test_results_without_an_exact_digit(program, most, dtype, samples):
+    shown = 0
+    for seed in range(100):
+        with Scope(seed) as scope:
+            y = program(dtype, samples)
+        assert (str(y) == "@.0") == (y.digits() == 0) and bool(y) == (y != 0)
+        shown += y.digits() > 0
+        assert y.digits() > 0 or scope.report().counts["cancellation"] >= 1
+    assert shown <= most[samples]
 
 
-@pytest.mark.parametrize("dtype, root", [(np.float32, "3.5000"), (np.float64, "3.500000000000")])
+@pytest.mark.parametrize("dtype, root", [(np.float32, "3.500"), (np.float64, "3.500000000000")])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_equation_of_second_order(dtype, root, seed):
+def test_a_double_root(dtype, root, seed):
     with Scope(seed) as scope:
-        a, b, c = numbers(0.3, -2.1, 3.675, dtype=dtype)
-        discriminant = b * b - 4 * a * c
-        assert discriminant == 0 and str(discriminant) == "@.0"
+        a, b = numbers(0.3, -2.1, dtype=dtype)
         x = -b / (2 * a)
-    assert str(x).startswith(root) and abs(float(x) - 3.5) < 1e-6
-    assert scope.report().counts == {"cancellation": 1}
+    assert str(x).startswith(root) and abs(float(x) - 3.5) < 1e-6 and scope.report().counts == {}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -66,7 +76,7 @@ def test_the_sequence_of_muller(seed):
     assert digits[0] >= 13 and digits[8] <= 4 and min(digits[10:16]) == 0
     assert digits[-1] >= 14 and str(u1).startswith("100.00000000000")
     counts = scope.report().counts
-    assert counts["division"] >= 3 and counts["multiplication"] >= 1
+    assert counts["division"] >= 3
     assert "warning" in str(scope.report())
 
 
@@ -193,17 +203,17 @@ def test_text_has_exact_digits_only():
     assert repr(x) == "Stochastic([0.333333333333333, 0.666666666666667])"
     assert str(noise) == "@.0" and repr(noise) == "Stochastic(@.0)" and f"{noise}" == "@.0"
     assert repr(Stochastic(np.float32(0.5))) == "Stochastic(0.5000000, dtype=float32)"
-    assert "..., " in repr(Stochastic(np.ones(5000))) and repr(Stochastic([])) == "Stochastic([])"
+    assert "...," in repr(Stochastic(np.ones(5000))) and repr(Stochastic([])) == "Stochastic([])"
 
 
 def test_precisions():
     with Scope(3):
         x = Stochastic(np.float32(1)) / 3
-        assert x.dtype == np.float32 and x.digits() == 7 and str(x) == "0.3333333"
+        assert x.dtype == np.float32 and x.digits() >= 6 and str(x).startswith("0.333333")
         assert (x * 2.0).dtype == np.float32 and (x * np.float64(2)).dtype == np.float64
-        assert (x + Stochastic(1.0)).dtype == np.float64 and x.astype(float).digits() == 7
+        assert (x + Stochastic(1.0)).dtype == np.float64 and x.astype(float).digits() in (6, 7)
         narrow = (Stochastic(1.0) / 3).astype(np.float32)
-        assert narrow.dtype == np.float32 and narrow.digits() == 7 and len(np.unique(narrow.samples)) == 2
+        assert narrow.dtype == np.float32 and narrow.digits() >= 6 and len(np.unique(narrow.samples)) == 2
         both = Stochastic(np.zeros(1, np.float32))
         both[0] = Stochastic(1.0) / 3
         assert both.dtype == np.float32
@@ -217,7 +227,7 @@ def test_precisions():
 def run(seed, **options):
     with Scope(seed, **options) as scope:
         x = Stochastic(np.arange(1.0, 200.0).reshape(1, -1)) / 7
-        return (np.exp(x @ x.T) + x.sum()).samples, scope.report()
+        return (np.log(x @ x.T) + x.sum()).samples, scope.report()
 
 
 def test_a_seed_repeats_its_bits():
@@ -266,7 +276,8 @@ def test_scopes_nest_and_count_what_they_are_told():
         cancel()
     cancel()
     assert outer.report().counts == {"cancellation": 3}
-    assert set(inner.report().counts) == {"division"} and "unstable division" in str(inner.report())
+    counts = inner.report().counts
+    assert counts["division"] == 1 and "cancellation" not in counts and "unstable division" in str(inner.report())
     with Scope(1, categories="division") as only:
         1 / cancel()
     assert only.report().counts == {"division": 1}
@@ -338,7 +349,7 @@ def test_infinities_and_zeros_are_counted():
     (IndexError, "out of bounds", lambda x: x[2]),
     (ValueError, r"seed: -1; 0 to 2\^64", lambda x: Scope(-1)),
     (TypeError, "float", lambda x: Scope(1.5)),
-    (ValueError, "categories: 'cancelation'; there are division, .*cancellation", lambda x: Scope(categories=["cancelation"])),
+    (ValueError, "categories: 'loss'; there are division, .*cancellation", lambda x: Scope(categories=["loss"])),
     (ValueError, "perturbation: 'up'; there are random, none, monte-carlo:T", lambda x: Scope(perturbation="up")),
     (ValueError, "perturbation: 'vprec:99:8'", lambda x: Scope(perturbation="vprec:99:8")),
 ])
