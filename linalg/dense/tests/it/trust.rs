@@ -3,8 +3,8 @@
 use crate::common::*;
 use zellige_dense::trust::{self, Fill, StochasticRun};
 use zellige_dense::{
-    Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar, cholesky, generator,
-    solve,
+    Cholesky, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar, cholesky,
+    generator, solve,
 };
 use zellige_mpi::run_local;
 use zellige_runtime::{Runtime, Session};
@@ -163,5 +163,22 @@ fn samples_and_instabilities_are_the_same_on_any_number_of_ranks() {
             }
             assert_eq!(merged, report, "{ranks} ranks");
         }
+    }
+}
+
+/// Scaling by powers of two changes no digit.
+#[test]
+fn systems_from_arrays_are_judged() {
+    let (rt, a) = (runtime(2, "prio"), random_spd(N, 1e-3, 20));
+    let judged = |a: &[f64], rule| {
+        let factor = Cholesky::factor_tiled(&rt, N, a, rule, 64).unwrap();
+        factor.trust(&rt, &vec![1.0; 2 * N], &TrustOptions::default()).unwrap().maps
+    };
+    for (rule, all) in [("fp32", 7), ("fp64", 15)] {
+        let maps = judged(&a, rule);
+        let [l, pivots, x] = &maps[..] else { panic!("{maps:?}") };
+        assert_eq!((l.shape, pivots.shape, x.shape, x.all), ([3, 3], [N, 1], [1, 3], all));
+        assert!(x.median().unwrap() + 6 >= all, "{x:?}");
+        assert_eq!(maps, judged(&a.iter().map(|a| a * 4.0).collect::<Vec<f64>>(), rule));
     }
 }
