@@ -5,14 +5,17 @@
 //! reduced-precision one. (The short form `Ctt - R Ctm^T` holds for the exact `R` only.) The
 //! entries of `R` itself are no measure: they change a lot before the image does.
 //!
-//! The work is cut into panels of columns of `R`. With `J` such a panel, `Cee = Ctt + sum_J [ (R
-//! Cmm[:, J] - Ctm[:, J]) R[:, J]^T - R[:, J] Ctm[:, J]^T ]`. Every term is independent and needs
-//! one panel of `Cmm` only; the sum is taken in the order of the panels.
+//! The work is cut into panels `J` of columns of `R`. `Cee` is the symmetric part of `Ctt + sum_J
+//! E_J R_J^T`, `E_J = sum_{I > J} 2 R_I Cmm_IJ + R_J Cmm_JJ - 2 Ctm_J`. So blocks of the lower
+//! triangle of `Cmm` stand for both halves. Every term is independent and needs one panel of this
+//! triangle only; the sum is taken in the order of the panels.
 
 use crate::covariance::{Covariance, Kind};
+use crate::image::{self, ExactStrehl, Psf, Pupil};
 use crate::matrix::gemm;
 use crate::{Error, Matrix};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Columns of `Cmm` generated at a time inside a panel: bounds the memory to `8 n * 256` bytes.
 const CHUNK: usize = 256;
@@ -75,16 +78,21 @@ pub fn residual(cov: &Covariance, target: usize, r: &Matrix, cols: Range<usize>)
 /// See [`residual`].
 pub fn cee_panel(cov: &Covariance, target: usize, r: &Matrix, cols: Range<usize>) -> Result<Matrix, Error> {
     check(cov, r, &cols)?;
-    let m = r.rows();
+    let (m, n) = (r.rows(), r.cols());
     let mut out = Matrix::zeros(m, m);
     for chunk in panels(cols.len(), CHUNK) {
-        let chunk = cols.start + chunk.start..cols.start + chunk.end;
-        let error = residual(cov, target, r, chunk.clone())?;
-        let mut ctm = Matrix::zeros(m, chunk.len());
-        cov.fill(Kind::Ctm(target), 0..m, chunk.clone(), ctm.data_mut(), m)?;
-        let part = r.view().subcols(chunk.start, chunk.len());
-        gemm(out.view_mut(), true, error.view(), part.transpose(), 1.0);
-        gemm(out.view_mut(), true, part, ctm.view().transpose(), -1.0);
+        let cols = cols.start + chunk.start..cols.start + chunk.end;
+        let (width, height) = (cols.len(), n - cols.start);
+        let mut factor = Matrix::zeros(m, width);
+        cov.fill(Kind::Ctm(target), 0..m, cols.clone(), factor.data_mut(), m)?;
+        factor.data_mut().iter_mut().for_each(|v| *v *= -2.0);
+        let mut cmm = Matrix::zeros(height, width);
+        cov.fill(Kind::Cmm, cols.start..n, cols.clone(), cmm.data_mut(), height)?;
+        let (diagonal, below) = cmm.view().split_at_row(width);
+        let (part, rest) = r.view().subcols(cols.start, height).split_at_col(width);
+        gemm(factor.view_mut(), true, part, diagonal, 1.0);
+        gemm(factor.view_mut(), true, rest, below, 2.0);
+        gemm(out.view_mut(), true, factor.view(), part.transpose(), 1.0);
     }
     Ok(out)
 }
@@ -167,7 +175,7 @@ pub struct Verdict {
     /// Exact long-exposure Strehl ratio, if it was requested.
     pub strehl_exact: Option<f64>,
     /// Wavefront error and Marechal approximation.
-    pub residual: crate::image::Residual,
+    pub residual: image::Residual,
 }
 
 /// Judges `cee` \[arcsec^2\] through the command matrix `dx` of the default mirror: returns the
@@ -182,18 +190,18 @@ pub fn judge(
     dx: &Matrix,
     cee: &Matrix,
     exact: bool,
-) -> Result<(crate::image::Psf, Verdict), Error> {
+) -> Result<(Psf, Verdict), Error> {
     let mirror = crate::dm::DeformableMirror::new(system);
     let cvv = cvv(dx, cee)?;
-    let psf = crate::image::psf(system, &mirror, &cvv)?;
-    let strehl_exact =
-        if exact { Some(crate::image::ExactStrehl::new(system, &mirror, &cvv)?.run()?) } else { None };
+    let psf = image::psf(system, &mirror, &cvv)?;
+    let pupil = Arc::new(Pupil::new(system, &mirror));
+    let strehl_exact = if exact { Some(ExactStrehl::new(&pupil, &cvv)?.run()?) } else { None };
     let verdict = Verdict {
         trace_cee: cee.trace(),
         relative_error: relative_error(cov, cee)?,
         strehl: psf.strehl,
         strehl_exact,
-        residual: crate::image::residual(system, &mirror, &cvv)?,
+        residual: image::residual(&pupil, &cvv)?,
     };
     Ok((psf, verdict))
 }

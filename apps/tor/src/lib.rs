@@ -15,6 +15,7 @@
 //! | [`covariance`] | any part of the matrices `Cmm`, `Ctm`, `Ctt`, generated where it is needed |
 //! | [`dm`] | deformable mirror, interaction matrix, command matrix `Dx` |
 //! | [`evaluate`] | error covariance `Cee` of any reconstructor, and what it costs on the actuators |
+//! | [`change`] | the same for many changes of one reconstructor |
 //! | [`image`] | long-exposure image and Strehl ratio |
 //! | [`mod@reference`] | a small dense float64 reconstructor, the yardstick of every other one |
 //! | [`files`] | FITS and npy, slope orders |
@@ -26,6 +27,7 @@
 //! its `r0^(-5/3)` in m^(-5/3) at 500 nm. Matrices are column-major ([`matrix::Matrix`]).
 #![forbid(unsafe_code)]
 
+pub mod change;
 pub mod covariance;
 pub mod dm;
 pub mod error;

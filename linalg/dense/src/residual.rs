@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use zellige_kernels::vectors::dot;
 use zellige_kernels::{MatMut, MatRef, Op, gemm};
 use zellige_runtime::{Data, Handle, Session, reads, scratch, update, write};
 
@@ -14,6 +15,9 @@ use crate::tiled::{Generator, SymmetricTiled, mirror};
 
 /// Maximum order for which [`backward_error`] computes every entry of `A - L L^T`.
 pub const EXACT_UP_TO: usize = 8192;
+/// Number of columns of a diagonal block, or of a product with a diagonal tile, that are multiplied
+/// at once: without the rows above them, or their zeros.
+const PART: usize = 96;
 /// Vectors of the estimate.
 const VECTORS: usize = 16;
 
@@ -95,15 +99,23 @@ pub fn exact<T: TileScalar, S: Session>(
                 ))
                 .cpu(move |(row_i, row_j, mut sum, e, x, y)| {
                     fill(&a, &rows, &cols, i == j, e)?;
-                    let before = squares(&e[..area], i == j);
                     let (m, n) = (rows.len(), cols.len());
+                    let before = squares(&e[..area], m, i == j);
                     for k in 0..row_j.len() {
                         let l_ik = lower_f64(row_i.get(k), i == k, x)?;
                         let l_jk = lower_f64(row_j.get(k), j == k, y)?;
-                        let e = MatMut::new(e, m, n, m)?;
-                        gemm(-1.0, l_ik, Op::None, l_jk, Op::Trans, 1.0, e)?;
+                        let width = if i == j || j == k { PART } else { n };
+                        for start in (0..n).step_by(width) {
+                            let end = (start + width).min(n);
+                            let first = if i == j { start } else { 0 };
+                            let inner = if j == k { end } else { l_jk.cols() };
+                            let left = l_ik.sub(first, 0, m - first, inner);
+                            let right = l_jk.sub(start, 0, end - start, inner);
+                            let part = MatMut::new(e, m, n, m)?.sub(first, start, m - first, end - start);
+                            gemm(-1.0, left, Op::None, right, Op::Trans, 1.0, part)?;
+                        }
                     }
-                    sum.put(vec![squares(&e[..area], i == j), before]);
+                    sum.put(vec![squares(&e[..area], m, i == j), before]);
                     Ok::<(), Error>(())
                 })
                 .submit()?;
@@ -151,7 +163,7 @@ pub fn estimated<T: TileScalar, S: Session>(
                 if let Some(y_j) = y_j {
                     add_product(1.0, block_view, Op::Trans, &signs(&rows), y_j)?;
                 }
-                Ok::<f64, Error>(squares(&block[..m * n], i == j))
+                Ok::<f64, Error>(squares(&block[..m * n], m, i == j))
             };
             if i == j {
                 rt.task("estimate_a")
@@ -248,10 +260,17 @@ fn fill(
     Ok(())
 }
 
-/// Returns the sum of squares of a block, twice for one that also stands for its mirror image.
-fn squares(block: &[f64], diagonal: bool) -> f64 {
-    let sum: f64 = block.iter().map(|v| v * v).sum();
-    if diagonal { sum } else { 2.0 * sum }
+/// Returns the sum of squares of a block of `height` rows and of its mirror image. Of a diagonal
+/// block only the lower triangle is read.
+fn squares(block: &[f64], height: usize, diagonal: bool) -> f64 {
+    if !diagonal {
+        return 2.0 * dot(block, block);
+    }
+    let of_column = |(j, column): (usize, &[f64])| {
+        let below = &column[j + 1..];
+        column[j] * column[j] + 2.0 * dot(below, below)
+    };
+    block.chunks_exact(height).enumerate().map(of_column).sum()
 }
 
 /// Returns a tile of `L` in `f64`, with zeros above the diagonal of a diagonal tile.

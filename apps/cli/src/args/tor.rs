@@ -77,13 +77,13 @@ pub enum Tor {
     /// Judge a reconstructor from any file: error covariance, image, Strehl ratio.
     ///
     /// The judgement is in float64 on CPU workers, also with --device cuda. The error covariance of
-    /// a target takes 2 n^2 m operations.
+    /// a target takes n^2 m operations.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
     /// Run all stages for every precision rule, and compare them.
     ///
     /// Reconstructors are judged in float64 on CPU workers, also with --device cuda. The error
-    /// covariance of a target and rule takes 2 n^2 m operations. If that takes long, a note says so
+    /// covariance of a target and rule takes n^2 m operations. If that takes long, a note says so
     /// beforehand.
     #[command(after_long_help = run_help())]
     Run(RunArgs),

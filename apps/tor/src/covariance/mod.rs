@@ -23,13 +23,15 @@
 
 pub mod device;
 mod direct;
+mod kept;
 mod offsets;
 
 use crate::geometry::{Axis, Block, Geometry, Projection, SubApertures, truth_star};
 use crate::noise::{self, SlopeNoise};
-use crate::system::{Atmosphere, GuideStar, StarKind, System};
+use crate::system::{Atmosphere, GuideStar, Layer, StarKind, System};
 use crate::turbulence::{Table, k1};
 use crate::{ARCSEC_PER_RADIAN, Error};
+use kept::KeptPair;
 use offsets::OffsetTable;
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -96,8 +98,11 @@ struct View<R: RealNumber> {
 /// Maximum memory of offset tables in bytes; further sensor pairs are evaluated entry by entry.
 const TABLE_BUDGET: usize = 1 << 30;
 
-/// Generator of the covariance matrices of one system under one atmosphere. It is immutable: any
-/// number of threads may call [`Covariance::fill`] at once.
+/// Maximum memory of kept blocks in bytes.
+const KEPT_BUDGET: u64 = 1 << 28;
+
+/// Generator of the covariance matrices of one system under one atmosphere. Any number of threads
+/// may call [`Covariance::fill`] at once.
 ///
 /// It computes in `R`. Positions in the pupil, constants of the model and noise are data: they have
 /// no rounding errors of their own. Random bits of stochastic entries depend on the requested part.
@@ -110,6 +115,8 @@ pub struct Covariance<R: RealNumber = f64> {
     tables: Vec<OffsetTable<R>>,
     /// Table of views `a <= b` at `a * views + b`.
     pairs: Vec<Option<u32>>,
+    /// Kept blocks of views `a <= b` at `a * views + b`.
+    kept: Vec<Option<KeptPair<R>>>,
     noise: Vec<Vec<SlopeNoise>>,
     tip_tilt: Vec<f64>,
     table: Arc<Table<R>>,
@@ -148,7 +155,7 @@ impl Covariance {
     }
 }
 
-impl<R: RealNumber> Covariance<R> {
+impl<R: RealNumber + Scalar<Real = R>> Covariance<R> {
     /// Prepares the generator, see [`Covariance::with_targets`].
     pub(crate) fn with_table(
         system: &System,
@@ -162,19 +169,7 @@ impl<R: RealNumber> Covariance<R> {
         let geometry = Geometry::new(&system)?;
         // An empty layer contributes nothing and costs as much as any other.
         let layers: Vec<_> = atmosphere.layers.iter().filter(|l| l.cn2 > 0.0).collect();
-        let view = |star: &GuideStar, grid: &SubApertures| {
-            let upright = star.rotation == 0.0 && star.magnification == 1.0;
-            View {
-                grid: grid.clone(),
-                inverse_altitude: star.inverse_altitude,
-                projections: layers.iter().map(|l| Projection::new(star, l.altitude)).collect(),
-                lattice: upright || star.slopes_turn,
-                upright,
-            }
-        };
-        let mut views: Vec<View<R>> =
-            system.stars.iter().zip(geometry.sensors()).map(|(s, g)| view(s, g)).collect();
-        views.extend(targets.iter().map(|t| view(&truth_star(system.nssp, *t), geometry.truth())));
+        let views = views(&system, &geometry, &layers);
         let term = |cn2: f64, outer_scale: f64| {
             let (cn2, outer_scale) = (R::from(cn2), R::from(outer_scale));
             let weight = cn2 * R::from(k1()) * outer_scale.apply(|x| x.powf(5.0 / 3.0));
@@ -189,6 +184,7 @@ impl<R: RealNumber> Covariance<R> {
             system.stars.iter().map(|s| if s.kind == StarKind::Lgs { system.lgs_cst } else { 0.0 }).collect();
         let mut out = Covariance {
             pairs: vec![None; views.len() * views.len()],
+            kept: std::iter::repeat_with(|| None).take(views.len() * views.len()).collect(),
             geometry,
             views,
             targets: targets.len(),
@@ -200,6 +196,18 @@ impl<R: RealNumber> Covariance<R> {
         };
         out.build_tables();
         Ok(out)
+    }
+
+    /// Keeps blocks of `Cmm` and `Ctm` that are evaluated entry by entry, after their first use and
+    /// up to `budget` bytes, for callers that generate the matrices more than once.
+    pub(crate) fn keep(mut self, mut budget: u64) -> Self {
+        let sensors = self.geometry.sensors().len();
+        for pair in kept::pairs(&self.views, sensors) {
+            let Some(rest) = budget.checked_sub(kept::bytes(&self.views, pair)) else { break };
+            budget = rest;
+            self.kept[pair[1] * self.views.len() + pair[0]] = Some(KeptPair::default());
+        }
+        self
     }
 
     /// Builds the tables of all pairs of views that have the offset structure and occur in a
@@ -351,15 +359,72 @@ impl<R: RealNumber> Covariance<R> {
                 R::begin(number_of_block(r, c));
                 self.tables[index as usize].fill(grid, r, c, r.view > c.view, &diagonal, out, ld);
             }
-            None => {
-                let rows = direct::Lattice::new(&self.views[r.view], r);
-                let cols = direct::Lattice::new(&self.views[c.view], c);
-                let d = self.views[r.view].grid.pitch * self.views[c.view].grid.pitch;
-                R::begin(number_of_block(r, c));
-                direct::fill(&rows, &cols, &self.layers, &self.table, half_k() / d, &diagonal, out, ld);
-            }
+            None => match &self.kept[a * self.views.len() + b] {
+                Some(pair) => {
+                    let swapped = r.view < c.view;
+                    let [rows, cols] = if swapped { [c, r] } else { [r, c] }.map(|part| {
+                        let cells = 0..self.views[part.view].grid.len();
+                        Part { view: part.view, axis: part.axis, cells, at: 0 }
+                    });
+                    let height = rows.cells.len();
+                    let block = pair.block(rows.axis, cols.axis, || {
+                        let mut block = vec![R::default(); height * cols.cells.len()];
+                        let nothing = Diagonal { constant: 0.0, noise: None };
+                        self.evaluate(&rows, &cols, &nothing, &mut block, height);
+                        block
+                    });
+                    kept::copy(block, height, swapped, [r, c], &diagonal, out, ld);
+                }
+                None => self.evaluate(r, c, &diagonal, out, ld),
+            },
         }
     }
+
+    /// Evaluates a part of a block entry by entry.
+    fn evaluate<T: Scalar<Real = R>>(
+        &self,
+        r: &Part,
+        c: &Part,
+        diagonal: &Diagonal<'_>,
+        out: &mut [T],
+        ld: usize,
+    ) {
+        let rows = direct::Lattice::new(&self.views[r.view], r);
+        let cols = direct::Lattice::new(&self.views[c.view], c);
+        let d = self.views[r.view].grid.pitch * self.views[c.view].grid.pitch;
+        R::begin(number_of_block(r, c));
+        direct::fill(&rows, &cols, &self.layers, &self.table, half_k() / d, diagonal, out, ld);
+    }
+}
+
+/// Returns the bytes of the blocks that are worth keeping for a system.
+///
+/// # Errors
+/// The system is invalid.
+pub(crate) fn worth_keeping(system: &System) -> Result<u64, Error> {
+    let geometry = Geometry::new(system)?;
+    let views = views::<f64>(system, &geometry, &[]);
+    let all = kept::pairs(&views, geometry.sensors().len()).map(|pair| kept::bytes(&views, pair));
+    Ok(all.sum::<u64>().min(KEPT_BUDGET))
+}
+
+/// Returns the views of all sensors, and of the truth sensor on every target.
+fn views<R: RealNumber>(system: &System, geometry: &Geometry, layers: &[&Layer]) -> Vec<View<R>> {
+    let view = |star: &GuideStar, grid: &SubApertures| {
+        let upright = star.rotation == 0.0 && star.magnification == 1.0;
+        View {
+            grid: grid.clone(),
+            inverse_altitude: star.inverse_altitude,
+            projections: layers.iter().map(|l| Projection::new(star, l.altitude)).collect(),
+            lattice: upright || star.slopes_turn,
+            upright,
+        }
+    };
+    let mut views: Vec<View<R>> =
+        system.stars.iter().zip(geometry.sensors()).map(|(s, g)| view(s, g)).collect();
+    let truths = system.targets.iter().map(|t| view(&truth_star(system.nssp, *t), geometry.truth()));
+    views.extend(truths);
+    views
 }
 
 /// Returns `K / 2` times the product of the two pitches: arcsec^2 m^2 per rad^2 of phase at 500 nm.

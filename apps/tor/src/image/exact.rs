@@ -4,61 +4,65 @@
 //! F^T`, `k = 2 pi / lambda`, with `F` the influence functions at the points (conventions of
 //! [`Pupil`]). `P` is never stored: for 86 sub-apertures across it would have 8e9 entries.
 //!
-//! Because influence functions are Gaussian, `F` is the product of a factor in x and one in y. With
-//! `M_i` row `i` of `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`.
-//! This takes about `1 / nssp` of the work of the dense product, which a mirror with sampled
-//! influence functions needs. A block is one line of pupil points against this line and all later
-//! ones; the blocks are independent.
+//! Because influence functions are Gaussian, `F` is the product of a factor in x and one in y. `P`
+//! between one line of points and all later ones is then a product of two thin matrices: the factor
+//! in x at the points of the line, and `F Cvv` with the actuators of the line's side contracted in
+//! y only. Its inner size is the number of actuators across, or of those near the points if there
+//! are fewer. Influence functions that are sampled need all actuators. A block is one line against
+//! itself and all later ones; the blocks are independent.
 
+use super::exponential::sum_exp;
 use super::pupil::Pupil;
-use super::{check_cvv, sampled};
-use crate::dm::{DeformableMirror, STROKE};
+use crate::dm::STROKE;
 use crate::matrix::gemm;
-use crate::system::System;
 use crate::{Error, Matrix};
 use faer::{MatMut, MatRef};
 use std::f64::consts::PI;
+use std::ops::Range;
+use std::sync::Arc;
 
-/// Number of points of a line that share one matrix product, which bounds the scratch memory.
-const BATCH: usize = 16;
+/// Number of later lines whose points share one factor.
+const LINES: usize = 16;
+/// Number of points of the block's line that share their near actuators.
+const POINTS: usize = 48;
+/// Number of pairs whose covariances are in the cache at once.
+const PAIRS: usize = 1 << 15;
 
 /// Computation of the exact Strehl ratio of one `Cvv`, as independent blocks. It owns its data, so
 /// that tasks can share it.
 ///
 /// ```text
-/// let exact = ExactStrehl::new(&system, &mirror, &cvv)?;
+/// let exact = ExactStrehl::new(&pupil, &cvv)?;
 /// let partials: Vec<f64> = (0..exact.blocks()).map(|i| exact.block(i)).collect();     // in any order, on any thread
 /// let strehl = exact.finish(&partials)?;
 /// ```
 #[derive(Debug)]
 pub struct ExactStrehl {
-    pupil: Pupil,
-    mirror: DeformableMirror,
+    pupil: Arc<Pupil>,
     cvv: Matrix,
-    /// `k^2 P_ii / 2` on the grid, x inner.
+    /// `k^2 P_ii / 2` at every point, line by line.
     half_variance: Vec<f64>,
     /// `k^2 STROKE^2`.
     scale: f64,
 }
 
 impl ExactStrehl {
-    /// Prepares the computation for a residual `cvv` \[volts^2\] on `mirror`, at the system's
-    /// imaging wavelength.
+    /// Prepares the computation for a residual `cvv` \[volts^2\] on the mirror of `pupil`. Many
+    /// residuals can share a pupil.
     ///
     /// # Errors
     /// `cvv` does not fit the mirror or is not finite, or no point lies in the pupil.
-    pub fn new(system: &System, mirror: &DeformableMirror, cvv: &Matrix) -> Result<Self, Error> {
-        check_cvv(cvv, mirror)?;
-        let pupil = Pupil::new(system, mirror);
+    pub fn new(pupil: &Arc<Pupil>, cvv: &Matrix) -> Result<Self, Error> {
+        pupil.check(cvv)?;
         if pupil.points() == 0 {
             return Err(Error::numeric(
                 "exact Strehl ratio",
                 "no sampling point lies in the pupil: the obstruction is too large",
             ));
         }
-        let scale = (2.0 * PI / system.wavelength * STROKE).powi(2);
-        let half_variance = pupil.variance(mirror, cvv).iter().map(|v| 0.5 * scale * v).collect();
-        Ok(ExactStrehl { pupil, mirror: mirror.clone(), cvv: cvv.clone(), half_variance, scale })
+        let scale = (2.0 * PI / pupil.wavelength * STROKE).powi(2);
+        let half_variance = pupil.variance(cvv).iter().map(|v| 0.5 * scale * v).collect();
+        Ok(ExactStrehl { pupil: Arc::clone(pupil), cvv: cvv.clone(), half_variance, scale })
     }
 
     /// Returns the number of blocks: lines of the sampled pupil. Early ones cost most.
@@ -68,96 +72,106 @@ impl ExactStrehl {
 
     /// Returns the sum over the pairs of block `i`; 0 for a block that does not exist.
     pub fn block(&self, i: usize) -> f64 {
-        let Some(points) = self.pupil.lines.get(i).filter(|line| !line.is_empty()) else {
+        let Some(count) = self.pupil.lines.get(i).map(Vec::len).filter(|count| *count > 0) else {
             return 0.0;
         };
+        let first: usize = self.pupil.lines[..i].iter().map(Vec::len).sum();
         if let Some(dense) = &self.pupil.dense {
-            let first: usize = self.pupil.lines[..i].iter().map(Vec::len).sum();
-            let half = |y: usize, x: usize| self.half_variance[x + self.pupil.across * y];
-            let halves = self
-                .pupil
-                .lines
-                .iter()
-                .enumerate()
-                .skip(i)
-                .flat_map(|(y, line)| line.iter().map(move |&x| half(y, x)));
-            return sampled::pairs(
-                dense,
-                &self.cvv,
-                first,
-                points.len(),
-                &halves.collect::<Vec<_>>(),
+            let mut left = Matrix::zeros(count, self.cvv.cols());
+            gemm(left.view_mut(), false, dense.view().subrows(first, count), self.cvv.view(), self.scale);
+            let later = dense.view().subrows(first, dense.rows() - first).transpose();
+            let all = 0..left.cols();
+            let near = [(0..count, all)];
+            let own = self.pairs(first..first + count, first, &near, left.view(), later.subcols(0, count));
+            let others = later.subcols(count, later.ncols() - count);
+            return own + 2.0 * self.pairs(first..first + count, first + count, &near, left.view(), others);
+        }
+        self.separable(i, first..first + count)
+    }
+
+    /// Returns the sum of block `i` for separable influence functions.
+    fn separable(&self, i: usize, points: Range<usize>) -> f64 {
+        let (pupil, across, side) = (&self.pupil, self.pupil.across, self.pupil.factor.cols());
+        let line = &pupil.lines[i];
+        let here = Matrix::from_fn(line.len(), side, |p, k| pupil.factor[(line[p], k)]);
+        let near: Vec<_> = (0..line.len())
+            .step_by(POINTS)
+            .map(|p| p..(p + POINTS).min(line.len()))
+            .map(|p| (p.clone(), pupil.near(line[p.start]..line[p.end - 1] + 1)))
+            .collect();
+        // Actuator columns of this line x (grid columns and actuator rows of the others).
+        let rows = pupil.contracted(&self.cvv, i);
+        let mut spread = Matrix::zeros(side * across, side);
+        for k in 0..side {
+            gemm(
+                MatMut::from_column_major_slice_mut(spread.col_mut(k), side, across),
+                false,
+                rows.view().subcols(side * k, side),
+                pupil.factor.view().transpose(),
                 self.scale,
             );
         }
-        let (across, side, actuators) = (self.pupil.across, self.mirror.across, self.mirror.len());
-        let factor = &self.pupil.factor;
-
-        // The actuator rows are contracted with this line's factor in y, then the actuator columns
-        // with the factor in x.
-        let mut rows = Matrix::zeros(side, actuators);
-        for b in 0..actuators {
-            let (source, target) = (self.cvv.col(b), rows.col_mut(b));
-            for (value, cell) in source.iter().zip(&self.mirror.cells) {
-                target[cell[0] as usize] += factor[(i, cell[1] as usize)] * value;
-            }
-        }
-        let here = Matrix::from_fn(points.len(), side, |p, k| factor[(points[p], k)]);
-        let mut line = Matrix::zeros(points.len(), actuators);
-        gemm(line.view_mut(), false, here.view(), rows.view(), self.scale);
-
-        let later = across - i;
-        let y_factor = factor.view().subrows(i, later).transpose();
-        let mut grids = vec![0.0; side * side * BATCH];
-        let mut spread = vec![0.0; across * side * BATCH];
-        let mut p = vec![0.0; across * later];
-        let mut sum = 0.0;
-        for first in (0..points.len()).step_by(BATCH) {
-            let count = BATCH.min(points.len() - first);
-            grids.fill(0.0);
-            for (a, cell) in self.mirror.cells.iter().enumerate() {
-                let at = cell[0] as usize + side * cell[1] as usize;
-                for q in 0..count {
-                    grids[at + side * side * q] = line[(first + q, a)];
-                }
-            }
+        let (mut at, mut sum) = (points.start, 0.0);
+        let (mut on_grid, mut right) = (Vec::new(), Vec::new());
+        let mut lines = i..i + 1;
+        while !lines.is_empty() {
+            let k = pupil.near(lines.clone());
+            on_grid.resize(side * across * lines.len(), 0.0);
             gemm(
-                MatMut::from_column_major_slice_mut(
-                    &mut spread[..across * side * count],
-                    across,
-                    side * count,
-                ),
+                MatMut::from_column_major_slice_mut(&mut on_grid, side * across, lines.len()),
                 false,
-                factor.view(),
-                MatRef::from_column_major_slice(&grids[..side * side * count], side, side * count),
+                spread.view().subcols(k.start, k.len()),
+                pupil.factor.view().submatrix(lines.start, k.start, lines.len(), k.len()).transpose(),
                 1.0,
             );
-            for q in 0..count {
-                let w = MatRef::from_column_major_slice(
-                    &spread[across * side * q..across * side * (q + 1)],
-                    across,
-                    side,
-                );
-                gemm(MatMut::from_column_major_slice_mut(&mut p, across, later), false, w, y_factor, 1.0);
-                let own = self.half_variance[points[first + q] + across * i];
-                sum += self.pairs(i, own, &p);
+            right.clear();
+            for (columns, line) in on_grid.chunks_exact(side * across).zip(&pupil.lines[lines.clone()]) {
+                line.iter().for_each(|x| right.extend_from_slice(&columns[side * x..side * (x + 1)]));
             }
+            let count = right.len() / side;
+            let right = MatRef::from_column_major_slice(&right, side, count);
+            let part = self.pairs(points.clone(), at, &near, here.view(), right);
+            sum += if lines.start == i { part } else { 2.0 * part };
+            at += count;
+            lines = lines.end..across.min(lines.end + LINES);
         }
         sum
     }
 
-    /// Returns the sum of one point's exponentials. Later lines count twice, for the pairs in both
-    /// orders.
-    fn pairs(&self, i: usize, own: f64, p: &[f64]) -> f64 {
-        let across = self.pupil.across;
+    /// Returns the sum of the exponentials of the pairs of `points` with those from `other` on.
+    /// Their covariances are the product of `left` and `right`. `near` are parts of `points` with
+    /// the columns of `left` in which they have entries.
+    fn pairs(
+        &self,
+        points: Range<usize>,
+        other: usize,
+        near: &[(Range<usize>, Range<usize>)],
+        left: MatRef<'_, f64>,
+        right: MatRef<'_, f64>,
+    ) -> f64 {
+        let (rows, own) = (points.len(), &self.half_variance[points]);
+        let width = (PAIRS / rows).max(1);
+        let mut exponents = vec![0.0; rows * width.min(right.ncols())];
         let mut sum = 0.0;
-        for (y, line) in self.pupil.lines.iter().enumerate().skip(i) {
-            let values = &p[(y - i) * across..(y - i + 1) * across];
-            let variances = &self.half_variance[y * across..(y + 1) * across];
-            // This is minus half the variance of a difference, so that a positive value is a
-            // rounding error.
-            let part: f64 = line.iter().map(|&x| (values[x] - (own + variances[x])).min(0.0).exp()).sum();
-            sum += if y == i { part } else { 2.0 * part };
+        for first in (0..right.ncols()).step_by(width) {
+            let count = width.min(right.ncols() - first);
+            let exponents = &mut exponents[..rows * count];
+            let others = &self.half_variance[other + first..];
+            for (column, b) in exponents.chunks_exact_mut(rows).zip(others) {
+                column.iter_mut().zip(own).for_each(|(e, a)| *e = -(a + b));
+            }
+            for (p, k) in near {
+                gemm(
+                    MatMut::from_column_major_slice_mut(exponents, rows, count).subrows_mut(p.start, p.len()),
+                    true,
+                    left.submatrix(p.start, k.start, p.len(), k.len()),
+                    right.submatrix(k.start, first, k.len(), count),
+                    1.0,
+                );
+            }
+            // An exponent is minus half the variance of a difference, so that a positive value is a
+            // rounding error, which counts as 0.
+            sum += sum_exp(exponents);
         }
         sum
     }

@@ -39,10 +39,17 @@ impl Fft2 {
     }
 }
 
+/// Number of rows and columns whose cache lines are used together.
+const BLOCK: usize = 16;
+
 fn transpose(data: &mut [Complex64], n: usize) {
-    for i in 0..n {
-        for j in 0..i {
-            data.swap(i * n + j, j * n + i);
+    for first in (0..n).step_by(BLOCK) {
+        for other in (0..=first).step_by(BLOCK) {
+            for i in first..(first + BLOCK).min(n) {
+                for j in other..(other + BLOCK).min(i) {
+                    data.swap(i * n + j, j * n + i);
+                }
+            }
         }
     }
 }
@@ -53,7 +60,7 @@ mod tests {
 
     #[test]
     fn inverse_undoes_forward() {
-        let n = 12;
+        let n = 36;
         let image: Vec<f64> = (0..n * n).map(|k| ((k * 7919) % 101) as f64).collect();
         let fft = Fft2::new(n);
         let back = fft.inverse(fft.forward(&image));

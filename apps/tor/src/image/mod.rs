@@ -13,12 +13,14 @@
 //! All of them include the tomographic error only: no fitting, aliasing or bandwidth error.
 
 mod exact;
+mod exponential;
 mod fft;
 mod pupil;
 mod sampled;
 mod stationary;
 
 pub use exact::ExactStrehl;
+pub(crate) use pupil::variances;
 pub use pupil::{Pupil, Residual, residual};
 pub use stationary::{Psf, psf, size, uncorrected};
 

@@ -30,33 +30,6 @@ pub(super) fn variance(dense: &Matrix, cvv: &Matrix) -> Vec<f64> {
     out
 }
 
-/// Returns the sum of `exp(k^2 P_ij - (k^2 P_ii + k^2 P_jj) / 2)`, `P` in `scale / k^2`, over the
-/// pairs of the points `first..first + count` with those and all later ones. Later ones count
-/// twice. `halves` are half the scaled variances from point `first` on.
-pub(super) fn pairs(
-    dense: &Matrix,
-    cvv: &Matrix,
-    first: usize,
-    count: usize,
-    halves: &[f64],
-    scale: f64,
-) -> f64 {
-    let here = dense.view().subrows(first, count);
-    let mut line = Matrix::zeros(count, cvv.cols());
-    gemm(line.view_mut(), false, here, cvv.view(), scale);
-    let later = halves.len();
-    let mut p = Matrix::zeros(count, later);
-    gemm(p.view_mut(), false, line.view(), dense.view().subrows(first, later).transpose(), 1.0);
-    let mut sum = 0.0;
-    for (j, b) in halves.iter().enumerate() {
-        // This is minus half the variance of a difference, so that a positive value is a rounding
-        // error.
-        let part: f64 = p.col(j).iter().zip(halves).map(|(p, a)| (p - (a + b)).min(0.0).exp()).sum();
-        sum += if j < count { part } else { 2.0 * part };
-    }
-    sum
-}
-
 /// The structure function of a residual in m^2, averaged over the pupil.
 pub(super) struct Structure {
     /// Values on the grid of the image, origin at index 0.

@@ -1,6 +1,5 @@
-//! The error covariance as tasks. [`crate::evaluate`] takes whole panels of `Cmm`. Here each block
-//! of its lower triangle is generated once and used for both halves. This saves half of the
-//! generation, the larger part of the work for many layers.
+//! The error covariance of [`crate::evaluate`] as tasks: one for each block of the lower triangle
+//! of `Cmm`, which is generated for it.
 
 use super::watch::{Counter, watch};
 use super::{Observer, PipelineError};
@@ -28,12 +27,11 @@ pub(super) fn panel_width(n: usize) -> usize {
 /// target.
 pub(super) fn operand_bytes(n: usize, m: usize) -> u64 {
     let widest = panel_width(n).min(n);
-    let two = (2 * widest).min(n);
-    8 * (m * two).max(m * widest + m * m).max(2 * m * m) as u64
+    8 * (m * widest + m * m).max(2 * m * m) as u64
 }
 
-/// Computes `Cee = Ctt + sum_J [ E_J R_J^T - R_J Ctm_J^T ]`, `E = R Cmm - Ctm`, over panels `J` of
-/// columns. The terms are added in the order of the panels, in whatever order they are computed.
+/// Computes the symmetric part of `Ctt + sum_J E_J R_J^T` over panels `J` of columns. The terms are
+/// added in the order of the panels, in whatever order they are computed.
 pub(super) fn cee(
     rt: &Runtime,
     cov: &Arc<Covariance>,
@@ -52,7 +50,7 @@ pub(super) fn cee(
         observer,
         move || shared.get(),
         || {
-            let error = residual(rt, cov, target, r, &panels, &counter)?;
+            let factors = factors(rt, cov, target, r, &panels, &counter)?;
             let sum = rt.register(vec![0.0f64; m * m]);
             // The terms are stored in a ring. A panel waits until the previous term in its slot is
             // added, so that few terms exist at once.
@@ -60,13 +58,13 @@ pub(super) fn cee(
                 (0..WAITING.min(panels.len())).map(|_| rt.register_empty::<Vec<f64>>()).collect();
             for (k, cols) in panels.into_iter().enumerate() {
                 let place = &places[k % places.len()];
-                let (cov, r, counter) = (Arc::clone(cov), Arc::clone(r), counter.clone());
+                let (r, counter) = (Arc::clone(r), counter.clone());
                 rt.task("cee_panel")
-                    .operands((read(&error[k]), write(place)))
-                    .cpu(move |(error, mut place)| {
-                        place.put(term(&cov, target, &r, error, cols.clone())?);
+                    .operands((read(&factors[k]), write(place)))
+                    .cpu(move |(factor, mut place)| {
+                        place.put(term(&r, factor, cols.clone())?);
                         counter.bump();
-                        Ok::<(), TaskError>(())
+                        Ok::<(), KernelError>(())
                     })
                     .submit()?;
                 rt.task("cee_sum")
@@ -81,8 +79,8 @@ pub(super) fn cee(
     Ok(evaluate::cee_sum(cov, [Matrix::from_vec(m, m, sum)?])?)
 }
 
-/// Submits `E = R Cmm - Ctm`, with one handle per panel of columns.
-fn residual(
+/// Submits the panels `E_J = sum_{I > J} 2 R_I Cmm_IJ + R_J Cmm_JJ - 2 Ctm_J`.
+fn factors(
     rt: &Runtime,
     cov: &Arc<Covariance>,
     target: usize,
@@ -91,7 +89,7 @@ fn residual(
     counter: &Counter,
 ) -> Result<Vec<Handle<Vec<f64>>>, PipelineError> {
     let m = r.rows();
-    let mut error = Vec::with_capacity(panels.len());
+    let mut factors = Vec::with_capacity(panels.len());
     for cols in panels {
         let panel = rt.register_empty::<Vec<f64>>();
         let (cov, cols) = (Arc::clone(cov), cols.clone());
@@ -100,84 +98,46 @@ fn residual(
             .cpu(move |(mut panel,)| {
                 let mut ctm = vec![0.0; m * cols.len()];
                 cov.fill(Kind::Ctm(target), 0..m, cols.clone(), &mut ctm, m)?;
-                ctm.iter_mut().for_each(|v| *v = -*v);
+                ctm.iter_mut().for_each(|v| *v *= -2.0);
                 panel.put(ctm);
                 Ok::<(), crate::Error>(())
             })
             .submit()?;
-        error.push(panel);
+        factors.push(panel);
     }
     let area = panels.first().map_or(0, |p| p.len() * p.len());
-    // Blocks are submitted by diagonals, because most blocks of a diagonal update different panels.
+    // Blocks are submitted by diagonals, because those of a diagonal update different panels.
     for distance in 0..panels.len() {
         for i in distance..panels.len() {
             let j = i - distance;
-            let block = CeeBlock {
-                cov: Arc::clone(cov),
-                r: Arc::clone(r),
-                rows: panels[i].clone(),
-                cols: panels[j].clone(),
-                counter: counter.clone(),
-            };
-            if i == j {
-                rt.task("cee_block")
-                    .operands((update(&error[j]), scratch::<f64>(area)))
-                    .cpu(move |(e_j, part)| block.add(e_j, None, part))
-                    .submit()?;
-            } else {
-                rt.task("cee_block")
-                    .operands((update(&error[j]), update(&error[i]), scratch::<f64>(area)))
-                    .cpu(move |(e_j, e_i, part)| block.add(e_j, Some(e_i), part))
-                    .submit()?;
-            }
+            let (cov, r, counter) = (Arc::clone(cov), Arc::clone(r), counter.clone());
+            let (rows, cols) = (panels[i].clone(), panels[j].clone());
+            rt.task("cee_block")
+                .operands((update(&factors[j]), scratch::<f64>(area)))
+                .cpu(move |(factor, block)| {
+                    let (height, width) = (rows.len(), cols.len());
+                    let block = &mut block[..height * width];
+                    cov.fill(Kind::Cmm, rows.clone(), cols.clone(), block, height)?;
+                    let block = MatRef::new(block, height, width, height)?;
+                    // A block below the diagonal also stands for its mirror image.
+                    let alpha = if i == j { 1.0 } else { 2.0 };
+                    let part = columns(&r, &rows)?;
+                    gemm(alpha, part, Op::None, block, Op::None, 1.0, MatMut::new(factor, m, width, m)?)?;
+                    counter.bump();
+                    Ok::<(), TaskError>(())
+                })
+                .submit()?;
         }
     }
-    Ok(error)
+    Ok(factors)
 }
 
-/// One block of the lower triangle of `Cmm`, with its factors.
-struct CeeBlock {
-    cov: Arc<Covariance>,
-    r: Arc<Matrix>,
-    rows: Range<usize>,
-    cols: Range<usize>,
-    counter: Counter,
-}
-
-impl CeeBlock {
-    /// Computes `E_j += R_i A`, and off the diagonal `E_i += R_j A^T`.
-    fn add(&self, e_j: &mut [f64], e_i: Option<&mut [f64]>, part: &mut [f64]) -> Result<(), TaskError> {
-        let (m, height, width) = (self.r.rows(), self.rows.len(), self.cols.len());
-        let part = &mut part[..height * width];
-        self.cov.fill(Kind::Cmm, self.rows.clone(), self.cols.clone(), part, height)?;
-        let a = MatRef::new(part, height, width, height)?;
-        let (r_i, r_j) = (columns(&self.r, &self.rows)?, columns(&self.r, &self.cols)?);
-        gemm(1.0, r_i, Op::None, a, Op::None, 1.0, MatMut::new(e_j, m, width, m)?)?;
-        if let Some(e_i) = e_i {
-            gemm(1.0, r_j, Op::None, a, Op::Trans, 1.0, MatMut::new(e_i, m, height, m)?)?;
-        }
-        self.counter.bump();
-        Ok(())
-    }
-}
-
-/// Computes `E_J R_J^T - R_J Ctm_J^T`.
-fn term(
-    cov: &Covariance,
-    target: usize,
-    r: &Matrix,
-    error: &[f64],
-    cols: Range<usize>,
-) -> Result<Vec<f64>, TaskError> {
+/// Computes `E_J R_J^T`.
+fn term(r: &Matrix, factor: &[f64], cols: Range<usize>) -> Result<Vec<f64>, KernelError> {
     let (m, width) = (r.rows(), cols.len());
-    let mut ctm = vec![0.0; m * width];
-    cov.fill(Kind::Ctm(target), 0..m, cols.clone(), &mut ctm, m)?;
-    let part = columns(r, &cols)?;
     let mut out = vec![0.0; m * m];
-    let error = MatRef::new(error, m, width, m)?;
-    gemm(1.0, error, Op::None, part, Op::Trans, 0.0, MatMut::new(&mut out, m, m, m)?)?;
-    let ctm = MatRef::new(&ctm, m, width, m)?;
-    gemm(-1.0, part, Op::None, ctm, Op::Trans, 1.0, MatMut::new(&mut out, m, m, m)?)?;
+    let factor = MatRef::new(factor, m, width, m)?;
+    gemm(1.0, factor, Op::None, columns(r, &cols)?, Op::Trans, 0.0, MatMut::new(&mut out, m, m, m)?)?;
     Ok(out)
 }
 

@@ -87,7 +87,7 @@ impl Info {
     /// `Cvv`.
     pub fn judging_seconds(&self, rules: usize, workers: usize) -> f64 {
         let [n, m, a] = [self.measurements, self.truth_slopes, self.actuators].map(|count| count as f64);
-        let cee = 2.0 * n * n * m + 4.0 * n * m * m;
+        let cee = n * n * m + 2.0 * n * m * m;
         let cvv = 2.0 * a * m * (m + a);
         let mirror = 9.0 * a.powi(3) + 6.0 * a * a * m;
         let judged = (rules * self.targets) as f64;

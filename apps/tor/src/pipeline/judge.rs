@@ -7,7 +7,7 @@ use super::{Observer, PipelineError};
 use crate::covariance::Covariance;
 use crate::dm::{self, DeformableMirror};
 use crate::geometry::Geometry;
-use crate::image::{self, ExactStrehl, Psf};
+use crate::image::{self, ExactStrehl, Psf, Pupil};
 use crate::system::System;
 use crate::{Matrix, evaluate};
 use std::sync::Arc;
@@ -41,8 +41,9 @@ pub(super) fn judge(
     observer.stage("image", 1);
     let picture = || {
         let cvv = evaluate::cvv(dx, &cee)?;
-        let exact = if exact { Some(ExactStrehl::new(system, &mirror, &cvv)?) } else { None };
-        Ok((image::psf(system, &mirror, &cvv)?, image::residual(system, &mirror, &cvv)?, exact))
+        let pupil = Arc::new(Pupil::new(system, &mirror));
+        let exact = if exact { Some(ExactStrehl::new(&pupil, &cvv)?) } else { None };
+        Ok((image::psf(system, &mirror, &cvv)?, image::residual(&pupil, &cvv)?, exact))
     };
     let (psf, residual, exact) = watch(rt, observer, || 0, picture)?;
     let strehl_exact = exact.map(|exact| strehl(rt, exact, observer)).transpose()?;

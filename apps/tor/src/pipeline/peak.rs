@@ -6,10 +6,11 @@ use zellige_dense::TileScalar;
 use zellige_kernels::{MatMut, MatRef, Op, gemm};
 use zellige_runtime::{Runtime, Submit, write};
 
-/// Duration of a burst, in which each worker multiplies.
-const BURST: Duration = Duration::from_millis(30);
+/// Minimum duration of a burst, in which each worker multiplies: short, since every rule pays for
+/// it.
+const BURST: Duration = Duration::from_millis(5);
 /// Number of bursts; the median is used.
-const BURSTS: usize = 5;
+const BURSTS: usize = 3;
 /// Number of operand sets that a worker cycles through, like the tiles of a factorisation.
 const SETS: usize = 4;
 

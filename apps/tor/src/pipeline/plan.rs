@@ -1,6 +1,7 @@
 //! Plan of a run: its needs, known before anything is allocated.
 
 use super::{Options, PipelineError, TileChoice, Xray, cee, memory, peak};
+use crate::covariance::worth_keeping;
 use crate::geometry;
 use crate::image::size as image_size;
 use crate::params::Input;
@@ -46,6 +47,8 @@ pub struct Plan {
     pub solve_rule: Option<Rule>,
     /// Memory at the peak of the run.
     pub memory: MemoryPlan,
+    /// Bytes of covariances that are kept from one stage to the next; part of `memory`.
+    pub(super) kept_bytes: u64,
     /// Number of records that a trace of the run needs for each worker.
     pub trace_records: usize,
     /// Bytes of these records; part of `memory` if [`Options::trace`] is set.
@@ -209,12 +212,16 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
             grid.max_width()
         )));
     }
-    let memory = need(&system, &info, &grid, &rules, options);
+    let mut memory = need(&system, &info, &grid, &rules, options);
+    let kept_bytes = kept_bytes(&system, &rules, options, &memory)?;
+    if kept_bytes > 0 {
+        memory.add("kept covariances", kept_bytes);
+    }
     let advice = advice(&grid, &rules);
     let workers = workers(options);
     let trace_records = trace_records(&grid, rules.len(), workers);
     let trace_bytes = trace_bytes(workers, trace_records);
-    Ok(Plan { info, grid, rules, solve_rule, memory, trace_records, trace_bytes, advice })
+    Ok(Plan { info, grid, rules, solve_rule, memory, kept_bytes, trace_records, trace_bytes, advice })
 }
 
 /// Returns the bytes of one entry of `L` in its main format and in its replicas of other formats.
@@ -286,6 +293,21 @@ fn need(system: &System, info: &Info, grid: &TileGrid, rules: &[Rule], options: 
         );
     }
     memory
+}
+
+/// Returns the bytes of the covariances that are kept: those that the memory has room for, if the
+/// matrices are generated more than once.
+fn kept_bytes(
+    system: &System,
+    rules: &[Rule],
+    options: &Options,
+    memory: &MemoryPlan,
+) -> Result<u64, PipelineError> {
+    if !options.judge && options.refine == 0 && rules.len() == 1 {
+        return Ok(0);
+    }
+    let room = memory.available.map_or(u64::MAX, |available| available.saturating_sub(memory.total()));
+    Ok(worth_keeping(system)?.min(room))
 }
 
 /// Returns the number of workers of a run with these options.

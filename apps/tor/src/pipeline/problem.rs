@@ -37,7 +37,7 @@ impl Problem {
     /// Prepares a planned run.
     pub(super) fn of(plan: Plan, input: &Input, options: &Options) -> Result<Self, PipelineError> {
         let system = with_targets(input, options);
-        let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
+        let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?.keep(plan.kept_bytes));
         let scale = unit_scale(largest_variance(&cov)?);
         let rows = stacked(cov.truth_slopes(), cov.targets(), plan.grid.max_width(), options.tile.step())?;
         let input = Input { system, ..input.clone() };

@@ -5,6 +5,7 @@ use crate::common::close;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zellige_tests::data;
 use zellige_tor::params::{self, Input, Mode, parse, parse_compass, parse_yaml, read};
 use zellige_tor::system::{CellMap, InfluenceFunctions, MirrorModel, NoiseModel, StarKind, Valid};
@@ -436,8 +437,9 @@ fn sampled_influence_functions_of_the_model() {
         let mirror = dm::DeformableMirror::new(system);
         let dx = dm::command_matrix(system, cov.geometry()).unwrap().dx;
         let cvv = evaluate::cvv(&dx, &cee).unwrap();
-        let exact = zellige_tor::image::ExactStrehl::new(system, &mirror, &cvv).unwrap().run().unwrap();
-        let residual = zellige_tor::image::residual(system, &mirror, &cvv).unwrap();
+        let pupil = Arc::new(zellige_tor::image::Pupil::new(system, &mirror));
+        let exact = zellige_tor::image::ExactStrehl::new(&pupil, &cvv).unwrap().run().unwrap();
+        let residual = zellige_tor::image::residual(&pupil, &cvv).unwrap();
         (exact, residual, zellige_tor::image::psf(system, &mirror, &cvv).unwrap())
     };
     let (exact, residual, _) = judged(&system);

@@ -1,6 +1,7 @@
 //! Tests of the public interface, in one binary that is linked once.
 
 mod acceptance;
+mod change;
 mod common;
 mod covariance;
 mod cuda_compile;

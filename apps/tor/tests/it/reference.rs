@@ -3,6 +3,7 @@
 use crate::common;
 use crate::common::{close, photometry};
 use serde_json::Value;
+use std::sync::Arc;
 use zellige_tests::data;
 use zellige_tor::system::{Atmosphere, Layer, NoiseModel, StarKind, System};
 use zellige_tor::{Covariance, Kind, Matrix, dm, evaluate, image, reference};
@@ -119,7 +120,8 @@ fn all_cases() {
             number(&e["psf"]["strehl"]),
             1e-6,
         );
-        let exact = image::ExactStrehl::new(&system, &mirror, &cvv).unwrap().run().unwrap();
+        let pupil = Arc::new(image::Pupil::new(&system, &mirror));
+        let exact = image::ExactStrehl::new(&pupil, &cvv).unwrap().run().unwrap();
         close("exact Strehl", exact, number(&e["psf"]["strehl_exact"]), 1e-6);
     }
 }
