@@ -92,8 +92,8 @@ impl<'s, 't> Ledger<'s, 't> {
         match &self.list[at].verdict {
             Verdict::Accepted => Ok(at),
             Verdict::Rejected(reason) | Verdict::Failed(reason) => {
-                let where_ = if data == Data::Verify { " on the data of the verification" } else { "" };
-                Err(Error::Reference(format!("is not accepted{where_}: {reason}")))
+                let place = if data == Data::Verify { " on the data of the verification" } else { "" };
+                Err(Error::Reference(format!("is not accepted{place}: {reason}")))
             }
         }
     }

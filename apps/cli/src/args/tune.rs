@@ -91,7 +91,7 @@ pub struct TuneSearch {
     /// Seed of --method random.
     #[arg(long, value_name = "S", default_value_t = 0, hide_short_help = true)]
     pub seed: u64,
-    /// Write the formats of the result as JSON, a map from items to formats; `-` is standard output.
+    /// Write the formats of the result as JSON; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
     pub output: Option<Output>,
 }
