@@ -41,7 +41,7 @@ Items (ITEMS.json)
                      Groups are paths such as loop/inner, and may be left out.
 
 Trials (--trial)
-  The shell runs the command. It reads the formats from the JSON file {}, such as
+  The shell runs the command. It reads the formats from the JSON file {}, e.g.
   {\"h\": \"float\"}, and prints its measures as one JSON object. A measure is a
   number, a truth value, or {\"value\": x, \"error\": s} with a standard error.
   Numbers in nested objects have names such as a.b, those in lists a.0.
@@ -141,7 +141,7 @@ pub struct TuneCommand {
     ///
     /// Trials then run ahead, as if those before them were rejected. The result does not change.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: u16,
+    pub at_once: u16,
     #[command(flatten)]
     pub search: TuneSearch,
     #[command(flatten)]
