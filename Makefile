@@ -1,5 +1,5 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers cadna gpu portable loom sanitize mutants mpi ci
+.PHONY: help setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers cadna promise gpu portable loom sanitize mutants mpi ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
@@ -14,6 +14,7 @@ help:
 	@echo "make mpi          several processes: installs an MPI library, builds with the feature mpi, runs its tests on 1, 2 and 4 ranks"
 	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
 	@echo "make cadna        CADNA, built from PyPI, on the classical programs of stochastic arithmetic, random expressions and two kernels"
+	@echo "make promise      PROMISE, from PyPI, beside zellige tune on three C++ programs: formats and numbers of runs"
 	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
 	@echo "make portable     the command as one file for other machines, and one archive with all that a machine with a GPU is to run (gpu-checks)"
 	@echo "make loom         the models of the lock-free parts that take seconds; ZELLIGE_LOOM=all: all"
@@ -60,6 +61,9 @@ bench-peers: setup
 
 cadna: setup
 	@scripts/cadna
+
+promise: setup
+	@scripts/promise
 
 gpu: setup
 	@scripts/gpu

@@ -79,3 +79,39 @@ find_features() {
     # shellcheck disable=SC2034
     [ ${#cli[@]} -eq 0 ] || cli_features=(--features "${cli[*]}")
 }
+
+# build_cadna: builds CADNA, the library of discrete stochastic arithmetic, in target/peers/cadna from the source package cadnaPromise of PyPI,
+# and says in cadna_source where it is. Ends the script where that is not possible.
+cadna_promise=0.4.1 # bundles CADNA 3.1.12
+build_cadna() {
+    local checksum=99d78167840ae0b11cd8fa93cecc0554c39c039f0f0fb5bc0db2072dcfe33680 wanted=() out package
+    out=$(target_folder)/peers/cadna
+    cadna_source=$out/source-$cadna_promise
+    mkdir -p "$out"
+    command -v g++ >/dev/null 2>&1 || wanted+=(g++ libc6-dev)
+    command -v make >/dev/null 2>&1 || wanted+=(make)
+    command -v m4 >/dev/null 2>&1 || wanted+=(m4) # its configure script asks for it
+    command -v python3 >/dev/null 2>&1 || wanted+=(python3)
+    python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
+    if [ ${#wanted[@]} -gt 0 ]; then
+        apt_install "CADNA is built here" "${wanted[@]}" || die "left out: CADNA (needs ${wanted[*]})"
+    fi
+    if [ -e "$cadna_source/srcC/libcadnaC.a" ]; then return; fi
+    package=$out/cadnapromise-$cadna_promise.tar.gz
+    if [ ! -e "$package" ]; then
+        say "fetching cadnaPromise $cadna_promise from PyPI"
+        python3 -m pip download -q --no-binary :all: --no-deps --no-cache-dir -d "$out" "cadnaPromise==$cadna_promise" >"$out/fetch.log" 2>&1 ||
+            die "left out: CADNA (no package cadnaPromise $cadna_promise: no network, or no PyPI; see $out/fetch.log)"
+    fi
+    echo "$checksum  $package" | sha256sum --check --status || die "$package is not the package that this script knows: remove it, try again"
+    rm -rf "$cadna_source" "$out/package"
+    mkdir "$cadna_source" "$out/package"
+    tar -xzf "$package" -C "$out/package" --strip-components=1
+    tar -xzf "$out"/package/cadnaPromise/cadna/cadna_c_half-*.tar.gz -C "$cadna_source" --strip-components=1
+    rm -rf "$out/package"
+    say "building CADNA (-O3 -frounding-math, its own choice; about a minute)"
+    if ! (cd "$cadna_source" && ./configure CXX=g++ --enable-half-emulation --disable-dependency-tracking &&
+        make -C srcC libcadnaC.a) >"$out/build.log" 2>&1; then
+        die "left out: CADNA (it does not build: see $out/build.log)"
+    fi
+}

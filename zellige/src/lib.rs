@@ -11,6 +11,7 @@
 //! | [`sparse`] | sparse matrices in adaptive precision, preconditioners, the automatic solver |
 //! | [`krylov`] | Krylov methods on vectors and operators, for any scalar and storage |
 //! | [`stochastic`] | numbers that carry their rounding errors: exact digits of results, unstable operations |
+//! | [`tune`] | search for the cheapest formats that still meet a criterion |
 //!
 //! Tasks on data:
 //!
@@ -73,3 +74,4 @@ pub use zellige_runtime as runtime;
 pub use zellige_sim as sim;
 pub use zellige_sparse as sparse;
 pub use zellige_stochastic as stochastic;
+pub use zellige_tune as tune;

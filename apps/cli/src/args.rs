@@ -18,6 +18,7 @@ mod tor;
 mod trace;
 mod trace_file;
 mod trust;
+mod tune;
 mod vector;
 
 use std::ffi::OsString;
@@ -53,6 +54,7 @@ pub use tor::{
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use trace_file::{TraceFile, TraceFormat};
 pub use trust::{Sampling, TrustLqcd, TrustPsa, TrustTor, TrustVerb, Trusted};
+pub use tune::{TuneCommand, TuneSearch, TuneVerb};
 pub use vector::VectorSource;
 
 /// Template of the top-level help: the verbs on one screen, one line for each option.
@@ -83,6 +85,7 @@ Examples
   zellige lqcd generate --size 8 -o small.lat   a gauge field
   zellige lqcd invert small.lat                 its quark propagator
   zellige trust psa run --help                  exact digits of results
+  zellige tune command --help                   the cheapest formats that do
   zellige simulate tor --help                   predictions for other machines
   zellige trace summary run.zt                  a run with --trace run.zt
 
@@ -159,6 +162,11 @@ pub enum Verb {
     /// The verbs run as without `trust`, with random rounding.
     #[command(subcommand)]
     Trust(TrustVerb),
+    /// Find the cheapest formats with which a program still does its job.
+    ///
+    /// The user's criterion judges each trial.
+    #[command(subcommand)]
+    Tune(TuneVerb),
     /// Sparse matrices: describe, make and convert them.
     #[command(subcommand)]
     Matrix(MatrixVerb),

@@ -6,6 +6,7 @@ use zellige_lqcd as lqcd;
 use zellige_psa as psa;
 use zellige_sparse as sparse;
 use zellige_tor as tor;
+use zellige_tune as tune;
 
 /// Any failure without an exit code of its own.
 pub const FAILURE: u8 = 1;
@@ -114,6 +115,11 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(BAD_PARAMETER);
     }
     if cause.downcast_ref::<dense::RuleError>().is_some() {
+        return Some(BAD_PARAMETER);
+    }
+    if let Some(tune::Error::Items(_) | tune::Error::Expression { .. } | tune::Error::UnknownMeasure { .. }) =
+        cause.downcast_ref()
+    {
         return Some(BAD_PARAMETER);
     }
     match cause.downcast_ref() {

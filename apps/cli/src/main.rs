@@ -33,6 +33,7 @@ mod spmv;
 mod tor;
 mod trace;
 mod trust;
+mod tune;
 mod vectors;
 
 use std::process::ExitCode;
@@ -101,6 +102,7 @@ fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Resul
         Verb::Tor(verb) => tor::run(verb),
         Verb::Trace(args) => trace::run(args),
         Verb::Trust(verb) => trust::run(verb),
+        Verb::Tune(verb) => tune::run(verb),
         Verb::Completions(args) => manual::completions(args),
         Verb::Man(args) => manual::man(args),
     }

@@ -56,6 +56,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("trust psa run", schema::<zellige_stochastic::Trust>()),
         ("trust tor run", schema::<zellige_stochastic::Trust>()),
         ("trust lqcd invert", schema::<zellige_stochastic::Trust>()),
+        ("tune command", schema::<zellige_app::tune::TuneResult>()),
         ("matrix info", schema::<MatrixResult>()),
         ("bench tasks", schema::<zellige_measure::tasks::TaskFigures>()),
         ("bench cholesky", schema::<zellige_measure::cholesky::CholeskyFigures>()),

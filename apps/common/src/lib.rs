@@ -1,5 +1,6 @@
 //! Components that applications share: the JSON of results ([`json`]), HTML reports ([`page`],
-//! [`svg`], [`residuals`]), exact digits of results ([`trust`]), text tables ([`table`]), and
+//! [`svg`], [`residuals`]), exact digits of results ([`trust`]),
+//! results of searches for formats ([`tune`]), text tables ([`table`]), and
 //! formatting of numbers ([`text`]).
 //!
 //! ```
@@ -26,3 +27,4 @@ pub mod table;
 mod tables;
 pub mod text;
 pub mod trust;
+pub mod tune;

@@ -160,7 +160,6 @@ pub trait Scalar:
 
 /// Computes [`Scalar::combine`], number by number.
 #[inline(always)]
-#[inline(always)]
 fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E]>]) {
     for (row, y) in y.chunks_mut(columns).enumerate() {
         for (c, y) in y.iter_mut().enumerate() {

@@ -24,4 +24,5 @@ mod solve;
 mod sparse;
 mod terminal;
 mod trust;
+mod tune;
 mod tutorials;

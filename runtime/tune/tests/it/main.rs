@@ -1,0 +1,6 @@
+//! Tests of searches.
+
+mod landscapes;
+mod log;
+mod quality;
+mod searches;
