@@ -24,7 +24,11 @@ use crate::state;
 /// | elementary functions | each sample moved by one unit in the last place with probability 1/2 |
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(transparent)]
-pub struct Stochastic<T: Sample = f64, S: Samples = Eight> {
+pub struct Stochastic<T = f64, S = Eight>
+where
+    T: Sample,
+    S: Samples,
+{
     pub(crate) lanes: S::Array<T>,
 }
 
