@@ -185,7 +185,7 @@ fn by_channel(found: &[StochasticMatch], all: u8) -> DigitMap {
     let mut digits = Vec::new();
     for hit in found {
         digits.resize(digits.len().max(hit.channel_digits.len()), all);
-        digits.iter_mut().zip(&hit.channel_digits).for_each(|(least, &of)| *least = of.min(*least));
+        digits.iter_mut().zip(&*hit.channel_digits).for_each(|(least, &of)| *least = of.min(*least));
     }
     DigitMap::new("the best figure of merit by channel", "channel", [digits.len(), 1], digits, all)
 }

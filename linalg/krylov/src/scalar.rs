@@ -404,8 +404,8 @@ impl<S: Samples> Scalar for Complex<Stochastic<f64, S>> {
             || {
                 for (x, y) in x.chunks_exact(sums.len()).zip(y.chunks_exact(sums.len())) {
                     for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
-                        sum.re = sum.re + (x.re * y.re + x.im * y.im);
-                        sum.im = sum.im + (x.re * y.im - x.im * y.re);
+                        sum.re += x.re * y.re + x.im * y.im;
+                        sum.im += x.re * y.im - x.im * y.re;
                     }
                 }
             },

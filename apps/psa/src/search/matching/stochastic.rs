@@ -1,15 +1,18 @@
 //! Full search of one segment in stochastic arithmetic.
 
+use std::ops::Deref;
+
 use zellige_kernels::distance::{Metric, SumNumber, sum_in};
 use zellige_stochastic::{Sample, Samples, Stochastic, element, vectorize};
 
 use super::plan::{Plan, Precision, Stage};
 use crate::Error;
 use crate::basis::SegmentBasis;
+use crate::channels::CHANNELS;
 use crate::search::segment::{Block, THOUSAND, figure_of_merit};
 
 /// The point with the smallest figure of merit in stochastic order, and the digits of the decision.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StochasticMatch {
     /// Index of the point in the segment.
     pub index: usize,
@@ -24,7 +27,33 @@ pub struct StochasticMatch {
     /// Exact digits of the gap; 0 if rounding decides between the two points.
     pub gap_digits: u8,
     /// Exact digits of the part of each channel in the figure of merit.
-    pub channel_digits: Vec<u8>,
+    pub channel_digits: ChannelDigits,
+}
+
+/// Exact digits by channel, in the order of the segment's basis; of the first [`CHANNELS`] at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChannelDigits {
+    count: usize,
+    digits: [u8; CHANNELS],
+}
+
+impl Deref for ChannelDigits {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.digits[..self.count]
+    }
+}
+
+impl FromIterator<u8> for ChannelDigits {
+    fn from_iter<I: IntoIterator<Item = u8>>(all: I) -> Self {
+        let mut of = ChannelDigits { count: 0, digits: [0; CHANNELS] };
+        for (slot, digits) in of.digits.iter_mut().zip(all) {
+            *slot = digits;
+            of.count += 1;
+        }
+        of
+    }
 }
 
 /// A segment that is prepared for stochastic searches of all points, in `f32` or `f64`.
@@ -168,7 +197,7 @@ impl<T: Sample, S: Samples> Smallest<T, S> {
             gap: gap.map_or(f64::INFINITY, |gap| gap.mean()),
             fom_digits: fom.digits() as u8,
             gap_digits: gap.map_or(T::DIGITS, |gap| gap.digits().min(T::DIGITS)) as u8,
-            channel_digits: Vec::new(),
+            channel_digits: [].into_iter().collect(),
         }
     }
 }
