@@ -25,7 +25,7 @@ Acceptance (--accept)
                      if it holds by 1.645 standard errors.
 
 Output
-  best       4100 bytes, 50.0 % of the reference: no single item can be lowered further
+  best       4100 bytes, 50.0 % of the reference: no single item can be lowered
   trial  bytes  quality  front of cost and quality
                      Quality is the distance from the limit: 1 for the
                      reference, 0 at the limit, negative beyond.
