@@ -44,7 +44,7 @@ fn events(basis: &Basis) -> Vec<Event> {
     (0..80).map(event).collect()
 }
 
-fn searches() -> Searches {
+pub fn searches() -> Searches {
     let basis = basis();
     let rules = Rules { channels: ChannelSet::HitCore, window: SAMPLES, ..Rules::default() };
     Searches::of_crystal(&basis, rules, events(&basis)).expect("events that fit")
