@@ -24,7 +24,8 @@ Measures
   residual       Norm of the recomputed residual relative to that of b
   steps          Steps of the method
   seconds        Median time of the solve, without setup_seconds
-  bytes          Bytes that are stored at once
+  bytes          Bytes of the data that steps work on: operator,
+                 preconditioner, basis, vectors
   difference     Norm of the difference from the solution of the reference,
                  relative to it
   backward_error
