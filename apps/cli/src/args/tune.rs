@@ -34,7 +34,7 @@ Acceptance (--accept)
                      if it holds by 1.645 standard errors.
 
 Output
-  best       4100 bytes, 50.0 % of the reference: no single item can be lowered further
+  best       4100 bytes, 50.0 % of the reference: no single item can be lowered
   trial  bytes  quality  front of cost and quality
                      Quality is the distance from the limit: 1 for the
                      reference, 0 at the limit, negative beyond.
@@ -50,7 +50,7 @@ Items (ITEMS.json)
                      Groups are paths such as loop/inner, and may be left out.
 
 Trials (--trial)
-  The shell runs the command. It reads the formats from the JSON file {}, such as
+  The shell runs the command. It reads the formats from the JSON file {}, e.g.
   {\"h\": \"float\"}, and prints its measures as one JSON object. A measure is a
   number, a truth value, or {\"value\": x, \"error\": s} with a standard error.
   Numbers in nested objects have names such as a.b, those in lists a.0.
@@ -162,7 +162,7 @@ pub struct TuneCommand {
     ///
     /// Trials then run ahead, as if those before them were rejected. The result does not change.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: u16,
+    pub at_once: u16,
     #[command(flatten)]
     pub search: TuneSearch,
     #[command(flatten)]

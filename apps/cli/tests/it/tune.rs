@@ -64,7 +64,7 @@ fn trials_are_kept() {
     let count = runs(here);
     assert_eq!(formats(&["--trials", "trials.jsonl"]), first);
     assert_eq!(runs(here), count);
-    assert_eq!(formats(&["--workers", "2", "--verify"]), first);
+    assert_eq!(formats(&["--at-once", "2", "--verify"]), first);
     let other = words("echo '{\"digits\": 9}' {}", "digits >= 7", &["--trials", "trials.jsonl"]);
     run(here, &other).expect(1).says("the trials of another search");
 }
@@ -106,7 +106,7 @@ fn trials_that_hang_are_ended() {
     assert!(text.contains("no result in 0.3 s") || text.contains("of them failed"), "{text}");
     let begin = Instant::now();
     let child = zellige(here)
-        .args(words("sleep 100 {}", "ok", &[]))
+        .args(words(": {}; sleep 100", "ok", &[]))
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
