@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use zellige_kernels::distance::Shape;
 use zellige_runtime::{Handle, Runtime, Slot, Submit, write};
 use zellige_stochastic::{DigitMap, Report, Samples, Scope, Trust, TrustOptions, WithSamples};
 
@@ -17,8 +18,8 @@ use crate::basis::{Basis, SegmentBasis};
 use crate::channels::Segment;
 use crate::pipeline::Input;
 use crate::search::{
-    Batching, Event, Hit, Match, Plan, Precision, Rules, Searcher, StochasticMatch, StochasticSearch,
-    single_hits,
+    Batching, Event, Hit, Match, Plan, Precision, Rules, Searcher, SegmentEvents, StochasticMatch,
+    StochasticSearch, single_hits,
 };
 
 /// Hits whose searches are judged, with the points of their segments.
@@ -51,6 +52,33 @@ impl Searches {
         let mut count = 0;
         let (segments, hits) = single_hits(basis, rules, events.into_iter().inspect(|_| count += 1))?;
         Ok(Searches { segments, hits, events: count })
+    }
+
+    /// Returns the hits in two halves, every other one in each.
+    pub fn halves(&self) -> [Searches; 2] {
+        [0, 1].map(|first| {
+            let hits: Vec<_> = self.hits.iter().skip(first).step_by(2).cloned().collect();
+            let (segments, events) = (self.segments.clone(), hits.len());
+            Searches { segments, hits, events }
+        })
+    }
+
+    /// Returns the hits of each segment that has some, with the points of the segment.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for hits with other samples than the points of their segment.
+    pub(crate) fn by_segment(&self) -> Result<Vec<(SegmentBasis, SegmentEvents)>, Error> {
+        let mut all = Vec::new();
+        for (&segment, basis) in &self.segments {
+            let hits = || self.hits.iter().filter(|(hit, _)| hit.segment == segment);
+            let energies: Vec<f64> = hits().map(|(hit, _)| hit.energy).collect();
+            if !energies.is_empty() {
+                let samples = hits().flat_map(|(_, samples)| samples).copied().collect();
+                let shape = Shape { channels: basis.channels(), samples: basis.samples() };
+                all.push((basis.clone(), SegmentEvents::of_thousandths(shape, energies, samples)?));
+            }
+        }
+        Ok(all)
     }
 
     /// Returns the hits that are judged; their tickets are the numbers of their events.

@@ -1,5 +1,10 @@
 //! Options of `zellige tune`: those of the search, and those of the verbs.
 
+mod lqcd;
+mod psa;
+mod solve;
+mod spmv;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -7,6 +12,10 @@ use zellige_tune::{Acceptance, Expression, Method};
 
 use super::RunOutputs;
 use super::paths::{Input, Output};
+pub use lqcd::TuneLqcd;
+pub use psa::TunePsa;
+pub use solve::TuneSolve;
+pub use spmv::TuneSpmv;
 
 const SEARCH_NOTES: &str = "\
 The search
@@ -61,7 +70,19 @@ Examples
 pub enum TuneVerb {
     /// Tune any program that reads its formats from a file and prints measures.
     #[command(after_long_help = format!("{COMMAND_EXAMPLES}\n\n{SEARCH_NOTES}"))]
-    Command(TuneCommand),
+    Command(Box<TuneCommand>),
+    /// Find the fastest search for pulse shapes that still finds the same points.
+    #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", psa::EXAMPLES))]
+    Psa(Box<TunePsa>),
+    /// Find the formats in which a sparse system is solved fastest.
+    #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", solve::EXAMPLES))]
+    Solve(Box<TuneSolve>),
+    /// Find the accuracies of row blocks in which a sparse product needs the fewest bytes.
+    #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", spmv::EXAMPLES))]
+    Spmv(Box<TuneSpmv>),
+    /// Find the formats in which a propagator of lattice QCD is computed fastest.
+    #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", lqcd::EXAMPLES))]
+    Lqcd(Box<TuneLqcd>),
 }
 
 /// Options of the search, the same for every verb of `zellige tune`.
@@ -86,9 +107,9 @@ pub struct TuneSearch {
     #[arg(long, value_name = "FILE.jsonl")]
     pub trials: Option<PathBuf>,
     /// Method: delta, or the baselines greedy and random.
-    #[arg(long, value_name = "M", value_enum, default_value_t = TuneMethod::Delta, hide_short_help = true)]
+    #[arg(long = "search", value_name = "M", value_enum, default_value_t = TuneMethod::Delta, hide_short_help = true)]
     pub method: TuneMethod,
-    /// Seed of --method random.
+    /// Seed of --search random.
     #[arg(long, value_name = "S", default_value_t = 0, hide_short_help = true)]
     pub seed: u64,
     /// Write the formats of the result as JSON; `-` is standard output.

@@ -25,4 +25,5 @@ mod sparse;
 mod terminal;
 mod trust;
 mod tune;
+mod tune_verbs;
 mod tutorials;

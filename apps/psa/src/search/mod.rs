@@ -41,4 +41,5 @@ pub use matching::{
 };
 pub(crate) use pipeline::single_hits;
 pub use pipeline::{Answer, Event, EventPipeline, LocatedHit, Rules, crosstalk, saturation};
+pub(crate) use segment::PointGrid;
 pub use segment::{Block, SampleFormat, SegmentEvents};

@@ -44,7 +44,7 @@ fn events(basis: &Basis, channels: ChannelSet) -> Vec<Event> {
     (0..80).map(event).collect()
 }
 
-fn searches() -> Searches {
+pub fn searches() -> Searches {
     searches_in(ChannelSet::HitCore)
 }
 
