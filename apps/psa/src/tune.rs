@@ -242,11 +242,11 @@ impl Part {
         let hits = self.hits as f64;
         let mut measures =
             Measures::from([("hits", hits), ("microseconds", 1e6 * seconds / hits), ("bytes", bytes / hits)]);
-        let same = |hit: &Outcome| hit.is_same;
-        let near = |hit: &Outcome| hit.from_reference <= NEAR;
-        let far = |hit: &Outcome| hit.from_reference > FAR;
-        let kinds: [(&str, &dyn Fn(&Outcome) -> bool); 3] =
-            [("same", &same), ("within_5mm", &near), ("beyond_20mm", &far)];
+        let kinds: [(&str, fn(&Outcome) -> bool); 3] = [
+            ("same", |hit| hit.is_same),
+            ("within_5mm", |hit| hit.from_reference <= NEAR),
+            ("beyond_20mm", |hit| hit.from_reference > FAR),
+        ];
         for (name, is) in kinds {
             let plain = share(outcomes.iter().map(|hit| (1.0, is(hit))));
             let weighted = share(outcomes.iter().map(|hit| (hit.energy, is(hit))));
