@@ -242,7 +242,8 @@ impl Part {
         let hits = self.hits as f64;
         let mut measures =
             Measures::from([("hits", hits), ("microseconds", 1e6 * seconds / hits), ("bytes", bytes / hits)]);
-        let kinds: [(&str, fn(&Outcome) -> bool); 3] = [
+        type Judge = fn(&Outcome) -> bool;
+        let kinds: [(&str, Judge); 3] = [
             ("same", |hit| hit.is_same),
             ("within_5mm", |hit| hit.from_reference <= NEAR),
             ("beyond_20mm", |hit| hit.from_reference > FAR),
