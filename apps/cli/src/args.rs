@@ -54,7 +54,9 @@ pub use tor::{
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use trace_file::{TraceFile, TraceFormat};
 pub use trust::{Sampling, TrustLqcd, TrustPsa, TrustTor, TrustVerb, Trusted};
-pub use tune::{TuneCommand, TuneLqcd, TunePsa, TuneSearch, TuneSolve, TuneSpmv, TuneVerb};
+pub use tune::{
+    TuneCommand, TuneCost, TuneLqcd, TunePsa, TuneSearch, TuneSolve, TuneSpmv, TuneTor, TuneVerb,
+};
 pub use vector::VectorSource;
 
 /// Template of the top-level help: the verbs on one screen, one line for each option.

@@ -61,6 +61,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("tune psa", schema::<zellige_app::tune::TuneResult>()),
         ("tune solve", schema::<zellige_app::tune::TuneResult>()),
         ("tune spmv", schema::<zellige_app::tune::TuneResult>()),
+        ("tune tor", schema::<zellige_tor::pipeline::tune::TunedMap>()),
         ("matrix info", schema::<MatrixResult>()),
         ("bench tasks", schema::<zellige_measure::tasks::TaskFigures>()),
         ("bench cholesky", schema::<zellige_measure::cholesky::CholeskyFigures>()),

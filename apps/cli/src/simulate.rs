@@ -18,6 +18,8 @@ use crate::results::page_of;
 
 /// Name of the platform of this machine.
 const HOST: &str = "host";
+/// Number of tasks whose operands a device prefetches beyond the running one.
+const AHEAD: usize = 2;
 
 /// Runs the simulations, prints the reports and writes them.
 ///
@@ -58,9 +60,18 @@ fn norms(path: &Path) -> anyhow::Result<TileNorms> {
     Ok(TileNorms::parse(&text).map_err(bad)?)
 }
 
+/// Returns the platform of an option, and how many tasks its devices prefetch for.
+pub fn machine(name: &str, workers: Option<u16>, option: &'static str) -> anyhow::Result<(Platform, usize)> {
+    // Workers of this machine share its memory and prefetch nothing.
+    match name {
+        HOST => Ok((named(name, workers, option)?, 0)),
+        _ => Ok((named(name, None, option)?, AHEAD)),
+    }
+}
+
 /// Returns the platform that the options describe.
 fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
-    let mut platform = named(&args.platform, args.workers)?;
+    let mut platform = named(&args.platform, args.workers, "--platform")?;
     if let Some(count) = args.devices {
         let there = platform.devices.len();
         if usize::from(count) > there {
@@ -79,7 +90,8 @@ fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
 }
 
 /// Returns the platform of this name: this machine, a shipped platform, or one from a file.
-fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
+fn named(name: &str, workers: Option<u16>, option: &'static str) -> anyhow::Result<Platform> {
+    let bad = |error: zellige_runtime::Error| anyhow::Error::from(CommandError::option(option, error));
     if name == HOST {
         return host(devices::workers(workers).into());
     }
@@ -92,7 +104,7 @@ fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
         return Platform::shipped(name).map_err(bad);
     }
     let path = Path::new(name);
-    let unread = |error| CommandError::option("--platform", format!("{}: {error}", path.display()));
+    let unread = |error| CommandError::option(option, format!("{}: {error}", path.display()));
     let text = zellige_files::read_text(path, MOST_BYTES).map_err(unread)?;
     Platform::parse(&text).map_err(bad).with_context(|| path.display().to_string())
 }
@@ -103,10 +115,6 @@ fn host(workers: usize) -> anyhow::Result<Platform> {
         .map_err(|unusable| anyhow!("--platform host needs performance models; {unusable}"))?;
     Platform::host(models, workers)
         .with_context(|| format!("--platform host: run zellige machine calibrate --workers {workers} first"))
-}
-
-fn bad(error: zellige_runtime::Error) -> anyhow::Error {
-    CommandError::option("--platform", error).into()
 }
 
 /// Simulates a reconstructor of `m` rows, or the factorisation alone, for every rule.
@@ -122,7 +130,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
         return Err(CommandError::option("--nodes", problem).into());
     }
     // Workers of this machine share its memory and prefetch nothing.
-    let ahead = if args.platform == HOST { 0 } else { 2 };
+    let ahead = if args.platform == HOST { 0 } else { AHEAD };
     let norms = args.norms.as_deref().map(norms).transpose()?;
     let (mut reports, mut trace) = (Vec::new(), None);
     for rule in &args.rules {

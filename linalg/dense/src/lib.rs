@@ -41,7 +41,7 @@
 //! | solve a system from plain arrays | [`Cholesky`] |
 //! | cut a matrix into tiles | [`TileGrid`], [`Block`] |
 //! | hold tiles, fill and gather them | [`Tile`], [`SymmetricTiled`], [`RectTiled`], [`generator`], [`from_dense`], [`GpuGenerator`] |
-//! | choose precisions | [`Rule`] (text), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
+//! | choose precisions | [`Rule`] (text), [`TileMap`] (a file), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
 //! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
 //! | multiply and precondition in Krylov methods | [`SymmetricOperator`], [`FactorOperator`] |
 //! | put several products on a tile in one task | [`Submission`], [`cholesky_with`], [`solve_with`] |
@@ -91,12 +91,12 @@ pub use gpu::{DescribeLaunch, GpuGenerator, GpuMatrix, GpuProducts, capability_f
 pub use grid::{Block, TileGrid};
 pub use operators::{FactorOperator, SymmetricOperator};
 pub use owners::Owners;
-pub use policy::{
-    AtSubmission, GemmQuery, Phase, PolicyError, PrecisionPolicy, RetryLadder, Rule, RuleError, SharedPolicy,
-    Test, When, at_submission,
-};
 #[cfg(feature = "script")]
-pub use policy::{Script, ScriptError};
+pub use policy::Script;
+pub use policy::{
+    AtSubmission, GemmQuery, LoadError, Phase, PolicyError, PrecisionPolicy, RetryLadder, Rule, RuleError,
+    SharedPolicy, Test, TileMap, When, at_submission,
+};
 pub use refine::{RefineEnd, RefineUntil, Refinement, refine, refine_bytes, widened};
 pub use residual::{BackwardError, backward_error};
 pub use scalar::TileScalar;

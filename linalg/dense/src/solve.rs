@@ -72,7 +72,7 @@ pub fn solve_with<T: TileScalar, S: Submit>(
     submission: &Submission,
     between: impl FnOnce(&RectTiled<T>) -> Result<(), Error>,
 ) -> Result<Solution, Error> {
-    check_policy::<T>(policy)?;
+    check_policy::<T>(policy, l.tiles())?;
     if l.grid().edges() != b.col_grid().edges() {
         return Err(Error::Shape {
             what: "solving X A = B",

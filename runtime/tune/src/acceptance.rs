@@ -87,6 +87,11 @@ impl Acceptance {
         }
     }
 
+    /// Returns whether a trial with these measures is accepted.
+    pub fn holds(&self, measures: &Measures, reference: &Measures) -> bool {
+        self.decide(measures, reference).accepted
+    }
+
     pub(crate) fn decide(&self, measures: &Measures, reference: &Measures) -> Decision {
         match &self.criterion {
             Criterion::Expression(expression) => match expression.judge(measures, reference) {

@@ -25,6 +25,7 @@ Precision rules (--precision, --solve-precision): precision of each tile product
                         The same, and x3 elsewhere.
   hp1:band=2,panel=x3   Diagonal updates and triangular solves by x3 products
                         (or tf32) instead of fp32.
+  map:FILE              The precisions of a map of tiles.
   script:FILE           fn precision(i, j, k, nt, norm_a_ij, norm_l_ik,
                         norm_l_jk, norm_a) in FILE (Rhai), in a build with
                         the feature script.
@@ -319,7 +320,7 @@ pub struct RunArgs {
     pub outputs: RunOutputs,
 }
 
-fn target(text: &str) -> Result<[f64; 2], String> {
+pub(super) fn target(text: &str) -> Result<[f64; 2], String> {
     let number = |t: &str| t.trim().parse::<f64>().ok().filter(|x| x.is_finite());
     let parsed = text.split_once(',').and_then(|(x, y)| Some([number(x)?, number(y)?]));
     parsed.ok_or_else(|| "use two numbers in arcsec separated by a comma, e.g. 10,-5".into())

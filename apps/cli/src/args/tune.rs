@@ -4,6 +4,7 @@ mod lqcd;
 mod psa;
 mod solve;
 mod spmv;
+mod tor;
 
 use std::path::PathBuf;
 
@@ -11,11 +12,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use zellige_tune::{Acceptance, Expression, Method};
 
 use super::RunOutputs;
+use super::execution::DEVICES;
 use super::paths::{Input, Output};
 pub use lqcd::TuneLqcd;
 pub use psa::TunePsa;
 pub use solve::TuneSolve;
 pub use spmv::TuneSpmv;
+
+pub use tor::{TuneCost, TuneTor};
 
 const SEARCH_NOTES: &str = "\
 The search
@@ -83,6 +87,15 @@ pub enum TuneVerb {
     /// Find the formats in which a propagator of lattice QCD is computed fastest.
     #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", lqcd::EXAMPLES))]
     Lqcd(Box<TuneLqcd>),
+    /// Tune the precisions of tiles of a reconstructor, and write them as a precision map.
+    ///
+    /// Each trial factorises, solves and judges in the precisions of a map. The best band, tile and
+    /// operand rules of the same quality are searched as well, and shown beside the map.
+    #[command(
+        after_long_help = format!("{}\n\n{SEARCH_NOTES}\n\n{DEVICES}", tor::EXAMPLES),
+        mut_arg("output", |arg| arg.help("Write the map for --precision map:FILE; `-` is standard output"))
+    )]
+    Tor(Box<TuneTor>),
 }
 
 /// Options of the search, the same for every verb of `zellige tune`.

@@ -70,7 +70,7 @@ fn bad_file(option: &'static str, error: zellige_tor::Error) -> anyhow::Error {
 }
 
 /// Converts a tile size; `auto` stands for the given choice.
-fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
+pub(crate) fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
     match tile {
         Tile::Auto => auto,
         Tile::Edge(edge) => TileChoice::Uniform(edge),

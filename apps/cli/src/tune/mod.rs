@@ -5,6 +5,7 @@ mod lqcd;
 mod psa;
 mod solve;
 mod spmv;
+mod tor;
 
 use zellige_app::tune::{TuneResult, page, text};
 use zellige_tune::{Acceptance, Assignment, Expression, Measures, Options, Outcome, Search, Space, Trials};
@@ -24,6 +25,20 @@ pub fn run(verb: &TuneVerb) -> anyhow::Result<()> {
         TuneVerb::Solve(args) => solve::run(args),
         TuneVerb::Spmv(args) => spmv::run(args),
         TuneVerb::Lqcd(args) => lqcd::run(args),
+        TuneVerb::Tor(args) => tor::run(args),
+    }
+}
+
+/// Returns the options of a search; `subject` names the computation and its data.
+fn limits(options: &TuneSearch, subject: String, verify: bool) -> Options {
+    Options {
+        max_trials: options.max_trials.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        max_seconds: options.max_time,
+        seed: options.seed,
+        method: options.method.into(),
+        log: options.trials.clone(),
+        subject,
+        verify,
     }
 }
 
@@ -64,15 +79,7 @@ impl Tuning<'_> {
     /// # Errors
     /// The errors of [`Search::run`]; Ctrl-C.
     pub fn search(&self, run: &Run<'_>, options: &TuneSearch, trials: Trials<'_>) -> anyhow::Result<Outcome> {
-        let limits = Options {
-            max_trials: options.max_trials.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
-            max_seconds: options.max_time,
-            seed: options.seed,
-            method: options.method.into(),
-            log: options.trials.clone(),
-            subject: self.subject.clone(),
-            verify: self.verify,
-        };
+        let limits = limits(options, self.subject.clone(), self.verify);
         run.work(|progress| {
             let search = Search::new(self.space, trials, self.accept(options)).cost(self.cost);
             search.observer(progress).run(&limits)

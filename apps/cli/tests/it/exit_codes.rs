@@ -77,6 +77,11 @@ fn a_wrong_rule_names_its_position() {
     run(folder.path(), &["tor", "run", "small.toml", "--precision", "script:none.rhai"])
         .expect(2)
         .says("none.rhai");
+    fs::write(folder.path().join("m.json"), "{\"format\": \"zellige precision map\", \"schema\": 1, \"edges\": [0, 4, 8], \"legend\": {\"s\": \"fp32\"}, \"factor\": [\".\", \"s.\"]}").unwrap();
+    run(folder.path(), &["tor", "run", "small.toml", "--precision", "map:m.json", "--tile", "4096"])
+        .expect(2)
+        .says("2 tiles along a side (n = 8, --tile 4), and the matrix has 1")
+        .says("change --tile");
 }
 
 #[test]

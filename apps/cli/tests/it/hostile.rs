@@ -109,6 +109,7 @@ fn endless_files_are_refused() {
     for line in [
         "psa simulate --crystal /dev/zero -o basis",
         "tor run small.toml --precision script:/dev/zero",
+        "tor run small.toml --precision map:/dev/zero",
         "simulate cholesky --n 1000 --tile 100 --precision hp1:operand=1e-2 --norms /dev/zero",
         "psa track /dev/zero --array /dev/zero -o gammas",
         "lqcd info /dev/zero",

@@ -167,6 +167,8 @@ fn broken_files_are_answered_or_refused() {
         "fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) { if i - j > 2 { \"hp1\" } else { \"fp32\" } }",
     )
     .unwrap();
+    let map = zellige_dense::TileMap::new("map.json", &[0, 8], |_, _, _| zellige_dense::GemmPrecision::Sp);
+    fs::write(here.join("map.json"), map.unwrap().to_string()).unwrap();
     ok(here, &words("tor run small.toml --precision fp32 --xray off --tile 10 --norms norms.json"));
     let search = "psa run --basis basis_i16.npy --positions pos_f32.npy --events events0_keV_f32.npy \
                   --energies events0_energy_keV_f64.npy";
@@ -205,6 +207,7 @@ fn broken_files_are_answered_or_refused() {
             "simulate cholesky --n 1000 --tile 250 --norms norms.json --precision hp1:operand=1e-2",
         ),
         ("rule.rhai", "tor info small.toml --precision script:rule.rhai"),
+        ("map.json", "tor info small.toml --tile 4096 --precision map:map.json"),
         ("options.toml", "matrix info a.mtx --config options.toml"),
         ("a.oqcd", "lqcd info a.oqcd"),
         ("links.npy", "lqcd info links.npy"),

@@ -1,6 +1,6 @@
 //! `zellige simulate`: quick and repeatable, since no task runs.
 
-use crate::common::{results, run, words};
+use crate::common::{folder, ok, result, results, run, words};
 use serde_json::Value;
 
 const SMALL: [&str; 10] =
@@ -226,4 +226,34 @@ fn nodes_are_compared() {
         let ran = run(folder.path(), &[&SMALL[..], more].concat());
         assert!(ran.code == Some(2) && ran.stderr.contains(said), "{more:?}: {}", ran.stderr);
     }
+}
+
+/// A tuned map is loaded by runs and by simulations of the same tiles.
+#[test]
+fn tuned_maps_are_loaded() {
+    let folder = folder(6);
+    let here = folder.path();
+    let line = "tune tor small.toml --tile 48 --max-trials 6 --trials log.jsonl --formats hp1 \
+                -o map.json --json t.json --report t.html --workers 2";
+    let text = ok(here, &words(line));
+    assert!(text.contains("tuned map") && text.contains("repeat with: zellige tor run small.toml"), "{text}");
+    let tuned = result(&std::fs::read_to_string(here.join("t.json")).unwrap());
+    let best = &tuned["trials"][tuned["best"].as_u64().unwrap() as usize];
+    assert!(tuned["bound"].as_f64() <= best["cost"].as_f64(), "{tuned}");
+    // The log has all trials: a second search runs none.
+    ok(here, &words(line));
+    let log = std::fs::read_to_string(here.join("log.jsonl")).unwrap();
+    assert!(log.lines().count() <= 1 + 6 + 10, "{log}");
+    let ran =
+        ok(here, &words("tor run small.toml --tile 48 --precision map:map.json --xray off --json r.json"));
+    assert!(ran.contains("map:map.json"), "{ran}");
+    let run_again = result(&std::fs::read_to_string(here.join("r.json")).unwrap());
+    let exact = |value: &Value| value.as_f64().unwrap();
+    let difference = exact(&run_again["strehl_exact"]) - exact(&best["measures"]["strehl"]["value"]);
+    assert!(difference.abs() < 1e-7, "{difference}");
+    let (n, m) = (tuned["n"].to_string(), tuned["m"].to_string());
+    let simulation =
+        ["simulate", "tor", "--n", &n, "--m", &m, "--platform", "h200x1", "--precision", "map:map.json"];
+    assert!(ok(here, &[&simulation[..], &["--tile", "48"]].concat()).contains("map:map.json"));
+    run(here, &[&simulation[..], &["--tile", "96"]].concat()).expect(2).says("--tile 48");
 }

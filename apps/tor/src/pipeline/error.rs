@@ -4,6 +4,7 @@ use zellige_dense::RuleError;
 use zellige_files::FileError;
 use zellige_files::memory::NotEnoughMemory;
 use zellige_runtime::Cause;
+use zellige_tune::Error as TuneError;
 
 /// An error of the pipeline. The loss of positive definiteness under a rule is a result, not an
 /// error.
@@ -37,6 +38,9 @@ pub enum PipelineError {
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,
+    /// Error of a search for a precision map.
+    #[error(transparent)]
+    Tune(TuneError),
     /// Error of tiles or policies.
     #[error(transparent)]
     Linalg(zellige_dense::Error),
@@ -56,8 +60,20 @@ impl PipelineError {
                 crate::Error::Parameter { .. } | crate::Error::File(FileError::Content { .. }),
             ) => 2,
             PipelineError::Linalg(zellige_dense::Error::Policy(_)) => 2,
+            PipelineError::Tune(
+                TuneError::Expression { .. } | TuneError::UnknownMeasure { .. } | TuneError::Items(_),
+            ) => 2,
             PipelineError::Cancelled => 130,
             _ => 1,
+        }
+    }
+}
+
+impl From<TuneError> for PipelineError {
+    fn from(error: TuneError) -> Self {
+        match error {
+            TuneError::Cancelled => PipelineError::Cancelled,
+            other => PipelineError::Tune(other),
         }
     }
 }

@@ -103,7 +103,29 @@ pub(super) struct Reconstructed<T: Element> {
     pub(super) cov_seconds: f64,
     pub(super) factor_seconds: f64,
     pub(super) solve_seconds: f64,
-    norms: Option<TileNorms>,
+    pub(super) norms: Option<TileNorms>,
+}
+
+impl<T: Element> Reconstructed<T> {
+    /// Collects `R` of each target in float64 on the first rank.
+    pub(super) fn reconstructors<S: Session>(
+        &self,
+        s: &S,
+        problem: &Problem,
+    ) -> Result<Vec<Arc<Matrix>>, PipelineError> {
+        collect(s, problem, &self.x)
+    }
+
+    /// Measures the backward error of the factor, against the float64 `Cmm`.
+    pub(super) fn backward_error<S: Session>(
+        &self,
+        s: &S,
+        problem: &Problem,
+        rule: &Rule,
+        observer: &dyn Observer,
+    ) -> Result<BackwardError, PipelineError> {
+        measured(s, problem, rule, &self.l, observer)
+    }
 }
 
 /// Runs covariances, factorisation and solve; `Ok(Err(..))` if the rule loses positive

@@ -73,7 +73,12 @@ pub(super) fn doubt(rule: &str, target: &TargetResult, psf: &Psf) -> Option<Stri
     })
 }
 
-fn strehl(rt: &Runtime, exact: ExactStrehl, observer: &dyn Observer) -> Result<f64, PipelineError> {
+/// Computes the exact Strehl ratio.
+pub(super) fn strehl(
+    rt: &Runtime,
+    exact: ExactStrehl,
+    observer: &dyn Observer,
+) -> Result<f64, PipelineError> {
     let blocks = exact.blocks();
     observer.stage("exact Strehl ratio", blocks as u64);
     let counter = Counter::default();

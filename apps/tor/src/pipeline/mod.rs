@@ -30,6 +30,7 @@ mod results;
 mod rules;
 pub mod simulate;
 mod timed;
+pub mod tune;
 mod watch;
 mod xray;
 

@@ -205,6 +205,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
     }
     let info = info(&system, &input.atmosphere)?;
     let grid = grid(&info, options.tile)?;
+    rules.iter().chain(&solve_rule).try_for_each(|rule| rule.check(grid.tiles()))?;
     let products = (grid.tiles() as f64).powi(3) / 6.0;
     if products > MOST_PRODUCTS {
         return Err(PipelineError::Options(format!(
@@ -226,16 +227,16 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
 
 /// Returns the bytes of one entry of `L` in its main format and in its replicas of other formats.
 fn bytes_of(rule: &Rule) -> (f64, f64) {
-    let Some((low, _, otherwise)) = rule.parts() else {
+    let Some(mut products) = rule.precisions() else {
         return (4.0, 4.0);
     };
-    let squares = rule.panel().gemm(GemmPrecision::Sp);
-    let mut formats: Vec<StorageFormat> = [low, otherwise, squares].map(GemmPrecision::operand_format).into();
+    products.push(rule.panel().gemm(GemmPrecision::Sp));
+    let mut formats: Vec<StorageFormat> = products.into_iter().map(GemmPrecision::operand_format).collect();
     formats.retain(|format| !matches!(format, StorageFormat::F64 | StorageFormat::F32));
     formats.sort_unstable();
     formats.dedup();
     let replicas = formats.iter().map(|format| format.bytes() as f64).sum();
-    (if low == GemmPrecision::Dp { 8.0 } else { 4.0 }, replicas)
+    (rule.element().bytes() as f64, replicas)
 }
 
 /// Lists ways to make a run smaller that are still possible for this one.

@@ -1,6 +1,6 @@
 //! Precision maps: the precision of the products on each tile.
 
-use crate::pipeline::{Outcome, RuleResult};
+use crate::pipeline::PrecisionMap;
 use std::cmp::Reverse;
 use std::fmt::Write;
 use zellige_app::svg::{Chart, escape};
@@ -10,25 +10,25 @@ use zellige_dense::GemmPrecision;
 /// it, runs of equal tiles share one mark.
 const DETAILED: usize = 64;
 
-/// Draws the map of one rule: the lower triangle, true to the widths of the tiles.
-pub(super) fn map(outcome: &Outcome, result: &RuleResult) -> String {
-    let edges = &outcome.edges;
-    let tiles = result.extras.map.tiles;
+/// Draws a map: the lower triangle, true to the widths of the tiles. Lines are where another sensor
+/// begins; `sub_apertures` are those of each sensor.
+pub(super) fn map(map: &PrecisionMap, edges: &[usize], sub_apertures: &[usize], label: &str) -> String {
+    let tiles = map.tiles;
     let n = edges.last().copied().unwrap_or(0).max(1) as f64;
     let size = 340.0;
-    let mut chart = Chart::new(size, size, [2.0; 4], &format!("precision map of {}", result.rule));
+    let mut chart = Chart::new(size, size, [2.0; 4], &format!("precision map of {label}"));
     let at = |edge: usize| 2.0 + (size - 4.0) * edges[edge] as f64 / n;
     let gap = if tiles <= DETAILED { 0.8 } else { 0.0 };
     for i in 0..tiles {
         let (y, height) = (at(i), at(i + 1) - at(i));
         if tiles > DETAILED {
-            coarse(&mut chart, result, i, y, height, &at);
+            coarse(&mut chart, map, i, y, height, &at);
             continue;
         }
         for j in 0..=i {
             let (x, width) = (at(j), at(j + 1) - at(j));
             let (w, h) = ((width - gap).max(0.2), (height - gap).max(0.2));
-            let counts = result.extras.map.at(i, j);
+            let counts = map.at(i, j);
             let total: u32 = counts.iter().sum();
             let title = escape(&title(i, j, &counts));
             if total == 0 {
@@ -53,7 +53,7 @@ pub(super) fn map(outcome: &Outcome, result: &RuleResult) -> String {
         }
     }
     let pixels = |row: usize| 2.0 + (size - 4.0) * row as f64 / n;
-    for row in sensors(outcome) {
+    for row in sensors(sub_apertures) {
         let (at, end) = (pixels(row), size - 2.0);
         chart.put(format_args!(r#"<path d="M2 {at:.2}H{at:.2}V{end:.2}" class="edge"/>"#));
     }
@@ -61,19 +61,19 @@ pub(super) fn map(outcome: &Outcome, result: &RuleResult) -> String {
 }
 
 /// Returns the first measurement of each sensor except the first one.
-fn sensors(outcome: &Outcome) -> impl Iterator<Item = usize> + '_ {
-    let slopes = outcome.info.sub_apertures.iter().map(|sub_apertures| 2 * sub_apertures);
+fn sensors(sub_apertures: &[usize]) -> impl Iterator<Item = usize> + '_ {
+    let slopes = sub_apertures.iter().map(|sub_apertures| 2 * sub_apertures);
     let before = slopes.scan(0, |before, slopes| {
         *before += slopes;
         Some(*before)
     });
-    before.take(outcome.info.sub_apertures.len().saturating_sub(1))
+    before.take(sub_apertures.len().saturating_sub(1))
 }
 
 /// Draws a row of tiles by their most frequent precision, with neighbours of one kind merged.
-fn coarse(chart: &mut Chart, result: &RuleResult, i: usize, y: f64, height: f64, at: &dyn Fn(usize) -> f64) {
+fn coarse(chart: &mut Chart, map: &PrecisionMap, i: usize, y: f64, height: f64, at: &dyn Fn(usize) -> f64) {
     let kind = |j: usize| {
-        let counts = result.extras.map.at(i, j);
+        let counts = map.at(i, j);
         let most = counts.iter().enumerate().max_by_key(|(k, c)| (**c, Reverse(*k)));
         most.filter(|(_, c)| **c > 0).map(|(k, _)| GemmPrecision::ALL[k].name())
     };
@@ -109,12 +109,11 @@ fn title(i: usize, j: usize, counts: &[u32]) -> String {
     text
 }
 
-/// Returns the precisions that occur in any rule, with their colours.
-pub(super) fn legend(outcome: &Outcome) -> String {
+/// Returns the precisions that occur in any map, with their colours.
+pub(super) fn legend<'m>(maps: impl Iterator<Item = &'m PrecisionMap> + Clone) -> String {
     let mut out = String::from(r#"<p class="legend">"#);
     for (k, p) in GemmPrecision::ALL.iter().enumerate() {
-        let occurs = |r: &RuleResult| r.extras.map.counts.iter().any(|c| c[k] > 0);
-        if outcome.results.iter().any(occurs) {
+        if maps.clone().any(|map| map.counts.iter().any(|counts| counts[k] > 0)) {
             let _ = write!(out, r#"<span><i class="b-{0}"></i>{0}</span>"#, p.name());
         }
     }

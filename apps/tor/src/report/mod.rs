@@ -6,6 +6,7 @@ mod map;
 mod sky;
 mod table;
 pub mod text;
+pub mod tune;
 
 use crate::geometry::Geometry;
 use crate::pipeline::{Outcome, PipelineError};
@@ -179,10 +180,12 @@ fn maps(out: &mut String, outcome: &Outcome) {
         "The lower triangle of tiles. Each tile is divided in the proportions in which its products ran; point at it for the \
          numbers. Lines are where another sensor begins.",
     );
-    out.push_str(&map::legend(outcome));
+    out.push_str(&map::legend(with_map.iter().map(|result| &result.extras.map)));
     out.push_str("<div class=\"row small\">");
     for result in with_map {
-        figure(out, &map::map(outcome, result), &format!("<code>{}</code>", escape(&result.rule)));
+        let sensors = &outcome.info.sub_apertures;
+        let picture = map::map(&result.extras.map, &outcome.edges, sensors, &result.rule);
+        figure(out, &picture, &format!("<code>{}</code>", escape(&result.rule)));
     }
     out.push_str("</div></section>\n");
 }

@@ -116,7 +116,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     policy: &SharedPolicy,
     submission: &Submission,
 ) -> Result<Factorisation, Error> {
-    product::check_policy::<T>(policy)?;
+    product::check_policy::<T>(policy, a.tiles())?;
     let panel = panel::<T>(policy)?;
     let squares = panel.gemm(T::FULL);
     let (nt, grid) = (a.tiles(), a.grid());

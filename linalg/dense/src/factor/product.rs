@@ -298,8 +298,9 @@ pub(super) fn is_of<T: TileScalar>(precision: GemmPrecision) -> bool {
 }
 
 /// Refuses a policy with a precision that tiles of `T` do not support, even if there is no product
-/// to query it for.
-pub(crate) fn check_policy<T: TileScalar>(policy: &SharedPolicy) -> Result<(), Error> {
+/// to query it for, and a policy for another number of tiles along a side.
+pub(crate) fn check_policy<T: TileScalar>(policy: &SharedPolicy, tiles: usize) -> Result<(), Error> {
+    policy.check(tiles)?;
     match policy.precisions() {
         Some(all) if !all.iter().all(|&precision| is_of::<T>(precision)) => {
             Err(Error::Elements { policy: policy.describe(), have: T::FORMAT })

@@ -5,6 +5,7 @@
 //! (deferred selection). All norms are Frobenius norms, of whole matrices: `||A||` of a symmetric
 //! matrix counts both triangles.
 
+mod map;
 mod rule;
 #[cfg(feature = "script")]
 mod script;
@@ -15,9 +16,10 @@ use std::sync::Arc;
 use zellige_kernels::GemmPrecision;
 use zellige_kernels::precision::PanelPrecision;
 
+pub use map::TileMap;
 pub use rule::{RetryLadder, Rule, RuleError, Test};
 #[cfg(feature = "script")]
-pub use script::{Script, ScriptError};
+pub use script::Script;
 
 /// Time of a policy's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,16 @@ impl GemmQuery {
     }
 }
 
+/// A file of a policy, a map or a script, that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {message}")]
+pub struct LoadError {
+    /// The file.
+    pub file: String,
+    /// Error message, with the line or the key if it is known.
+    pub message: String,
+}
+
 /// A policy could not decide.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("precision policy {policy}, product ({i}, {j}, {k}): {message}")]
@@ -133,6 +145,16 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
     /// Returns the time at which [`choose`](PrecisionPolicy::choose) is called.
     fn when(&self) -> When {
         When::OperandsReady
+    }
+
+    /// Checks that the policy is for a matrix of so many tiles along a side. Factorisations and
+    /// solves begin with it.
+    ///
+    /// # Errors
+    /// The policy is for another number of tiles.
+    fn check(&self, tiles: usize) -> Result<(), RuleError> {
+        let _ = tiles;
+        Ok(())
     }
 
     /// Returns whether [`choose`](PrecisionPolicy::choose) may ever return `precision`; true if

@@ -1,5 +1,5 @@
 //! Rules as text: `hp1`, `hp1:band=2`, `hp1:tile=1e-2`, `hp1:operand=1e-2,else=x3`,
-//! `hp1:band=2,panel=x3`, `script:FILE`.
+//! `hp1:band=2,panel=x3`, `map:FILE`, `script:FILE`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 
-use super::{GemmQuery, PolicyError, PrecisionPolicy, When};
+use super::{GemmQuery, LoadError, PolicyError, PrecisionPolicy, SharedPolicy, TileMap, When};
 
 /// Condition for the low precision of a [`Rule`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,15 +40,14 @@ pub struct Rule(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Test { low: GemmPrecision, test: Test, otherwise: GemmPrecision, panel: PanelPrecision },
-    Script(ScriptFile),
-}
-
-/// A script, loaded if this build can run it.
-#[derive(Clone)]
-struct ScriptFile {
-    file: String,
-    policy: Arc<dyn PrecisionPolicy>,
+    Test {
+        low: GemmPrecision,
+        test: Test,
+        otherwise: GemmPrecision,
+        panel: PanelPrecision,
+    },
+    /// A map or a script.
+    Loaded(SharedPolicy),
 }
 
 /// A rule's text is wrong.
@@ -66,7 +65,7 @@ pub struct RuleError {
 }
 
 const PRECISIONS: &str =
-    "fp64, fp32, hp1, hp2, hp3 (of float16), bf1 (of bfloat16), x3, tf32, fp8, script:FILE";
+    "fp64, fp32, hp1, hp2, hp3 (of float16), bf1 (of bfloat16), x3, tf32, fp8, map:FILE, script:FILE";
 const LOW: &str = "hp1, hp2, hp3, bf1, x3, tf32, fp8 before a condition";
 const CONDITIONS: &str = "band=TILES, tile=TAU, operand=TAU";
 const OTHERS: &str = "fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8";
@@ -87,8 +86,8 @@ impl Rule {
         Rule(Kind::Test { low, test, otherwise, panel: PanelPrecision::Native })
     }
 
-    /// Sets the precision of the products inside diagonal updates and triangular solves. Scripts
-    /// and `fp64` stay as they are.
+    /// Sets the precision of the products inside diagonal updates and triangular solves. Maps,
+    /// scripts and `fp64` stay as they are.
     #[must_use]
     pub fn with_panel(mut self, precision: PanelPrecision) -> Rule {
         if let Kind::Test { low, panel, .. } = &mut self.0
@@ -109,11 +108,11 @@ impl Rule {
     }
 
     /// Returns the precision if the rule's condition holds, the condition, and the precision
-    /// otherwise; `None` for a script.
+    /// otherwise; `None` for a map or a script.
     pub fn parts(&self) -> Option<(GemmPrecision, Test, GemmPrecision)> {
         match self.0 {
             Kind::Test { low, test, otherwise, .. } => Some((low, test, otherwise)),
-            Kind::Script(_) => None,
+            Kind::Loaded(_) => None,
         }
     }
 
@@ -146,10 +145,15 @@ impl Rule {
     }
 
     fn parse(text: &str) -> Result<Rule, Fault> {
+        if let Some(file) = text.strip_prefix("map:") {
+            return TileMap::load(file)
+                .map(Rule::from)
+                .map_err(|error| (4, error.to_string(), "the name of a precision map that can be read"));
+        }
         if let Some(file) = text.strip_prefix("script:") {
             return script(file)
-                .map(|script| Rule(Kind::Script(script)))
-                .map_err(|message| (7, message, "the name of a script file that can be read"));
+                .map(|policy| Rule(Kind::Loaded(policy)))
+                .map_err(|error| (7, error.message, "the name of a script file that can be read"));
         }
         let (first, mut rest) = match text.split_once(',') {
             Some((first, rest)) => (first, Some(rest)),
@@ -233,14 +237,21 @@ fn quoted(text: &str) -> String {
 }
 
 #[cfg(feature = "script")]
-fn script(file: &str) -> Result<ScriptFile, String> {
-    let policy = super::Script::load(file).map_err(|error| error.to_string())?;
-    Ok(ScriptFile { file: file.into(), policy: Arc::new(policy) })
+fn script(file: &str) -> Result<SharedPolicy, LoadError> {
+    let with_file = |error: LoadError| LoadError { message: error.to_string(), ..error };
+    Ok(Arc::new(super::Script::load(file).map_err(with_file)?))
 }
 
 #[cfg(not(feature = "script"))]
-fn script(file: &str) -> Result<ScriptFile, String> {
-    Err(format!("{file:?} cannot be run: this build has no scripts; build with --features script"))
+fn script(file: &str) -> Result<SharedPolicy, LoadError> {
+    let message = format!("{file:?} cannot be run: this build has no scripts; build with --features script");
+    Err(LoadError { file: file.into(), message })
+}
+
+impl From<TileMap> for Rule {
+    fn from(map: TileMap) -> Rule {
+        Rule(Kind::Loaded(Arc::new(map)))
+    }
 }
 
 impl FromStr for Rule {
@@ -259,7 +270,7 @@ impl FromStr for Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Script(script) => write!(f, "script:{}", script.file),
+            Kind::Loaded(policy) => f.write_str(&policy.describe()),
             Kind::Test { low, test, otherwise, panel } => {
                 match test {
                     Test::Always => write!(f, "{low}")?,
@@ -288,7 +299,7 @@ impl fmt::Debug for Rule {
 impl PartialEq for Rule {
     fn eq(&self, other: &Rule) -> bool {
         match (&self.0, &other.0) {
-            (Kind::Script(a), Kind::Script(b)) => a.file == b.file,
+            (Kind::Loaded(a), Kind::Loaded(b)) => a.describe() == b.describe(),
             _ => self.parts().is_some() && self.parts() == other.parts() && self.panel() == other.panel(),
         }
     }
@@ -297,7 +308,7 @@ impl PartialEq for Rule {
 impl PrecisionPolicy for Rule {
     fn choose(&self, query: &GemmQuery) -> Result<GemmPrecision, PolicyError> {
         let (low, test, otherwise) = match &self.0 {
-            Kind::Script(script) => return script.policy.choose(query),
+            Kind::Loaded(policy) => return policy.choose(query),
             Kind::Test { low, test, otherwise, .. } => (*low, *test, *otherwise),
         };
         let holds = match test {
@@ -311,7 +322,7 @@ impl PrecisionPolicy for Rule {
 
     fn when(&self) -> When {
         match &self.0 {
-            Kind::Script(script) => script.policy.when(),
+            Kind::Loaded(policy) => policy.when(),
             Kind::Test { test, .. } => match test {
                 Test::Always | Test::Band(_) => When::AtSubmission,
                 Test::Tile(_) | Test::Operand(_) => When::OperandsReady,
@@ -319,9 +330,16 @@ impl PrecisionPolicy for Rule {
         }
     }
 
+    fn check(&self, tiles: usize) -> Result<(), RuleError> {
+        match &self.0 {
+            Kind::Loaded(policy) => policy.check(tiles),
+            Kind::Test { .. } => Ok(()),
+        }
+    }
+
     fn may_select(&self, precision: GemmPrecision) -> bool {
         match &self.0 {
-            Kind::Script(script) => script.policy.may_select(precision),
+            Kind::Loaded(policy) => policy.may_select(precision),
             Kind::Test { low, test: Test::Always, .. } => precision == *low,
             Kind::Test { low, otherwise, .. } => [*low, *otherwise].contains(&precision),
         }
@@ -329,16 +347,17 @@ impl PrecisionPolicy for Rule {
 
     fn panel(&self) -> PanelPrecision {
         match &self.0 {
-            Kind::Script(script) => script.policy.panel(),
+            Kind::Loaded(policy) => policy.panel(),
             Kind::Test { panel, .. } => *panel,
         }
     }
 
     fn precisions(&self) -> Option<Vec<GemmPrecision>> {
-        Some(match self.parts()? {
-            (low, Test::Always, _) => vec![low],
-            (low, _, otherwise) => vec![low, otherwise],
-        })
+        match &self.0 {
+            Kind::Loaded(policy) => policy.precisions(),
+            Kind::Test { low, test: Test::Always, .. } => Some(vec![*low]),
+            Kind::Test { low, otherwise, .. } => Some(vec![*low, *otherwise]),
+        }
     }
 
     fn describe(&self) -> String {
@@ -457,7 +476,8 @@ mod tests {
             ("fp64,panel=x3", 5, "nothing more"),
             ("fp32:band=2", 0, "before a condition"),
             ("fp64:tile=1", 0, "before a condition"),
-            ("µ:band=2", 0, "script:FILE"),
+            ("µ:band=2", 0, "map:FILE, script:FILE"),
+            ("map:/nonexistent/m.json", 4, "/nonexistent/m.json"),
         ] {
             let error = text.parse::<Rule>().unwrap_err();
             assert_eq!(error.position, position, "{error}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use rhai::{AST, Dynamic, Engine, OptimizationLevel, Scope};
 use zellige_kernels::GemmPrecision;
 
-use super::{GemmQuery, PolicyError, PrecisionPolicy};
+use super::{GemmQuery, LoadError, PolicyError, PrecisionPolicy};
 
 /// Maximum number of operations of one call: thousands of times the need of a rule, milliseconds
 /// for an endless loop.
@@ -36,16 +36,6 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A script that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("script {file}: {message}")]
-pub struct ScriptError {
-    /// The file.
-    pub file: String,
-    /// Error message, with the line if it is known.
-    pub message: String,
-}
-
 /// Maximum length of a script.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -53,19 +43,19 @@ impl Script {
     /// Reads and compiles a script.
     ///
     /// # Errors
-    /// [`ScriptError`] if the file cannot be read, does not compile, or lacks the function.
-    pub fn load(file: impl AsRef<Path>) -> Result<Script, ScriptError> {
+    /// [`LoadError`] if the file cannot be read, does not compile, or lacks the function.
+    pub fn load(file: impl AsRef<Path>) -> Result<Script, LoadError> {
         let name = file.as_ref().display().to_string();
         let source = zellige_files::read_text(file.as_ref(), MOST_BYTES)
-            .map_err(|error| ScriptError { file: name.clone(), message: error.to_string() })?;
+            .map_err(|error| LoadError { file: name.clone(), message: error.to_string() })?;
         Script::compile(name, &source)
     }
 
     /// Compiles a script; `file` names it in errors.
     ///
     /// # Errors
-    /// [`ScriptError`] if it does not compile or lacks the function.
-    pub fn compile(file: impl Into<String>, source: &str) -> Result<Script, ScriptError> {
+    /// [`LoadError`] if it does not compile or lacks the function.
+    pub fn compile(file: impl Into<String>, source: &str) -> Result<Script, LoadError> {
         let file = file.into();
         let mut engine = Engine::new();
         engine
@@ -79,7 +69,7 @@ impl Script {
             .disable_symbol("eval")
             .on_print(|_| {})
             .on_debug(|_, _, _| {});
-        let refuse = |message: String| ScriptError { file: file.clone(), message };
+        let refuse = |message: String| LoadError { file: file.clone(), message };
         // A parse error's text ends with its line and position.
         let ast = engine.compile(source).map_err(|error| refuse(error.to_string()))?;
         let known = ast.iter_functions().any(|f| f.name == "precision" && f.params.len() == 8);

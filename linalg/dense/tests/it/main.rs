@@ -8,6 +8,7 @@ mod faults;
 mod fuse_updates;
 mod gmres;
 mod gpu;
+mod map;
 mod owners;
 mod scales;
 mod script;
