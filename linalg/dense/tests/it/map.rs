@@ -9,7 +9,6 @@ use zellige_dense::{
 const N: usize = 80;
 
 /// Bits of `X` with `X A = B`, and the shares of the factorisation's products.
-/// Bits of a solution, and the shares of the products' precisions.
 type Solution = (Vec<u32>, Vec<(GemmPrecision, f64)>);
 
 fn solution(rule: &Rule, tile: usize) -> Result<Solution, Error> {
