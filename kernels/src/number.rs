@@ -69,6 +69,11 @@ pub trait RealNumber:
     #[track_caller]
     fn hypot(self, b: Self) -> Self;
 
+    /// Returns `f` of the number, or of each of its samples, for functions that round.
+    #[must_use]
+    #[track_caller]
+    fn apply(self, f: impl Fn(f64) -> f64) -> Self;
+
     /// Returns words as numbers.
     ///
     /// # Panics
@@ -146,6 +151,11 @@ impl RealNumber for f64 {
     }
 
     #[inline(always)]
+    fn apply(self, f: impl Fn(f64) -> f64) -> f64 {
+        f(self)
+    }
+
+    #[inline(always)]
     fn of_words(words: &[f64]) -> &[f64] {
         words
     }
@@ -199,6 +209,11 @@ impl<S: Samples> RealNumber for Stochastic<f64, S> {
     #[track_caller]
     fn hypot(self, b: Self) -> Self {
         Stochastic::hypot(self, b)
+    }
+
+    #[track_caller]
+    fn apply(self, f: impl Fn(f64) -> f64) -> Self {
+        Stochastic::apply(self, f)
     }
 
     #[inline(always)]

@@ -27,6 +27,8 @@ mod documentation {
     struct FromStarpu;
     #[doc = include_str!("../../docs/how-to/out-of-core.md")]
     struct OutOfCore;
+    #[doc = include_str!("../../docs/how-to/tune.md")]
+    struct Tune;
     #[doc = include_str!("../../docs/explanation/simulation.md")]
     struct VirtualTime;
     #[doc = include_str!("../../docs/cookbook/task-graphs.md")]

@@ -41,8 +41,8 @@ pub use manual::{CompletionsArgs, ManArgs};
 pub use outputs::RunOutputs;
 pub use paths::{Input, Output, OutputFile, OutputFolder};
 pub use psa::{
-    BasisFormat, Electronics, Psa, PsaBenchmark, PsaCompareArgs, PsaEvents, PsaFrames, PsaOverload, PsaRules,
-    PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTrackArgs, TrackGeometry,
+    BasisFormat, Electronics, Psa, PsaBenchmark, PsaCompareArgs, PsaEvents, PsaFrames, PsaInput, PsaOverload,
+    PsaRules, PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTrackArgs, TrackGeometry,
 };
 pub use selftest::SelftestArgs;
 pub use simulate::{Simulate, SimulateCommon};
@@ -54,7 +54,9 @@ pub use tor::{
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use trace_file::{TraceFile, TraceFormat};
 pub use trust::{Sampling, TrustLqcd, TrustPsa, TrustTor, TrustVerb, Trusted};
-pub use tune::{TuneCommand, TuneCost, TuneSearch, TuneTor, TuneVerb};
+pub use tune::{
+    TuneCommand, TuneCost, TuneLqcd, TunePsa, TuneSearch, TuneSolve, TuneSpmv, TuneTor, TuneVerb,
+};
 pub use vector::VectorSource;
 
 /// Template of the top-level help: the verbs on one screen, one line for each option.

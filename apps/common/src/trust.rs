@@ -239,6 +239,7 @@ mod tests {
                 DigitMap::of_vector("residual", "norm", &[number]),
                 DigitMap::new("nothing", "row", [0, 1], vec![], 15),
             ],
+            converged: None,
             instabilities: scope.report(),
             conclusions: vec!["6 of 15 digits of x are exact & 9 are lost.".into()],
             plain_seconds: Some(0.5),

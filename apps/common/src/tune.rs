@@ -107,7 +107,7 @@ fn gained(result: &TuneResult) -> String {
 
 fn ending(ended: Ended) -> &'static str {
     match ended {
-        Ended::Minimal => "no single item can be lowered further",
+        Ended::Minimal => "no single item can be lowered",
         Ended::Complete => "a baseline, items may be left that can be lowered",
         Ended::Trials => "the trials are spent, items may be left that can be lowered",
         Ended::Seconds => "the time is spent, items may be left that can be lowered",
@@ -358,7 +358,7 @@ mod tests {
         for words in [
             "accept     wide >= 2\n",
             "reference  16.0 bytes\n",
-            "best       12.0 bytes, 75.0 % of the reference: no single item can be lowered further\n",
+            "best       12.0 bytes, 75.0 % of the reference: no single item can be lowered\n",
             "bound      8.00 bytes predicted",
             "verified   accepted on data that the search has not seen",
             "<0>   g0     fp16    fp16 fp32\n",

@@ -14,6 +14,7 @@
 //! | [`pipeline`] | propagators, results |
 //! | [`report`] | pages of results |
 //! | [`trust`] | exact digits of results, by stochastic arithmetic |
+//! | [`tune`] | formats of a solver, for a search of the cheapest ones |
 //!
 //! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
 #![deny(unsafe_code)]
@@ -34,6 +35,7 @@ pub mod su3;
 #[cfg(test)]
 mod testing;
 pub mod trust;
+pub mod tune;
 pub mod unitarise;
 
 pub use dslash::Boundary;

@@ -1,258 +1,282 @@
 //! Exact digits of propagators, by stochastic arithmetic.
 //!
-//! The solution `x` of `A x = b` is computed in plain arithmetic and taken as data. Its residual,
-//! the propagator on the other sites and the correlator are evaluated again with numbers of several
-//! samples, each operation rounded up or down at random ([`zellige_stochastic`]). A correction of
-//! the residual shows the digits of `x`. Random bits depend on the operation and the site alone, so
-//! digits are the same on any number of workers.
+//! The system is solved with numbers of several samples, each operation rounded up or down at
+//! random ([`zellige_stochastic`]); residual, propagator on the other sites and correlator follow
+//! from its solution. Random bits depend on the operation and the site alone, so digits are the
+//! same on any number of workers.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use zellige_files::observe::Silent;
-use zellige_krylov::{Cg, History, MultiVector, Solve, Stop, multiply, solve};
-use zellige_runtime::{Runtime, Submit};
-use zellige_stochastic::{DigitMap, Samples, Scope, Stochastic, Trust, TrustOptions, WithSamples, element};
+use zellige_krylov::method::{NumbersHandle, Steps, Workspace};
+use zellige_krylov::{Method, MultiVector, Operator, Solution, Solve, Space, Stop, coefficients, solve};
+use zellige_runtime::Runtime;
+use zellige_stochastic::{DigitMap, Samples, Scope, Stochastic, Trust, TrustOptions, WithSamples};
 
+use crate::dslash::StochasticComplex;
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, Geometry, T};
 use crate::normal::Normal;
-use crate::pipeline::solver::{dslash_now, norm};
-use crate::pipeline::{Options, System};
-use crate::su3::C64;
+use crate::pipeline::invert::{add_squares, correlator};
+use crate::pipeline::solver::residual;
+use crate::pipeline::{Mixed, Options, System};
 
 /// Digits of float64.
 const ALL: u8 = 15;
-/// Real numbers of a site.
-const SITE: usize = 2 * COLOURS;
-/// Tolerance of the correction that shows the error of a solution: one digit of it is enough.
-const CORRECTION: f64 = 0.1;
-/// Tasks of a solution in a scope: `D x`, `A x`, the residual, and the correlator.
-const TASKS: u64 = 4;
 
 /// Computes the propagator as [`pipeline::invert`](crate::pipeline::invert()) does, and judges its
-/// digits. Maps have a row for each time slice, and a column for each site of a parity in it; of
-/// several colours they have the fewest digits.
+/// digits. Maps have a row for each time slice, and a column for each site of a parity in it; those
+/// of coefficients have a row for each step. Of several colours they have the fewest digits.
 ///
 /// # Errors
 /// Those of [`pipeline::invert`](crate::pipeline::invert()); [`Error::Parameter`] for other samples
-/// than 3, 8 or 16.
+/// than 3, 8 or 16, and for options that stochastic numbers are not solved with.
 pub fn invert(rt: &Runtime, u: &Gauge, options: &Options, trust: &TrustOptions) -> Result<Trust, Error> {
     options.check(u.geometry())?;
+    check(options, trust)?;
+    let system = System::new(rt, u, options)?;
+    let (geometry, first) = (u.geometry(), options.source.at[T]);
+    let begun = Instant::now();
+    let (z, ..) = system.solve(rt, options, &Silent)?;
+    correlator(rt, &system.a, &z, geometry, first)?;
+    let plain = begun.elapsed().as_secs_f64();
+    let scope = Scope::new(trust.seed);
+    let begun = Instant::now();
+    let found = trust.dispatch(Work { rt, system: &system, options, geometry, scope: &scope })?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let shape = [geometry.extents()[T], geometry.slice()];
+    let map = |name: &str, digits: Vec<u8>| DigitMap::new(name, "site", shape, digits, ALL);
+    let of_correlator = found.correlator.iter().map(|of_slice| of_slice.1).collect();
+    let mut maps = vec![
+        map("x", found.of_x),
+        map("the residual b - A x", found.of_residual),
+        map("D x", found.of_other_sites),
+        DigitMap::new("the correlator", "slice", [shape[0], 1], of_correlator, ALL),
+    ];
+    let mut conclusions = conclusions(&maps, &found.solutions);
+    let (of_method, lost) = coefficients(&found.coefficients, &options.solver.name(&system.a));
+    maps.extend(of_method);
+    conclusions.extend(lost);
+    Ok(Trust {
+        samples: trust.samples,
+        seed: trust.seed,
+        maps,
+        converged: Some(found.solutions.iter().all(|solution| solution.reason.is_converged())),
+        instabilities: scope.report(),
+        conclusions,
+        plain_seconds: Some(plain),
+        seconds,
+    })
+}
+
+fn check(options: &Options, trust: &TrustOptions) -> Result<(), Error> {
     if !matches!(trust.samples, 3 | 8 | 16) {
         return Err(Error::parameter("samples", format!("{}: 3, 8 or 16 are possible", trust.samples)));
     }
-    let system = System::new(rt, u, options)?;
-    let (x, ..) = system.solve(rt, options, &Silent)?;
-    let begun = Instant::now();
-    for x in &x {
-        let there = MultiVector::zeros(rt, system.a.to_other_parity().space(), 1);
-        let here = MultiVector::from_column(rt, there.space(), x);
-        dslash_now(rt, system.a.to_other_parity(), &here, &there, -1.0)?;
-        multiply(rt, &system.a, x)?;
+    if options.solver.precision != Mixed::Double {
+        return Err(Error::parameter("precision", "stochastic numbers are solved with in double alone"));
     }
-    rt.wait_all()?;
-    let plain = begun.elapsed().as_secs_f64();
-    let geometry = u.geometry();
-    let scope = Arc::new(Scope::new(trust.seed));
-    let begun = Instant::now();
-    let first = options.source.at[T];
-    let found = trust.dispatch(Work { rt, system: &system, geometry, scope: &scope, x: &x, first })?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let of_x = corrected(rt, &system.a, options, &x, &found.residuals)?;
-    let shape = [geometry.extents()[T], geometry.slice()];
-    let map = |name: &str, digits: &[u8]| DigitMap::new(name, "site", shape, digits.to_vec(), ALL);
-    let of_correlator = found.correlator.iter().map(|of_slice| of_slice.1).collect();
-    let maps = vec![
-        map("x", &of_x),
-        map("the residual b - A x", &found.of_residual),
-        map("D x", &found.of_other_sites),
-        DigitMap::new("the correlator", "slice", [shape[0], 1], of_correlator, ALL),
-    ];
-    let conclusions = conclusions(&maps);
-    let (samples, seed, instabilities) = (trust.samples, trust.seed, scope.report());
-    Ok(Trust { samples, seed, maps, instabilities, conclusions, plain_seconds: Some(plain), seconds })
+    if options.heavy_quark.is_some() {
+        return Err(Error::parameter("heavy-quark-tol", "one solution is judged, without corrections"));
+    }
+    Ok(())
+}
+
+/// The operator on stochastic numbers.
+struct StochasticNormal<'a, S: Samples> {
+    a: &'a Normal,
+    between: Workspace<MultiVector<StochasticComplex<S>>>,
+}
+
+impl<S: Samples> Operator<StochasticComplex<S>> for StochasticNormal<'_, S> {
+    fn domain(&self) -> &Space {
+        self.a.domain()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.a.bytes()
+    }
+
+    fn apply(
+        &self,
+        steps: &Steps<'_, StochasticComplex<S>>,
+        x: &MultiVector<StochasticComplex<S>>,
+        y: &MultiVector<StochasticComplex<S>>,
+    ) -> Result<(), zellige_krylov::Error> {
+        let zeros = || MultiVector::zeros(steps.executor(), self.domain(), steps.columns());
+        let between = self.between.of(steps.columns(), zeros);
+        self.a.to_other_parity().apply_stochastic(steps, x, &between, 1.0, None)?;
+        let diagonal = Some((Normal::mass_term(self.a.mass()), x));
+        self.a.back_to_parity().apply_stochastic(steps, &between, y, -1.0, diagonal)
+    }
 }
 
 /// Results in stochastic arithmetic.
 struct Evaluated {
+    solutions: Vec<Solution>,
     /// Fewest digits of each site.
+    of_x: Vec<u8>,
     of_residual: Vec<u8>,
     of_other_sites: Vec<u8>,
-    /// Mean residual of each right-hand side.
-    residuals: Vec<Vec<C64>>,
+    /// Fewest digits of each coefficient by step.
+    coefficients: BTreeMap<&'static str, Vec<u8>>,
     /// Mean and digits of the correlator.
     correlator: Vec<(f64, u8)>,
 }
 
-/// Evaluation of all solutions.
+/// Solution for all colours.
 struct Work<'a> {
     rt: &'a Runtime,
     system: &'a System,
+    options: &'a Options,
     geometry: Geometry,
-    scope: &'a Arc<Scope>,
-    x: &'a [Vec<C64>],
-    /// The slice of the source.
-    first: usize,
+    scope: &'a Scope,
 }
 
 impl WithSamples for Work<'_> {
     type Output = Result<Evaluated, Error>;
 
     fn run<S: Samples>(self) -> Self::Output {
-        let nt = self.geometry.extents()[T];
-        let mut sums = vec![Stochastic::<f64, S>::default(); nt];
         let everywhere = || vec![ALL; self.geometry.half()];
-        let (mut of_residual, mut of_other_sites) = (everywhere(), everywhere());
-        let mut residuals = Vec::with_capacity(self.x.len());
-        for ((x, b), task) in self.x.iter().zip(&self.system.b).zip((0..).step_by(TASKS as usize)) {
-            let [there, product] = self.products::<S>(x, task)?;
-            let residual = self.scope.task(task + 2, 0, || {
-                let of_site = |site: usize, b: &[C64], product: &[Stochastic<f64, S>]| {
-                    element(site as u64);
-                    (0..SITE).map(|c| part(b, c) - product[c]).collect::<Vec<_>>()
-                };
-                let sites = b.chunks_exact(COLOURS).zip(product.chunks_exact(SITE)).enumerate();
-                let numbers = sites.flat_map(|(site, (b, product))| of_site(site, b, product));
-                numbers.collect::<Vec<Stochastic<f64, S>>>()
-            });
-            self.scope.task(task + 3, 0, || self.add_to_correlator(x, &there, &mut sums));
-            fewest(&mut of_other_sites, &there);
-            fewest(&mut of_residual, &residual);
-            let mean = |z: &[Stochastic<f64, S>]| C64::new(z[0].mean(), z[1].mean());
-            residuals.push(residual.chunks_exact(2).map(mean).collect());
+        let mut sums = vec![Stochastic::<f64, S>::default(); self.geometry.extents()[T]];
+        let mut found = Evaluated {
+            solutions: Vec::new(),
+            of_x: everywhere(),
+            of_residual: everywhere(),
+            of_other_sites: everywhere(),
+            coefficients: BTreeMap::new(),
+            correlator: Vec::new(),
+        };
+        for (colour, b) in self.system.b.iter().enumerate() {
+            let number = |part| Stochastic::new(part);
+            let b: Vec<StochasticComplex<S>> =
+                b.iter().map(|b| StochasticComplex::new(number(b.re), number(b.im))).collect();
+            self.scope.task(0, colour as u64, || self.judge(&b, &mut sums, &mut found))?;
         }
-        Ok(Evaluated {
-            of_residual,
-            of_other_sites,
-            residuals,
-            correlator: sums.iter().map(|sum| (sum.mean(), sum.digits() as u8)).collect(),
-        })
+        found.correlator = sums.iter().map(|sum| (sum.mean(), sum.digits() as u8)).collect();
+        Ok(found)
     }
 }
 
 impl Work<'_> {
-    /// Returns `D x` and `A x`.
-    fn products<S: Samples>(&self, x: &[C64], task: u64) -> Result<[Vec<Stochastic<f64, S>>; 2], Error> {
-        let (rt, a, slice) = (self.rt, &self.system.a, self.geometry.slice() * COLOURS);
-        let slab = |slices: std::ops::Range<usize>| {
-            let numbers = x[slices.start * slice..slices.end * slice].iter();
-            rt.register(numbers.flat_map(|z| [z.re, z.im].map(Stochastic::<f64, S>::new)).collect::<Vec<_>>())
-        };
-        let x: Vec<_> = self.geometry.slabs().map(slab).collect();
-        let there = a.to_other_parity().apply_stochastic(rt, (self.scope, task), &x, 1.0, None)?;
-        let diagonal = Some((Normal::mass_term(a.mass()), &x[..]));
-        let back = a.back_to_parity().apply_stochastic(rt, (self.scope, task + 1), &there, -1.0, diagonal)?;
-        let whole = |slabs: Vec<_>| -> Result<Vec<_>, Error> {
-            let slabs: Result<Vec<Vec<_>>, _> = slabs.into_iter().map(|slab| rt.take(slab)).collect();
-            Ok(slabs?.concat())
-        };
-        Ok([whole(there)?, whole(back)?])
-    }
-
-    /// Adds the squares of `2 m x` and of `D x` in each time slice, in the order of the pipeline.
-    fn add_to_correlator<S: Samples>(
+    /// Solves for a colour, and adds its results to those of the others.
+    fn judge<S: Samples>(
         &self,
-        x: &[C64],
-        there: &[Stochastic<f64, S>],
+        b: &[StochasticComplex<S>],
         sums: &mut [Stochastic<f64, S>],
-    ) {
-        let (slice, nt) = (self.geometry.slice() * COLOURS, self.geometry.extents()[T]);
-        let factor = 2.0 * self.system.a.mass();
-        for t in 0..nt {
-            element(t as u64);
-            let own: Stochastic<f64, S> = x[t * slice..(t + 1) * slice]
-                .iter()
-                .map(|z| {
-                    let [re, im] = [z.re, z.im].map(|part| Stochastic::new(part) * factor);
-                    re * re + im * im
-                })
-                .sum();
-            let squares = there[2 * t * slice..2 * (t + 1) * slice].chunks_exact(2);
-            let square: Stochastic<f64, S> = squares.map(|z| z[0] * z[0] + z[1] * z[1]).sum();
-            sums[(t + nt - self.first) % nt] += own + square;
+        found: &mut Evaluated,
+    ) -> Result<(), Error> {
+        let Work { rt, options, geometry, .. } = *self;
+        let a = StochasticNormal { a: &self.system.a, between: Workspace::default() };
+        let (x, solution) = self.solve(&a, b)?;
+        for (name, digits) in self.scope.take_followed() {
+            fewest(found.coefficients.entry(name).or_default(), digits);
         }
+        let there = on_other_parity(rt, &self.system.a, &x)?;
+        add_squares(sums, [&x, &there], 2.0 * self.system.a.mass(), geometry, options.source.at[T]);
+        fewest(&mut found.of_x, by_site(&x));
+        fewest(&mut found.of_other_sites, by_site(&there));
+        fewest(&mut found.of_residual, by_site(&residual(rt, &a, b, &x)?));
+        found.solutions.push(solution);
+        Ok(())
+    }
+
+    fn solve<S: Samples>(
+        &self,
+        a: &StochasticNormal<'_, S>,
+        b: &[StochasticComplex<S>],
+    ) -> Result<(Vec<StochasticComplex<S>>, Solution), Error> {
+        let Options { solver, tolerance, most_steps, .. } = self.options;
+        let method: Box<dyn Method<StochasticComplex<S>>> = solver.in_double();
+        let stop = [Stop::RelativeToRhs(*tolerance), Stop::Steps(most_steps.div_ceil(solver.steps()))];
+        let mut x = vec![StochasticComplex::default(); b.len()];
+        let solution = solve(&Solve::new(self.rt, a), &*method, b, &mut x, &stop[..], &mut ())?;
+        Ok((x, solution))
     }
 }
 
-/// Real number `c` of a site.
-fn part(site: &[C64], c: usize) -> f64 {
-    if c.is_multiple_of(2) { site[c / 2].re } else { site[c / 2].im }
+/// Computes `-D x`.
+fn on_other_parity<S: Samples>(
+    rt: &Runtime,
+    a: &Normal,
+    x: &[StochasticComplex<S>],
+) -> Result<Vec<StochasticComplex<S>>, zellige_krylov::Error> {
+    let d = a.to_other_parity();
+    let (x, y) = (MultiVector::from_column(rt, d.space(), x), MultiVector::zeros(rt, d.space(), 1));
+    let numbers = NumbersHandle::new(rt, 1, 0);
+    let rt: &dyn zellige_krylov::Executor = rt;
+    rt.record(|graph| d.apply_stochastic(&Steps::new(rt, graph, d.space(), &numbers), &x, &y, -1.0, None))?
+        .run()?;
+    y.column(rt, 0)
 }
 
-/// Lowers digits of sites to those of a vector.
-fn fewest<S: Samples>(digits: &mut [u8], vector: &[Stochastic<f64, S>]) {
-    let sites = digits.iter_mut().zip(vector.chunks_exact(SITE));
-    sites.for_each(|(digits, site)| *digits = (*digits).min(digits_of(site)));
+/// Lowers digits to others; those that were longer keep theirs.
+fn fewest(digits: &mut Vec<u8>, others: Vec<u8>) {
+    digits.iter_mut().zip(&others).for_each(|(digits, other)| *digits = (*digits).min(*other));
+    digits.extend(others.iter().skip(digits.len()));
 }
 
-/// Returns the exact digits of a vector: as [`Stochastic::digits`], with the norms of the means and
+/// Returns the digits of each site.
+fn by_site<S: Samples>(vector: &[StochasticComplex<S>]) -> Vec<u8> {
+    vector.chunks_exact(COLOURS).map(digits_of).collect()
+}
+
+/// Returns the exact digits of a site: as [`Stochastic::digits`], with the norms of the means and
 /// of the deviations. So a component that is small by chance does not count.
-fn digits_of<S: Samples>(vector: &[Stochastic<f64, S>]) -> u8 {
-    let all = || vector.iter().flat_map(|x| x.samples());
-    let largest = all().fold(0.0, |most: f64, x| if x.is_nan() { f64::INFINITY } else { most.max(x.abs()) });
+fn digits_of<S: Samples>(site: &[StochasticComplex<S>]) -> u8 {
+    let numbers = || site.iter().flat_map(|z| [z.re, z.im]);
+    let of = |x: &Stochastic<f64, S>| {
+        x.samples().iter().fold(
+            0.0,
+            |most: f64, x| {
+                if x.is_nan() { f64::INFINITY } else { most.max(x.abs()) }
+            },
+        )
+    };
+    let largest = numbers().map(|x| of(&x)).fold(0.0, f64::max);
     if largest == 0.0 || largest == f64::INFINITY {
         return if largest == 0.0 { ALL } else { 0 };
     }
     let (mut size, mut variance) = (0.0, 0.0);
-    for x in vector {
+    for x in numbers() {
         let mean = x.mean();
         size += (mean / largest).powi(2);
         let squares = x.samples().iter().map(|sample| ((sample - mean) / largest).powi(2));
         variance += squares.sum::<f64>() / (S::COUNT - 1) as f64;
     }
-    digits_from(size.sqrt(), S::DEVIATIONS * variance.sqrt())
-}
-
-/// Returns the digits of a size that is known with an error.
-fn digits_from(size: f64, error: f64) -> u8 {
-    if error == 0.0 { ALL } else { (size / error).log10().clamp(0.0, f64::from(ALL)) as u8 }
-}
-
-/// Returns the digits of each site of the solutions: corrections of their residuals are as large as
-/// the errors.
-fn corrected(
-    rt: &Runtime,
-    a: &Normal,
-    options: &Options,
-    x: &[Vec<C64>],
-    residuals: &[Vec<C64>],
-) -> Result<Vec<u8>, Error> {
-    let mut digits = vec![ALL; a.to_other_parity().space().len() / COLOURS];
-    for (x, residual) in x.iter().zip(residuals) {
-        let mut error = vec![C64::default(); x.len()];
-        let stop = [Stop::RelativeToRhs(CORRECTION), Stop::Steps(options.most_steps)];
-        let (problem, method) = (Solve::new(rt, a), Cg { flexible: false });
-        solve(&problem, &method, residual, &mut error, &stop[..], &mut History::default())?;
-        let sites = digits.iter_mut().zip(x.chunks_exact(COLOURS)).zip(error.chunks_exact(COLOURS));
-        sites.for_each(|((digits, x), error)| *digits = (*digits).min(digits_from(norm(x), norm(error))));
+    if variance == 0.0 {
+        return ALL;
     }
-    Ok(digits)
+    ((size / variance).sqrt() / S::DEVIATIONS).log10().clamp(0.0, f64::from(ALL)) as u8
 }
 
-fn conclusions(maps: &[DigitMap]) -> Vec<String> {
+fn conclusions(maps: &[DigitMap], solutions: &[Solution]) -> Vec<String> {
     let mut all = Vec::new();
     for map in maps {
         let (Some((least, [t, site])), Some(median)) = (map.worst(), map.median()) else { continue };
         let DigitMap { name, unit, all: of, .. } = map;
         let at = if map.shape[1] == 1 { format!("slice {t}") } else { format!("site {site} of slice {t}") };
         all.push(format!(
-            "{median} of {of} digits of {name} are exact in half of the {unit}s, {least} at least ({at})."
+            "{median} of {of} digits of {name} are exact in half of the {unit}s, {least} at least ({at})"
         ));
     }
     let residual = &maps[1];
     let without = residual.digits.iter().filter(|digits| **digits == 0).count();
     all.push(match without {
-        0 => {
-            "The residual has an exact digit at every site: the tolerance limits x, not rounding.".to_owned()
-        }
+        0 => "the residual has an exact digit at every site: the tolerance limits x, not rounding".to_owned(),
         _ => format!(
-            "The residual has no exact digit at {without} of {} sites: rounding of A x limits x there, and a \
-             smaller tolerance gives no more digits.",
+            "the residual has no exact digit at {without} of {} sites: rounding limits x there, and a smaller \
+             tolerance gives no more digits",
             residual.digits.len()
         ),
     });
+    let relative = |solution: &&Solution| solution.true_residual / solution.rhs;
+    let worst = solutions.iter().max_by(|a, b| relative(a).total_cmp(&relative(b)));
+    // Digits of what is no solution come after that.
+    let at = if solutions.iter().all(|solution| solution.reason.is_converged()) { all.len() } else { 0 };
+    all.splice(at..at, worst.map(Solution::beside_digits));
     all
 }
 
@@ -261,64 +285,67 @@ mod tests {
     use super::*;
     use crate::dslash::{Boundary, Dslash};
     use crate::geometry::Parity;
-    use crate::precision::{Precision, Sites};
+    use crate::pipeline::{Method as SolverMethod, Solver};
+    use crate::precision::Precision;
     use crate::smear::{Action, smear};
+    use crate::su3::C64;
     use crate::testing::random_gauge;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
-    use zellige_kernels::sites::Real;
-    use zellige_krylov::method::{NumbersHandle, Steps};
-    use zellige_runtime::Bindings;
-    use zellige_stochastic::{Categories, Eight, Perturbation, Sample, Three};
+    use zellige_krylov::Executor;
+    use zellige_stochastic::{Categories, Eight, Perturbation, Three};
 
-    fn unperturbed() -> Arc<Scope> {
-        Arc::new(Scope::with(0, Perturbation::None, Categories::NONE))
+    fn unperturbed() -> Scope {
+        Scope::with(0, Perturbation::None, Categories::NONE)
     }
 
-    /// Numbers that `f32` holds exactly.
     fn field(geometry: Geometry, seed: u64) -> Vec<C64> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut next = || f64::from(random.random_range(-1f32..1.0));
+        let mut next = || random.random_range(-1.0..1.0);
         (0..geometry.half() * COLOURS).map(|_| C64::new(next(), next())).collect()
     }
 
-    /// Compares `y = factor D x + diagonal z` with the bits of the operator.
-    fn check_bits<R: Sample + Real, S: Samples>(
+    fn have_bits<S: Samples>(found: &[StochasticComplex<S>], expected: &[C64]) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            for (found, expected) in [(found.re, expected.re), (found.im, expected.im)] {
+                let same = found.samples().iter().all(|x| x.to_bits() == expected.to_bits());
+                assert!(same, "{:?} {expected:e}", found.samples());
+            }
+        }
+    }
+
+    /// Compares `y = -0.7 D x + diagonal z` with the bits of the operator.
+    fn check_bits<S: Samples>(
         rt: &Runtime,
         d: &Dslash,
         geometry: Geometry,
         diagonal: Option<f64>,
     ) -> Result<(), Error> {
         let (x, z) = (field(geometry, 2), field(geometry, 3));
-        let stored = || {
-            let storage = Sites::new(d.precision().fermion, 1);
-            MultiVector::stored(rt, d.space(), 1, Arc::new(storage))
-        };
-        let [of_x, of_z, y] = [(); 3].map(|()| stored());
-        of_x.set_column(rt, 0, &x)?;
-        of_z.set_column(rt, 0, &z)?;
+        let executor: &dyn Executor = rt;
+        let [of_x, of_z] = [&x, &z].map(|v| MultiVector::from_column(rt, d.space(), v));
+        let y = MultiVector::zeros(rt, d.space(), 1);
         let numbers = NumbersHandle::new(rt, 1, 0);
-        let graph = rt.record(|graph| {
+        let graph = executor.record(|graph| {
             let steps = Steps::new(rt, graph, d.space(), &numbers);
             d.apply(&steps, &of_x, &y, -0.7, diagonal.map(|diagonal| (diagonal, &of_z)))
         })?;
-        rt.replay(&Bindings::recorded(&graph))?;
-        let expected = y.column(rt, 0)?;
-        let slice = geometry.slice() * COLOURS;
-        let slabs = |v: &[C64]| -> Vec<_> {
-            let each = geometry.slabs().map(|slab| &v[slab.start * slice..slab.end * slice]);
-            let exact = |z: &C64| [z.re, z.im].map(|part| Stochastic::<R, S>::new(Sample::from_f64(part)));
-            each.map(|slab| rt.register(slab.iter().flat_map(exact).collect::<Vec<_>>())).collect()
-        };
-        let (x, z) = (slabs(&x), slabs(&z));
-        let diagonal = diagonal.map(|diagonal| (diagonal, &z[..]));
-        let found = d.apply_stochastic(rt, (&unperturbed(), 0), &x, -0.7, diagonal)?;
-        let found: Result<Vec<Vec<_>>, _> = found.into_iter().map(|slab| rt.take(slab)).collect();
-        let expected = expected.iter().flat_map(|z| [z.re, z.im]);
-        for (found, expected) in found?.concat().iter().zip(expected) {
-            let same = found.samples().iter().all(|x| Sample::to_f64(*x).to_bits() == expected.to_bits());
-            assert!(same, "{:?} {expected:e}", found.samples());
-        }
+        graph.run()?;
+        let number = |z: &C64| StochasticComplex::<S>::new(Stochastic::new(z.re), Stochastic::new(z.im));
+        let many = |v: &[C64]| v.iter().map(number).collect::<Vec<_>>();
+        let [of_x, of_z] = [&x, &z].map(|v| MultiVector::from_column(rt, d.space(), &many(v)));
+        let found = MultiVector::zeros(rt, d.space(), 1);
+        let numbers = NumbersHandle::new(rt, 1, 0);
+        let graph = unperturbed().run(|| {
+            executor.record(|graph| {
+                let steps = Steps::new(rt, graph, d.space(), &numbers);
+                let diagonal = diagonal.map(|diagonal| (diagonal, &of_z));
+                d.apply_stochastic(&steps, &of_x, &found, -0.7, diagonal)
+            })
+        })?;
+        graph.run()?;
+        have_bits(&found.column(rt, 0)?, &y.column(rt, 0)?);
         Ok(())
     }
 
@@ -330,9 +357,9 @@ mod tests {
             for action in [Action::Naive, Action::HISQ] {
                 let smeared = smear(&rt, &random_gauge(geometry, 1), action)?;
                 for (to, diagonal) in Parity::BOTH.into_iter().zip([None, Some(0.3)]) {
-                    let of = |precision| Dslash::new(&rt, &smeared, to, Boundary::Antiperiodic, precision);
-                    check_bits::<f64, Eight>(&rt, &of(Precision::DOUBLE), geometry, diagonal)?;
-                    check_bits::<f32, Three>(&rt, &of(Precision::SINGLE), geometry, diagonal)?;
+                    let d = Dslash::new(&rt, &smeared, to, Boundary::Antiperiodic, Precision::DOUBLE);
+                    check_bits::<Eight>(&rt, &d, geometry, diagonal)?;
+                    check_bits::<Three>(&rt, &d, geometry, diagonal)?;
                 }
             }
         }
@@ -345,48 +372,85 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_those_of_one_worker_and_few_are_lost() -> Result<(), Error> {
-        let u = random_gauge(Geometry::new([4, 4, 4, 8])?, 1);
-        let run = |workers, seed| -> Result<Trust, Error> {
-            let rt = Runtime::builder().workers(workers).build()?;
-            invert(&rt, &u, &heavy(), &TrustOptions { samples: 8, seed })
-        };
-        let (one, two) = (run(1, 5)?, run(2, 5)?);
-        assert_eq!((&one.maps, &one.instabilities), (&two.maps, &two.instabilities));
-        assert_eq!(one.conclusions, two.conclusions);
-        let least = |map: usize| one.maps[map].worst().expect("sites").0;
-        assert!(least(0) >= 8 && least(2) >= 13 && least(3) >= 13, "{:?}", one.conclusions);
-        assert!(one.maps[1].median() < Some(6), "{:?}", one.conclusions);
-        assert_ne!(one.maps[1].digits, run(1, 6)?.maps[1].digits);
+    fn solutions_without_perturbation_have_the_bits_of_the_pipeline() -> Result<(), Error> {
+        let (rt, geometry) = (Runtime::builder().workers(2).build()?, Geometry::new([4, 4, 4, 4])?);
+        let u = random_gauge(geometry, 1);
+        for method in [SolverMethod::Cg, SolverMethod::BiCgStab] {
+            let mut options = heavy();
+            options.solver.method = method;
+            let system = System::new(&rt, &u, &options)?;
+            let (z, (solutions, _), _) = system.solve(&rt, &options, &Silent)?;
+            let expected = correlator(&rt, &system.a, &z, geometry, options.source.at[T])?;
+            let scope = unperturbed();
+            let work = Work { rt: &rt, system: &system, options: &options, geometry, scope: &scope };
+            let a = StochasticNormal::<Eight> { a: &system.a, between: Workspace::default() };
+            let number = |z: &C64| StochasticComplex::new(Stochastic::new(z.re), Stochastic::new(z.im));
+            let b: Vec<_> = system.b[0].iter().map(number).collect();
+            let (x, solution) = scope.run(|| work.solve(&a, &b))?;
+            have_bits(&x, &z[0]);
+            assert!(solution.steps > 3 && solution.reason.is_converged(), "{solution:?}");
+            assert_eq!(Solution { memory: solutions[0].memory, ..solution }, solutions[0]);
+            let r = scope.run(|| residual(&rt, &a, &b, &x))?;
+            have_bits(&r, &residual(&rt, &system.a, &system.b[0], &z[0])?);
+            let found = work.run::<Three>()?;
+            let means: Vec<f64> = found.correlator.iter().map(|of_slice| of_slice.0).collect();
+            assert_eq!(means, expected);
+        }
         Ok(())
     }
 
     #[test]
-    fn the_correlator_without_perturbation_has_the_bits_of_the_pipeline() -> Result<(), Error> {
-        let (rt, geometry) = (Runtime::builder().workers(2).build()?, Geometry::new([4, 4, 4, 8])?);
-        let (u, options) = (random_gauge(geometry, 1), heavy());
-        let (expected, _) = crate::pipeline::invert(&rt, &u, &options, &Silent)?;
-        let system = System::new(&rt, &u, &options)?;
-        let (x, ..) = system.solve(&rt, &options, &Silent)?;
-        let (scope, first) = (unperturbed(), options.source.at[T]);
-        let work = Work { rt: &rt, system: &system, geometry, scope: &scope, x: &x, first };
-        let found = work.run::<Eight>()?;
-        let means: Vec<f64> = found.correlator.iter().map(|of_slice| of_slice.0).collect();
-        assert_eq!(means, expected.correlator);
-        let residual = crate::pipeline::solver::residual(&rt, &system.a, &system.b[0], &x[0])?;
-        assert_eq!(found.residuals[0], residual);
+    fn digits_are_those_of_one_worker_and_few_are_lost() -> Result<(), Error> {
+        let u = random_gauge(Geometry::new([4, 4, 4, 8])?, 1);
+        let run = |workers, seed| -> Result<Trust, Error> {
+            let rt = Runtime::builder().workers(workers).build()?;
+            let trust = invert(&rt, &u, &heavy(), &TrustOptions { samples: 8, seed })?;
+            Ok(Trust { plain_seconds: None, seconds: 0.0, ..trust })
+        };
+        let (one, two) = (run(1, 5)?, run(2, 5)?);
+        assert_eq!(one, two);
+        let names: Vec<&str> = one.maps[4..].iter().map(|map| &*map.name).collect();
+        assert_eq!((names, one.converged), (vec!["alpha of CG", "beta of CG"], Some(true)));
+        let least = |map: usize| one.maps[map].worst().expect("sites").0;
+        assert!(least(0) >= 8 && least(2) >= 8 && least(3) >= 13, "{:?}", one.conclusions);
+        assert!(one.maps[1].median() < Some(6), "{:?}", one.conclusions);
+        assert!(one.maps[4].digits[0] >= 13 && least(4) >= 3, "{:?}", one.maps[4].digits);
+        assert_ne!(one.maps[1].digits, run(1, 6)?.maps[1].digits);
+        Ok(())
+    }
+
+    /// Steps beyond the attainable residual are made of rounding errors.
+    #[test]
+    fn coefficients_without_digits_are_named() -> Result<(), Error> {
+        let rt = Runtime::builder().workers(2).build()?;
+        let u = random_gauge(Geometry::new([4, 4, 4, 4])?, 1);
+        let options = Options { tolerance: 1e-30, most_steps: 400, ..heavy() };
+        let trust = invert(&rt, &u, &options, &TrustOptions { samples: 3, seed: 1 })?;
+        assert!(trust.maps[4].digits.contains(&0), "{:?}", trust.maps[4].digits);
+        for map in &trust.maps[4..] {
+            let lost = format!("{} has no exact digit from step ", map.name);
+            let is_lost = trust.conclusions.iter().any(|said| said.starts_with(&lost));
+            assert_eq!(is_lost, map.digits.last() == Some(&0), "{:?}", trust.conclusions);
+        }
+        assert!(trust.conclusions[0].ends_with("the tolerance was not reached"), "{:?}", trust.conclusions);
+        assert_eq!(trust.converged, Some(false));
         Ok(())
     }
 
     #[test]
     fn options_without_meaning_are_refused() -> Result<(), Error> {
         let (rt, u) = (Runtime::builder().workers(1).build()?, Gauge::cold(Geometry::new([4, 4, 4, 4])?));
-        let samples = TrustOptions { samples: 4, seed: 0 };
-        let error = invert(&rt, &u, &Options::default(), &samples).expect_err("samples").to_string();
-        assert!(error.starts_with("samples: 4: "), "{error}");
-        let light = Options { mass: 0.0, ..Options::default() };
-        let error = invert(&rt, &u, &light, &TrustOptions::default()).expect_err("mass").to_string();
-        assert!(error.starts_with("mass: "), "{error}");
+        let options = Options::default();
+        let single = Solver { precision: "single".parse().expect("a precision"), ..options.solver };
+        for (options, samples, said) in [
+            (options, 4, "samples: 4: "),
+            (Options { mass: 0.0, ..options }, 8, "mass: "),
+            (Options { heavy_quark: Some(1e-6), ..options }, 8, "heavy-quark-tol: "),
+            (Options { solver: single, ..options }, 8, "precision: "),
+        ] {
+            let error = invert(&rt, &u, &options, &TrustOptions { samples, seed: 0 }).expect_err(said);
+            assert!(error.to_string().starts_with(said), "{error}");
+        }
         Ok(())
     }
 }

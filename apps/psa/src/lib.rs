@@ -26,6 +26,7 @@
 //! | [`pipeline`] | events from files, pipes and sockets; results in files, and the comparison of two runs |
 //! | [`report`] | reports as pages |
 //! | [`trust`] | exact digits of searches, by stochastic arithmetic |
+//! | [`tune`] | methods and formats of a search, for a search of the cheapest ones |
 //!
 //! A simulation runs in this order: crystal, grid, fields, drift, signals, electronics, basis and
 //! events.
@@ -65,6 +66,7 @@ pub mod search;
 pub mod simulate;
 pub mod track;
 pub mod trust;
+pub mod tune;
 
 pub use error::Error;
 pub use zellige_files::observe;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use zellige_kernels::distance::Shape;
 use zellige_runtime::{Handle, Runtime, Slot, Submit, write};
 use zellige_stochastic::{DigitMap, Report, Samples, Scope, Trust, TrustOptions, WithSamples};
 
@@ -17,8 +18,8 @@ use crate::basis::{Basis, SegmentBasis};
 use crate::channels::Segment;
 use crate::pipeline::Input;
 use crate::search::{
-    Batching, Event, Hit, Match, Plan, Precision, Rules, Searcher, StochasticMatch, StochasticSearch,
-    single_hits,
+    Batching, Event, Hit, Match, Plan, Precision, Rules, Searcher, SegmentEvents, StochasticMatch,
+    StochasticSearch, single_hits,
 };
 
 /// Hits whose searches are judged, with the points of their segments.
@@ -51,6 +52,33 @@ impl Searches {
         let mut count = 0;
         let (segments, hits) = single_hits(basis, rules, events.into_iter().inspect(|_| count += 1))?;
         Ok(Searches { segments, hits, events: count })
+    }
+
+    /// Returns the hits in two halves, every other one in each.
+    pub fn halves(&self) -> [Searches; 2] {
+        [0, 1].map(|first| {
+            let hits: Vec<_> = self.hits.iter().skip(first).step_by(2).cloned().collect();
+            let (segments, events) = (self.segments.clone(), hits.len());
+            Searches { segments, hits, events }
+        })
+    }
+
+    /// Returns the hits of each segment that has some, with the points of the segment.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for hits with other samples than the points of their segment.
+    pub(crate) fn by_segment(&self) -> Result<Vec<(SegmentBasis, SegmentEvents)>, Error> {
+        let mut all = Vec::new();
+        for (&segment, basis) in &self.segments {
+            let hits = || self.hits.iter().filter(|(hit, _)| hit.segment == segment);
+            let energies: Vec<f64> = hits().map(|(hit, _)| hit.energy).collect();
+            if !energies.is_empty() {
+                let samples = hits().flat_map(|(_, samples)| samples).copied().collect();
+                let shape = Shape { channels: basis.channels(), samples: basis.samples() };
+                all.push((basis.clone(), SegmentEvents::of_thousandths(shape, energies, samples)?));
+            }
+        }
+        Ok(all)
     }
 
     /// Returns the hits that are judged; their tickets are the numbers of their events.
@@ -149,7 +177,8 @@ fn without_points(hit: &Hit) -> Error {
 }
 
 /// Judges searches by a plan: digits of each best figure of merit and of each gap to the second,
-/// and the events in which rounding decides the point. The rows of the maps are the hits in order.
+/// and the events in which rounding decides the point. The rows of their maps are the hits in
+/// order; those of a third map are the channels of a segment in the order of its basis.
 ///
 /// # Errors
 /// Those of [`Searches::plain`] and [`Searches::stochastic`].
@@ -164,13 +193,29 @@ pub fn run(rt: &Runtime, searches: &Searches, plan: &Plan, options: &TrustOption
     let map = |name: &str, digits: fn(&StochasticMatch) -> u8| {
         DigitMap::new(name, "hit", [found.len(), 1], found.iter().map(digits).collect(), all)
     };
-    let maps = vec![
+    let mut maps = vec![
         map("the best figure of merit", |found| found.fom_digits),
         map("the gap to the second point", |found| found.gap_digits),
     ];
-    let conclusions = conclusions(searches, &plain, &found, &maps, plan);
+    let mut conclusions = conclusions(searches, &plain, &found, &maps, plan);
+    let channels = by_channel(&found, all);
+    conclusions.extend(channels.worst().map(|(least, [channel, _])| {
+        format!("Channel {channel} has the fewest exact digits of a part of the figure of merit, {least} of {all}.")
+    }));
+    maps.push(channels);
     let (samples, seed) = (options.samples, options.seed);
-    Ok(Trust { samples, seed, maps, instabilities, conclusions, plain_seconds, seconds })
+    let converged = None;
+    Ok(Trust { samples, seed, maps, converged, instabilities, conclusions, plain_seconds, seconds })
+}
+
+/// Returns the fewest digits of each channel's part of the best figure of merit.
+fn by_channel(found: &[StochasticMatch], all: u8) -> DigitMap {
+    let mut digits = Vec::new();
+    for hit in found {
+        digits.resize(digits.len().max(hit.channel_digits.len()), all);
+        digits.iter_mut().zip(&*hit.channel_digits).for_each(|(least, &of)| *least = of.min(*least));
+    }
+    DigitMap::new("the best figure of merit by channel", "channel", [digits.len(), 1], digits, all)
 }
 
 fn conclusions(

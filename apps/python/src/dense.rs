@@ -4,6 +4,7 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 use zellige_dense::{self as dense, GemmPrecision, NotPositiveDefinite, Rule};
 
+use crate::stochastic::{judged, options};
 use crate::{error, on_runtime};
 
 /// Default number of rows of a tile.
@@ -93,6 +94,18 @@ impl Cholesky {
         let (count, b) = (b.as_array().dim().1, columns(&b));
         let (x, found) = on_runtime(py, || (), |_| self.factor.refine(&b, tolerance))?;
         Ok((self.array(py, count, x)?, found.residual, found.before.len()))
+    }
+
+    /// Judges the digits of the factor and of the solution. Returns JSON.
+    fn trust(
+        &self,
+        py: Python<'_>,
+        b: PyReadonlyArray2<'_, f64>,
+        samples: usize,
+        seed: u64,
+    ) -> PyResult<String> {
+        let (b, options) = (columns(&b), options(samples, seed)?);
+        judged(py, |rt| self.factor.trust(rt, &b, &options))
     }
 }
 

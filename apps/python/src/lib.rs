@@ -5,6 +5,7 @@ mod graph;
 mod interrupt;
 mod psa;
 mod sparse;
+mod stochastic;
 mod tor;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -65,7 +66,14 @@ fn _zellige(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<dense::Cholesky>()?;
     module.add_class::<psa::Search>()?;
     module.add_class::<psa::Crystal>()?;
+    module.add_class::<stochastic::Scope>()?;
+    module.add("CATEGORIES", stochastic::categories())?;
+    module.add_function(wrap_pyfunction!(stochastic::digits, module)?)?;
+    module.add_function(wrap_pyfunction!(stochastic::text, module)?)?;
+    module.add_function(wrap_pyfunction!(stochastic::report_text, module)?)?;
+    module.add_function(wrap_pyfunction!(stochastic::trust_text, module)?)?;
     module.add_function(wrap_pyfunction!(sparse::solve, module)?)?;
+    module.add_function(wrap_pyfunction!(sparse::trust, module)?)?;
     module.add_function(wrap_pyfunction!(tor::reconstruct, module)?)?;
     module.add_function(wrap_pyfunction!(tor::covariances, module)?)?;
     Ok(())

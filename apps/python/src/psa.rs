@@ -9,13 +9,15 @@ use pyo3::types::PyDict;
 use zellige_psa::Error;
 use zellige_psa::basis::{Basis, Sampling, SegmentBasis};
 use zellige_psa::channels::{CHANNELS, Segment};
+use zellige_psa::pipeline::Input;
 use zellige_psa::search::{
     Answer, Batching, Event, EventPipeline, Flags, LocatedHit, Match, Method, PairPlan, Plan, Prepared,
     Rules, SegmentEvents,
 };
+use zellige_psa::trust::{self, Searches};
 use zellige_runtime::{Runtime, Submit, write};
 
-use crate::{error, on_runtime};
+use crate::{error, on_runtime, stochastic};
 
 /// Flags of answers.
 const FLAGS: [Flags; 7] = [
@@ -143,8 +145,32 @@ fn arrays<'py>(py: Python<'py>, matches: &[Match]) -> PyResult<Bound<'py, PyDict
 #[pyclass(frozen)]
 pub struct Search {
     prepared: Arc<Prepared>,
+    plan: Plan,
+    /// Points, for runs that judge digits.
+    basis: SegmentBasis,
     /// Number of channels and of samples.
     shape: [usize; 2],
+}
+
+impl Search {
+    /// Returns the numbers of events that fit the basis.
+    fn signals<'a>(
+        &self,
+        events: &'a PyReadonlyArray3<'_, f32>,
+        energies: &'a PyReadonlyArray1<'_, f64>,
+    ) -> PyResult<(&'a [f32], &'a [f64])> {
+        let &[count, channels, samples] = events.shape() else { unreachable!("three dimensions") };
+        if [channels, samples] != self.shape {
+            let [wanted, of_each] = self.shape;
+            let problem =
+                format!("{channels} channels of {samples} samples, {wanted} of {of_each} in the basis");
+            return Err(shape("events", problem));
+        }
+        if energies.len() != count {
+            return Err(shape("energies", format!("{} for {count} events", energies.len())));
+        }
+        Ok((events.as_slice()?, energies.as_slice()?))
+    }
 }
 
 #[pymethods]
@@ -161,11 +187,11 @@ impl Search {
         finite("basis", values, "point", channels * samples)?;
         let (positions, values) = (self::positions(points, &positions)?, values.to_vec());
         let prepare = || {
-            let basis = SegmentBasis::new(channels, samples, positions, values)?;
-            Prepared::new(&options.plan()?, &basis)
+            let (plan, basis) = (options.plan()?, SegmentBasis::new(channels, samples, positions, values)?);
+            let prepared = Arc::new(Prepared::new(&plan, &basis)?);
+            Ok(Search { prepared, plan, basis, shape: [channels, samples] })
         };
-        let prepared = py.detach(prepare).map_err(error)?;
-        Ok(Search { prepared: Arc::new(prepared), shape: [channels, samples] })
+        py.detach(prepare).map_err(|failed: Error| error(failed))
     }
 
     fn locate<'py>(
@@ -174,17 +200,7 @@ impl Search {
         events: PyReadonlyArray3<'py, f32>,
         energies: PyReadonlyArray1<'py, f64>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let &[count, channels, samples] = events.shape() else { unreachable!("three dimensions") };
-        if [channels, samples] != self.shape {
-            let [wanted, of_each] = self.shape;
-            let problem =
-                format!("{channels} channels of {samples} samples, {wanted} of {of_each} in the basis");
-            return Err(shape("events", problem));
-        }
-        if energies.len() != count {
-            return Err(shape("energies", format!("{} for {count} events", energies.len())));
-        }
-        let (signals, energies) = (events.as_slice()?, energies.as_slice()?);
+        let ((signals, energies), [channels, samples]) = (self.signals(&events, &energies)?, self.shape);
         let size = Batching::default().size;
         let batches = signals.chunks(size * channels * samples).zip(energies.chunks(size));
         let batches: Result<Vec<_>, _> = batches
@@ -196,6 +212,25 @@ impl Search {
         let batches = batches.map_err(error)?;
         let found = on_runtime(py, || (), |rt| search(rt, &self.prepared, batches))?;
         arrays(py, &found)
+    }
+
+    /// Judges the digits of full searches. Returns JSON.
+    fn trust(
+        &self,
+        py: Python<'_>,
+        events: PyReadonlyArray3<'_, f32>,
+        energies: PyReadonlyArray1<'_, f64>,
+        samples: usize,
+        seed: u64,
+    ) -> PyResult<String> {
+        let ((signals, energies), [channels, window]) = (self.signals(&events, &energies)?, self.shape);
+        let events = SegmentEvents::new(channels, window, energies, signals).map_err(error)?;
+        // The points are those of any segment.
+        let segment = Segment::from_index(0).expect("there are 36 segments");
+        let basis = self.basis.clone();
+        let searches = Searches::of_segment(&Input { segment, basis, events, saturated: Vec::new() });
+        let options = stochastic::options(samples, seed)?;
+        stochastic::judged(py, |rt| trust::run(rt, &searches, &self.plan, &options))
     }
 }
 

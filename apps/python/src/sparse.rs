@@ -8,7 +8,17 @@ use zellige_sparse::Csr;
 use zellige_sparse::krylov::{History, Stop};
 use zellige_sparse::system::{Options, System};
 
+use crate::stochastic::judged;
 use crate::{error, on_runtime};
+
+/// Index of the first element of each row, columns and values of a CSR matrix.
+type Parts<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>);
+
+fn matrix((starts, column, value): &Parts<'_>, width: usize) -> PyResult<Csr> {
+    let starts = starts.as_array().iter().map(|&start| usize::try_from(start)).collect::<Result<Vec<_>, _>>();
+    let column = column.as_array().iter().map(|&column| u32::try_from(column)).collect::<Result<Vec<_>, _>>();
+    Csr::new(width, starts.map_err(error)?, column.map_err(error)?, value.as_array().to_vec()).map_err(error)
+}
 
 /// Converts the options of a solve.
 fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
@@ -41,18 +51,13 @@ fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
 #[pyfunction]
 pub fn solve<'py>(
     py: Python<'py>,
-    parts: (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>),
+    parts: Parts<'py>,
     width: usize,
     b: PyReadonlyArray2<'py, f64>,
     x: &Bound<'py, PyArray2<f64>>,
     given: &Bound<'py, PyDict>,
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let (starts, column, value) = parts;
-    let options = options(given)?;
-    let starts = starts.as_array().iter().map(|&start| usize::try_from(start)).collect::<Result<Vec<_>, _>>();
-    let column = column.as_array().iter().map(|&column| u32::try_from(column)).collect::<Result<Vec<_>, _>>();
-    let a = Csr::new(width, starts.map_err(error)?, column.map_err(error)?, value.as_array().to_vec())
-        .map_err(error)?;
+    let (options, a) = (options(given)?, matrix(&parts, width)?);
     let b: Vec<Vec<f64>> = b.as_array().columns().into_iter().map(|column| column.to_vec()).collect();
     let mut answers = vec![vec![0.0; width]; b.len()];
     let solve = |rt: &Runtime| -> Result<Vec<_>, zellige_sparse::Error> {
@@ -84,4 +89,20 @@ pub fn solve<'py>(
         Ok(result)
     };
     found.into_iter().map(describe).collect()
+}
+
+/// Judges the digits of the solution for one right-hand side. Returns JSON.
+#[pyfunction]
+pub fn trust(
+    py: Python<'_>,
+    parts: Parts<'_>,
+    width: usize,
+    b: PyReadonlyArray1<'_, f64>,
+    given: &Bound<'_, PyDict>,
+    samples: usize,
+    seed: u64,
+) -> PyResult<String> {
+    let (solver, a, b) = (options(given)?, matrix(&parts, width)?, b.as_array().to_vec());
+    let options = crate::stochastic::options(samples, seed)?;
+    judged(py, |rt| zellige_solve::trust::solve(rt, &a, &b, &solver, &options))
 }

@@ -7,6 +7,7 @@
 //! | [`pipeline`] | several right-hand sides or shifts, and results |
 //! | [`report`] | results as pages and text, advice |
 //! | [`trust`] | digits of products and solutions that rounding errors leave |
+//! | [`tune`] | formats of a solver, for a search of the cheapest ones |
 //!
 //! ```
 //! use zellige_solve::pipeline::results::{SolveResult, Solved};
@@ -31,3 +32,4 @@ pub mod files;
 pub mod pipeline;
 pub mod report;
 pub mod trust;
+pub mod tune;

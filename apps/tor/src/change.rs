@@ -3,7 +3,7 @@
 //! A change `dR` of `R` changes the covariance of the residual on the actuators by `V Cmm V^T + V
 //! Z^T + Z V^T`, `V = Dx dR`, `Z = Dx (R Cmm - Ctm)`. The linear terms are 0 where `R` is the
 //! minimiser. With `T` the lower triangle of `Cmm` in blocks, its diagonal blocks halved, this is
-//! `K + K^T`, `K = (V T + Z) V^T`. No part of it is a small difference of large numbers, so that the
+//! `K + K^T`, `K = (V T + Z) V^T`. No part of it is a small difference of large numbers. So the
 //! change of the variance is accurate however small it is.
 
 use crate::covariance::{Covariance, Kind};

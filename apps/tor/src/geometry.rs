@@ -6,6 +6,7 @@
 
 use crate::system::{GuideStar, System, Valid};
 use crate::{ARCSEC_PER_RADIAN, Error};
+use zellige_kernels::RealNumber;
 
 /// The valid sub-apertures of one sensor.
 #[derive(Debug, Clone, PartialEq)]
@@ -239,38 +240,46 @@ fn blocks_of(sensors: &[SubApertures]) -> Vec<Block> {
 /// Projection of a sensor's pupil on one turbulent layer: `u = scale x' + offset`, with `x'` the
 /// pupil position rotated, magnified and shifted.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Projection {
+pub struct Projection<R: RealNumber = f64> {
     /// Cone factor `1 - h / altitude`: 1 for a natural star, 0 or less above a laser star.
-    pub scale: f64,
+    pub scale: R,
     /// Offset of the centre in m: direction times altitude, plus the shifted pupil.
-    pub offset: [f64; 2],
+    pub offset: [R; 2],
     /// Rotation matrix times magnification, row by row.
-    pub turn: [[f64; 2]; 2],
+    pub turn: [[R; 2]; 2],
 }
 
-impl Projection {
+impl<R: RealNumber> Projection<R> {
     /// Returns the projection of a star's sensor on a layer at `altitude` \[m\].
     ///
     /// Rotation and magnification act on points. For a star without `slopes_turn` they apply to
     /// centres only: the size of its projected sub-apertures is `pitch * scale`, and their edges
     /// stay parallel to the axes.
     pub fn new(star: &GuideStar, altitude: f64) -> Self {
-        let scale = 1.0 - altitude * star.inverse_altitude;
-        let (sin, cos) = if star.rotation == 0.0 { (0.0, 1.0) } else { star.rotation.to_radians().sin_cos() };
-        let m = star.magnification;
+        let altitude = R::from(altitude);
+        let scale = R::from(1.0) - altitude * R::from(star.inverse_altitude);
+        let angle = R::from(star.rotation.to_radians());
+        let (sin, cos) = if star.rotation == 0.0 {
+            (R::from(0.0), R::from(1.0))
+        } else {
+            (angle.apply(f64::sin), angle.apply(f64::cos))
+        };
+        let m = R::from(star.magnification);
         let offset = std::array::from_fn(|k| {
-            star.pupil_shift[k] * scale + star.direction[k] / ARCSEC_PER_RADIAN * altitude
+            R::from(star.pupil_shift[k]) * scale
+                + R::from(star.direction[k]) / R::from(ARCSEC_PER_RADIAN) * altitude
         });
         Projection { scale, offset, turn: [[cos * m, -sin * m], [sin * m, cos * m]] }
     }
 
     /// Returns whether the light of the star crosses the layer.
     pub fn visible(&self) -> bool {
-        self.scale > 0.0
+        self.scale.value() > 0.0
     }
 
     /// Returns the position in the layer \[m\] that corresponds to the pupil point `[x, y]` \[m\].
-    pub fn point(&self, p: [f64; 2]) -> [f64; 2] {
+    pub fn point(&self, p: [f64; 2]) -> [R; 2] {
+        let p = p.map(R::from);
         std::array::from_fn(|k| {
             (self.turn[k][0] * p[0] + self.turn[k][1] * p[1]) * self.scale + self.offset[k]
         })
@@ -348,13 +357,13 @@ mod tests {
     #[test]
     fn projection_turns_scales_and_shifts() {
         let mut star = truth_star(8, [206265.0 / 1e4, 0.0]);
-        let p = Projection::new(&star, 1e4);
+        let p: Projection = Projection::new(&star, 1e4);
         assert_eq!(p.point([1.0, 2.0]), [2.0, 2.0]);
         star.rotation = 90.0;
         star.magnification = 2.0;
         star.inverse_altitude = 1.0 / 2e4;
-        let q = Projection::new(&star, 1e4).point([1.0, 0.0]);
+        let q = Projection::<f64>::new(&star, 1e4).point([1.0, 0.0]);
         assert!((q[0] - 1.0).abs() < 1e-12 && (q[1] - 1.0).abs() < 1e-12, "{q:?}");
-        assert!(!Projection::new(&star, 3e4).visible());
+        assert!(!Projection::<f64>::new(&star, 3e4).visible());
     }
 }

@@ -14,7 +14,9 @@
 //! no root, power or exponential per value.
 
 use std::f64::consts::PI;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+
+use zellige_kernels::RealNumber;
 
 const NU: f64 = 5.0 / 6.0;
 const GAMMA_1_6: f64 = 5.566_316_001_780_235;
@@ -36,31 +38,32 @@ pub fn k2() -> f64 {
 /// below `x = 2` and 1e-14 above.
 ///
 /// A negative or non-finite argument gives NaN or `k2`, never a panic.
-pub fn g_exact(x: f64) -> f64 {
-    if x < 2.0 { g_series(x) } else { k2() - x.powf(NU) * bessel_k(x) }
+pub fn g_exact<R: RealNumber>(x: R) -> R {
+    if x.value() < 2.0 { g_series(x) } else { R::from(k2()) - x.apply(|x| x.powf(NU)) * bessel_k(x) }
 }
 
 /// Computes `-sum_n A_n x^(5/3) q^n - sum_{n>0} B_n q^n` with `q = (x/2)^2`, `A_n = (-1)^n
 /// Gamma(-n - 5/6) 2^(-5/6) / (2 n!)`, `B_n = (-1)^n Gamma(-n + 5/6) 2^(5/6) / (2 n!)`.
-fn g_series(x: f64) -> f64 {
-    let q = x * x / 4.0;
+fn g_series<R: RealNumber>(x: R) -> R {
+    let q = x * x / R::from(4.0);
     // Gamma(z - 1) = Gamma(z) / (z - 1) turns the coefficients into a recurrence.
-    let [mut a, mut b] = series_start();
-    let (mut sum_a, mut sum_b) = (a, 0.0);
-    let mut power = 1.0;
+    let [mut a, mut b] = series_start().map(R::from);
+    let (mut sum_a, mut sum_b) = (a, R::from(0.0));
+    let mut power = R::from(1.0);
     for n in 1..24 {
         let m = f64::from(n);
-        a /= (m + NU) * m;
-        b /= (m - NU) * m;
-        power *= q;
+        a = a / R::from((m + NU) * m);
+        b = b / R::from((m - NU) * m);
+        power = power * q;
         let (ta, tb) = (a * power, b * power);
-        sum_a += ta;
-        sum_b += tb;
-        if ta.abs() + tb.abs() < 1e-18 * (sum_a.abs() + sum_b.abs()) {
+        sum_a = sum_a + ta;
+        sum_b = sum_b + tb;
+        let size = |x: R| x.value().abs();
+        if size(ta) + size(tb) < 1e-18 * (size(sum_a) + size(sum_b)) {
             break;
         }
     }
-    -x.powf(2.0 * NU) * sum_a - sum_b
+    -x.apply(|x| x.powf(2.0 * NU)) * sum_a - sum_b
 }
 
 /// Returns `A_0` and `B_0` of the series.
@@ -77,41 +80,42 @@ pub(crate) fn outside_the_table() -> [f64; 3] {
 
 /// Computes `K_{5/6}(x)` for `x >= 2` by Temme's continued fraction for `K_mu` and `K_{mu+1}`, `mu
 /// = -1/6`.
-fn bessel_k(x: f64) -> f64 {
-    if x > 700.0 {
-        return 0.0;
+fn bessel_k<R: RealNumber>(x: R) -> R {
+    if x.value() > 700.0 {
+        return R::from(0.0);
     }
     let mu = -1.0 / 6.0;
     let a1 = 0.25 - mu * mu;
-    let mut b = 2.0 * (1.0 + x);
-    let mut d = 1.0 / b;
+    let (one, two) = (R::from(1.0), R::from(2.0));
+    let mut b = two * (one + x);
+    let mut d = one / b;
     let mut step = d;
     let mut ratio = d;
-    let (mut q_prev, mut q_now) = (0.0, 1.0);
+    let (mut q_prev, mut q_now) = (R::from(0.0), one);
     let mut c = a1;
-    let mut weight = a1;
+    let mut weight = R::from(a1);
     let mut a = -a1;
-    let mut sum = 1.0 + weight * step;
+    let mut sum = one + weight * step;
     for i in 2..2000 {
         let m = f64::from(i);
         a -= 2.0 * (m - 1.0);
         c = -a * c / m;
-        let q_next = (q_prev - b * q_now) / a;
+        let q_next = (q_prev - b * q_now) / R::from(a);
         q_prev = q_now;
         q_now = q_next;
-        weight += c * q_next;
-        b += 2.0;
-        d = 1.0 / (b + a * d);
-        step *= b * d - 1.0;
-        ratio += step;
+        weight = weight + R::from(c) * q_next;
+        b = b + two;
+        d = one / (b + R::from(a) * d);
+        step = step * (b * d - one);
+        ratio = ratio + step;
         let term = weight * step;
-        sum += term;
-        if (term / sum).abs() < 1e-17 {
+        sum = sum + term;
+        if (term.value() / sum.value()).abs() < 1e-17 {
             break;
         }
     }
-    let k_mu = (PI / (2.0 * x)).sqrt() * (-x).exp() / sum;
-    k_mu * (mu + x + 0.5 - a1 * ratio) / x
+    let k_mu = (R::from(PI) / (two * x)).sqrt() * (-x).apply(f64::exp) / sum;
+    k_mu * (R::from(mu) + x + R::from(0.5) - R::from(a1) * ratio) / x
 }
 
 /// Number of octaves of `t = x^2` in the table: `2^-40 <= t < 2^11`, i.e. `9.5e-7 <= x < 45`.
@@ -131,26 +135,32 @@ const MANTISSA: u32 = 52;
 /// both cases the interpolation error stays below 1e-15. With the rounding of both sides, the tests
 /// find less than 1e-14 from [`g_exact`].
 #[derive(Debug)]
-pub struct Table {
-    coefficients: Vec<[f64; COEFFICIENTS]>,
+pub struct Table<R: RealNumber = f64> {
+    coefficients: Vec<[R; COEFFICIENTS]>,
 }
 
 impl Table {
     /// Returns the table, which is computed once per process.
-    pub fn get() -> &'static Table {
-        static TABLE: OnceLock<Table> = OnceLock::new();
-        TABLE.get_or_init(Table::new)
+    pub fn get() -> &'static Arc<Table> {
+        static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
+        TABLE.get_or_init(|| Arc::new(Table::new()))
     }
+}
 
-    fn new() -> Table {
+impl<R: RealNumber> Table<R> {
+    /// Computes the table.
+    pub(crate) fn new() -> Self {
         let nodes: [f64; COEFFICIENTS] =
             std::array::from_fn(|k| 0.5 * (PI * (k as f64 + 0.5) / COEFFICIENTS as f64).cos());
         let mut coefficients = Vec::with_capacity(OCTAVES * PER_OCTAVE);
         for octave in 0..OCTAVES {
             let base = 2f64.powi(FIRST_EXPONENT + octave as i32);
             for piece in 0..PER_OCTAVE {
-                let value =
-                    |z: f64| g_exact((base * (1.0 + (piece as f64 + 0.5 + z) / PER_OCTAVE as f64)).sqrt());
+                R::begin((octave * PER_OCTAVE + piece) as u64);
+                let value = |z: f64| {
+                    let t = base * (1.0 + (piece as f64 + 0.5 + z) / PER_OCTAVE as f64);
+                    g_exact(R::from(t).sqrt())
+                };
                 coefficients.push(interpolate(&nodes, nodes.map(value)));
             }
         }
@@ -158,58 +168,82 @@ impl Table {
     }
 
     /// Returns the coefficients of every piece.
-    pub(crate) fn pieces(&self) -> &[[f64; COEFFICIENTS]] {
+    pub(crate) fn pieces(&self) -> &[[R; COEFFICIENTS]] {
         &self.coefficients
     }
 
     /// Computes `g(sqrt(t))`, `t = x^2 >= 0`.
-    #[inline]
-    pub fn g_of_square(&self, t: f64) -> f64 {
-        let bits = t.to_bits();
-        let first = ((1023 + FIRST_EXPONENT) as u64) << BITS;
-        let piece = (bits >> (MANTISSA - BITS)).wrapping_sub(first) as usize;
-        match self.coefficients.get(piece) {
-            Some(c) => {
-                let mask = (1u64 << (MANTISSA - BITS)) - 1;
-                let z = f64::from_bits((1023u64 << MANTISSA) | ((bits & mask) << BITS)) - 1.5;
-                let z2 = z * z;
-                // Estrin's order has short dependency chains, because neighbouring evaluations
-                // overlap.
-                (c[0] + c[1] * z) + z2 * ((c[2] + c[3] * z) + z2 * ((c[4] + c[5] * z) + z2 * c[6]))
-            }
+    #[inline(always)]
+    pub fn g_of_square(&self, t: R) -> R {
+        match self.coefficients.get(piece_of(t.value())) {
+            // Samples may lie in neighbouring pieces.
+            Some(_) if R::WORDS > 1 => self.of_samples(t).map_or_else(|| outside(t), |c| polynomial(&c, t)),
+            Some(c) => polynomial(c, t),
             None => outside(t),
         }
     }
+
+    /// Returns the coefficients of the piece of each sample, if all samples lie in the table.
+    #[inline(always)]
+    fn of_samples(&self, t: R) -> Option<[R; COEFFICIENTS]> {
+        let mut all = *self.coefficients.get(piece_of(t.value()))?;
+        for (lane, &sample) in R::words(&[t]).iter().enumerate() {
+            let own = self.coefficients.get(piece_of(sample))?;
+            for (to, from) in all.iter_mut().zip(own) {
+                R::words_mut(std::slice::from_mut(to))[lane] = R::words(std::slice::from_ref(from))[lane];
+            }
+        }
+        Some(all)
+    }
+}
+
+/// Returns the index of the piece in which `t` lies.
+#[inline(always)]
+fn piece_of(t: f64) -> usize {
+    let first = ((1023 + FIRST_EXPONENT) as u64) << BITS;
+    (t.to_bits() >> (MANTISSA - BITS)).wrapping_sub(first) as usize
+}
+
+/// Computes the polynomial of a piece.
+#[inline(always)]
+fn polynomial<R: RealNumber>(c: &[R; COEFFICIENTS], t: R) -> R {
+    let z = t.exactly(|t| {
+        let mask = (1u64 << (MANTISSA - BITS)) - 1;
+        f64::from_bits((1023u64 << MANTISSA) | ((t.to_bits() & mask) << BITS)) - 1.5
+    });
+    let z2 = z * z;
+    // Estrin's order has short dependency chains, because neighbouring evaluations overlap.
+    (c[0] + c[1] * z) + z2 * ((c[2] + c[3] * z) + z2 * ((c[4] + c[5] * z) + z2 * c[6]))
 }
 
 #[cold]
-fn outside(t: f64) -> f64 {
-    if t == 0.0 {
-        0.0
-    } else if t < 1.0 {
+fn outside<R: RealNumber>(t: R) -> R {
+    if t.value() == 0.0 {
+        R::from(0.0)
+    } else if t.value() < 1.0 {
         g_series(t.sqrt())
     } else {
         // x > 45: x^(5/6) K_{5/6}(x) < 1e-19.
-        k2()
+        R::from(k2())
     }
 }
 
 /// Computes the monomial coefficients of the polynomial through `(nodes, values)`: Newton's divided
 /// differences, expanded.
-fn interpolate(nodes: &[f64; COEFFICIENTS], values: [f64; COEFFICIENTS]) -> [f64; COEFFICIENTS] {
+fn interpolate<R: RealNumber>(nodes: &[f64; COEFFICIENTS], values: [R; COEFFICIENTS]) -> [R; COEFFICIENTS] {
     let mut newton = values;
     for level in 1..COEFFICIENTS {
         for k in (level..COEFFICIENTS).rev() {
-            newton[k] = (newton[k] - newton[k - 1]) / (nodes[k] - nodes[k - level]);
+            newton[k] = (newton[k] - newton[k - 1]) / R::from(nodes[k] - nodes[k - level]);
         }
     }
-    let mut out = [0.0; COEFFICIENTS];
+    let mut out = [R::from(0.0); COEFFICIENTS];
     for k in (0..COEFFICIENTS).rev() {
         // out = out * (z - node_k) + newton_k
         for i in (1..COEFFICIENTS).rev() {
-            out[i] = out[i - 1] - nodes[k] * out[i];
+            out[i] = out[i - 1] - R::from(nodes[k]) * out[i];
         }
-        out[0] = newton[k] - nodes[k] * out[0];
+        out[0] = newton[k] - R::from(nodes[k]) * out[0];
     }
     out
 }

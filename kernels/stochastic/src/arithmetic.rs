@@ -48,15 +48,18 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         // not.
         let opposed = word & !4 | (!word & 2) << 1;
         Stochastic {
-            lanes: S::build(|lane| {
-                let error = errors.as_ref()[lane];
-                let moved = if S::OPPOSED {
-                    f64::from_bits(error.to_bits() ^ (opposed << (63 - lane) & 1 << 63)) > 0.0
-                } else {
-                    (word >> lane & 1 == 1) & ((error > 0.0) | (error < 0.0))
-                };
-                r.lane(lane).step(error, moved)
-            }),
+            lanes: S::build(
+                #[inline(always)]
+                |lane| {
+                    let error = errors.as_ref()[lane];
+                    let moved = if S::OPPOSED {
+                        f64::from_bits(error.to_bits() ^ (opposed << (63 - lane) & 1 << 63)) > 0.0
+                    } else {
+                        (word >> lane & 1 == 1) & ((error > 0.0) | (error < 0.0))
+                    };
+                    r.lane(lane).step(error, moved)
+                },
+            ),
         }
     }
 
@@ -89,15 +92,23 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             let slow = computed(operation, [a, b, c, r], word);
             // Read one by one: the path that is taken most would otherwise find the samples in
             // memory.
-            Stochastic { lanes: S::build(|lane| slow.lane(lane)) }
+            Stochastic {
+                lanes: S::build(
+                    #[inline(always)]
+                    |lane| slow.lane(lane),
+                ),
+            }
         } else {
             Self::stepped(r, errors, word)
         };
         let mut unusual = special | watched(result);
         if state::watches_gradual_loss() {
             let half = half_of_digits::<T>();
-            let known = |x: Self| x.agrees_within(16.0 * half) | (x.lane(0) == T::zero());
-            unusual |= !result.agrees_within(half) && known(a) && known(b) && known(c);
+            let nearly = 16.0 * half;
+            unusual |= !result.agrees_within(half)
+                && a.is_known_to(nearly)
+                && b.is_known_to(nearly)
+                && c.is_known_to(nearly);
         }
         if unusual {
             note(operation, [a, b, c], result, place);
@@ -105,48 +116,102 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         result
     }
 
+    /// Whether the number agrees within `spread`, or is an exact 0.
+    #[inline(always)]
+    fn is_known_to(&self, spread: f64) -> bool {
+        self.agrees_within(spread) | (self.lane(0) == T::zero())
+    }
+
     #[inline(always)]
     fn sum(self, b: Self, place: &'static Location<'static>) -> Self {
         let word = state::bits();
-        let r = self.map2(b, |x, y| x.plus(y));
-        let errors = S::build(|lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)));
-        let watched = |sum: Self| {
-            let mut usual = true;
-            for lane in 0..S::LANES {
-                let (x, y) = (self.lane(lane).to_f64().abs(), b.lane(lane).to_f64().abs());
-                let larger = if x < y { y } else { x };
-                let sum = sum.lane(lane).to_f64().abs();
-                usual &= (sum >= CANCELLED * larger) & (sum <= f64::MAX);
-            }
-            !usual
-        };
-        Self::result(Operation::Sum, (self, b, b), r, errors, word, false, watched, place)
+        let r = self.map2(
+            b,
+            #[inline(always)]
+            |x, y| x.plus(y),
+        );
+        let errors = S::build(
+            #[inline(always)]
+            |lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)),
+        );
+        Self::result(
+            Operation::Sum,
+            (self, b, b),
+            r,
+            errors,
+            word,
+            false,
+            #[inline(always)]
+            |sum: Self| {
+                let mut usual = true;
+                for lane in 0..S::LANES {
+                    let (x, y) = (self.lane(lane).to_f64().abs(), b.lane(lane).to_f64().abs());
+                    let larger = if x < y { y } else { x };
+                    let sum = sum.lane(lane).to_f64().abs();
+                    usual &= (sum >= CANCELLED * larger) & (sum <= f64::MAX);
+                }
+                !usual
+            },
+            place,
+        )
     }
 
     #[inline(always)]
     fn product(self, b: Self, place: &'static Location<'static>) -> Self {
         let word = state::bits();
-        let r = self.map2(b, |x, y| x.times(y));
-        let errors = S::build(|lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)));
+        let r = self.map2(
+            b,
+            #[inline(always)]
+            |x, y| x.times(y),
+        );
+        let errors = S::build(
+            #[inline(always)]
+            |lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)),
+        );
         let mut special = false;
         for lane in 0..S::LANES {
             special |= T::product_is_special(self.lane(lane), b.lane(lane), r.lane(lane));
         }
-        let noise = |_| !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN);
-        Self::result(Operation::Product, (self, b, b), r, errors, word, special, noise, place)
+        Self::result(
+            Operation::Product,
+            (self, b, b),
+            r,
+            errors,
+            word,
+            special,
+            #[inline(always)]
+            |_| !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN),
+            place,
+        )
     }
 
     #[inline(always)]
     fn quotient(self, b: Self, place: &'static Location<'static>) -> Self {
         let word = state::bits();
-        let r = self.map2(b, |x, y| x.over(y));
-        let errors = S::build(|lane| T::quotient_error(self.lane(lane), b.lane(lane), r.lane(lane)));
+        let r = self.map2(
+            b,
+            #[inline(always)]
+            |x, y| x.over(y),
+        );
+        let errors = S::build(
+            #[inline(always)]
+            |lane| T::quotient_error(self.lane(lane), b.lane(lane), r.lane(lane)),
+        );
         let mut special = false;
         for lane in 0..S::LANES {
             special |= T::quotient_is_special(self.lane(lane), r.lane(lane));
         }
-        let noise = |_| !b.agrees_within(CERTAIN);
-        Self::result(Operation::Quotient, (self, b, b), r, errors, word, special, noise, place)
+        Self::result(
+            Operation::Quotient,
+            (self, b, b),
+            r,
+            errors,
+            word,
+            special,
+            #[inline(always)]
+            |_| !b.agrees_within(CERTAIN),
+            place,
+        )
     }
 
     /// Square root; NaN for samples below 0.
@@ -154,14 +219,29 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[track_caller]
     pub fn sqrt(self) -> Self {
         let word = state::bits();
-        let r = self.map(|x| x.root());
-        let errors = S::build(|lane| T::root_error(self.lane(lane), r.lane(lane)));
+        let r = self.map(
+            #[inline(always)]
+            |x| x.root(),
+        );
+        let errors = S::build(
+            #[inline(always)]
+            |lane| T::root_error(self.lane(lane), r.lane(lane)),
+        );
         let mut special = false;
         for lane in 0..S::LANES {
             special |= T::root_is_special(self.lane(lane));
         }
-        let noise = |_| !self.agrees_within(CERTAIN);
-        Self::result(Operation::Root, (self, self, self), r, errors, word, special, noise, Location::caller())
+        Self::result(
+            Operation::Root,
+            (self, self, self),
+            r,
+            errors,
+            word,
+            special,
+            #[inline(always)]
+            |_| !self.agrees_within(CERTAIN),
+            Location::caller(),
+        )
     }
 
     /// `self * b + c`, rounded once.
@@ -169,27 +249,48 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[track_caller]
     pub fn mul_add(self, b: Self, c: Self) -> Self {
         let word = state::bits();
-        let r = Stochastic { lanes: S::build(|lane| self.lane(lane).fused(b.lane(lane), c.lane(lane))) };
-        let error = |lane: usize| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane));
-        let errors = S::build(error);
+        let r = Stochastic {
+            lanes: S::build(
+                #[inline(always)]
+                |lane| self.lane(lane).fused(b.lane(lane), c.lane(lane)),
+            ),
+        };
+        let errors = S::build(
+            #[inline(always)]
+            |lane: usize| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane)),
+        );
         let mut special = false;
         for lane in 0..S::LANES {
             special |= T::fused_is_special(self.lane(lane), b.lane(lane), c.lane(lane));
         }
-        let watched = |sum: Self| {
-            let mut cancelled = false;
-            for lane in 0..S::LANES {
-                cancelled |= sum.lane(lane).to_f64().abs() < CANCELLED * c.lane(lane).to_f64().abs();
-            }
-            cancelled | (!self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN))
-        };
-        Self::result(Operation::Fused, (self, b, c), r, errors, word, special, watched, Location::caller())
+        Self::result(
+            Operation::Fused,
+            (self, b, c),
+            r,
+            errors,
+            word,
+            special,
+            #[inline(always)]
+            |sum: Self| {
+                let mut cancelled = false;
+                for lane in 0..S::LANES {
+                    cancelled |= sum.lane(lane).to_f64().abs() < CANCELLED * c.lane(lane).to_f64().abs();
+                }
+                cancelled | (!self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN))
+            },
+            Location::caller(),
+        )
     }
 
     /// `f` of the samples of two numbers, without rounding.
     #[inline(always)]
     pub fn map2(self, b: Self, f: impl Fn(T, T) -> T) -> Self {
-        Stochastic { lanes: S::build(|lane| f(self.lane(lane), b.lane(lane))) }
+        Stochastic {
+            lanes: S::build(
+                #[inline(always)]
+                |lane| f(self.lane(lane), b.lane(lane)),
+            ),
+        }
     }
 
     pub(crate) fn has_nan(&self) -> bool {
@@ -218,16 +319,19 @@ fn computed<T: Sample, S: Samples>(
     [a, b, c, r]: [Stochastic<T, S>; 4],
     word: u64,
 ) -> Stochastic<T, S> {
-    let errors = S::build(|lane| {
-        let (a, b, c, r) = (a.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane));
-        match operation {
-            Operation::Sum => T::sum_error(a, b, r),
-            Operation::Product => T::careful_product(a, b, r),
-            Operation::Quotient => T::careful_quotient(a, b, r),
-            Operation::Root => T::careful_root(a, r),
-            Operation::Fused => T::careful_fused(a, b, c, r),
-        }
-    });
+    let errors = S::build(
+        #[inline(always)]
+        |lane| {
+            let (a, b, c, r) = (a.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane));
+            match operation {
+                Operation::Sum => T::sum_error(a, b, r),
+                Operation::Product => T::careful_product(a, b, r),
+                Operation::Quotient => T::careful_quotient(a, b, r),
+                Operation::Root => T::careful_root(a, r),
+                Operation::Fused => T::careful_fused(a, b, c, r),
+            }
+        },
+    );
     Stochastic::rounded(r, errors, word)
 }
 
@@ -241,8 +345,15 @@ fn note<T: Sample, S: Samples>(
     place: &'static Location<'static>,
 ) {
     let [a, b, c] = operands;
+    // Logarithms only where fewer digits are left than the least loss leaves.
+    let after = result.certainty();
     let cancelled = |a: Stochastic<T, S>, b: Stochastic<T, S>| {
-        state::counts(Category::Cancellation) && a.digits().min(b.digits()) >= result.digits() + LOST
+        let most = 10f64.powi(T::DIGITS as i32);
+        let may_be = |x: Stochastic<T, S>| x.certainty().min(most) >= 0.999e3 * after.max(1.0);
+        state::counts(Category::Cancellation)
+            && may_be(a)
+            && may_be(b)
+            && a.digits().min(b.digits()) >= result.digits() + LOST
     };
     let category = match operation {
         Operation::Sum => cancelled(a, b).then_some(Category::Cancellation),
@@ -258,7 +369,10 @@ fn note<T: Sample, S: Samples>(
     }
     if !result.is_finite() {
         result.note_range(&operands, place);
-    } else if category != Some(Category::Cancellation) && state::counts(Category::GradualLoss) {
+    } else if category != Some(Category::Cancellation)
+        && state::counts(Category::GradualLoss)
+        && after < 1.001 * 10f64.powf(f64::from(T::DIGITS) / 2.0)
+    {
         let before = operands.iter().map(Stochastic::precision).fold(f64::MAX, f64::min);
         let (half, after) = (f64::from(T::DIGITS) / 2.0, result.precision());
         if after < half
@@ -275,7 +389,10 @@ impl<T: Sample, S: Samples> Neg for Stochastic<T, S> {
     type Output = Self;
     #[inline(always)]
     fn neg(self) -> Self {
-        self.map(|x| x.negative())
+        self.map(
+            #[inline(always)]
+            |x| x.negative(),
+        )
     }
 }
 
@@ -342,8 +459,14 @@ operator!(Mul, mul, MulAssign, mul_assign, |a, b, place| a.product(b, place));
 operator!(Div, div, DivAssign, div_assign, |a, b, place| a.quotient(b, place));
 
 impl<T: Sample, S: Samples> core::iter::Sum for Stochastic<T, S> {
+    #[inline(always)]
+    #[track_caller]
     fn sum<I: Iterator<Item = Self>>(numbers: I) -> Self {
         // As the sum of floats: an empty one is -0.
-        numbers.fold(Self::new(T::zero().negative()), |sum, x| sum + x)
+        let mut sum = Self::new(T::zero().negative());
+        for x in numbers {
+            sum += x;
+        }
+        sum
     }
 }

@@ -33,13 +33,12 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         let first = self.lane(0).to_f64();
         let count = S::COUNT as f64;
         // Halves: the difference of two large numbers may overflow.
-        let difference = |x: &T| (0.5 * x.to_f64() - 0.5 * first) / largest * 2.0;
-        let offset = self.samples().iter().map(difference).sum::<f64>() / count;
-        let square = |x: &T| {
-            let d = difference(x) - offset;
-            d * d
-        };
-        let variance = self.samples().iter().map(square).sum::<f64>() / (count - 1.0);
+        let differences: S::Array<f64> =
+            S::build(|lane| (0.5 * self.lane(lane).to_f64() - 0.5 * first) / largest * 2.0);
+        let differences = &differences.as_ref()[..S::COUNT];
+        let offset = differences.iter().sum::<f64>() / count;
+        let squares = differences.iter().map(|d| (d - offset) * (d - offset));
+        let variance = squares.sum::<f64>() / (count - 1.0);
         (largest, first / largest + offset, variance.sqrt())
     }
 
@@ -48,16 +47,20 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     ///
     /// An exact number has all digits of the type, so has an exact 0; NaN and infinity have none.
     pub fn precision(&self) -> f64 {
+        self.certainty().log10().clamp(0.0, f64::from(T::DIGITS))
+    }
+
+    /// `10^digits`, not limited: |mean| / (k sigma); infinite for an exact number, 0 for NaN and
+    /// infinity.
+    pub(crate) fn certainty(&self) -> f64 {
         let (largest, mean, deviation) = self.moments();
         if !largest.is_finite() {
-            return 0.0;
+            0.0
+        } else if deviation == 0.0 {
+            f64::INFINITY
+        } else {
+            mean.abs() / (S::DEVIATIONS * deviation)
         }
-        let all = f64::from(T::DIGITS);
-        if deviation == 0.0 {
-            return all;
-        }
-        let digits = (mean.abs() / (S::DEVIATIONS * deviation)).log10();
-        digits.clamp(0.0, all)
     }
 
     /// Number of exact decimal digits, from 0 to those of the type (15, 7, 3, 2).

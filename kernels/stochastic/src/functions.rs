@@ -35,14 +35,19 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         other: Self,
         f: impl Fn(usize) -> (f64, bool),
     ) -> Self {
-        let results = S::build(f);
+        let mut are_exact = 0u64;
+        let results: S::Array<f64> = S::build(|lane| {
+            let (y, is_exact) = f(lane);
+            are_exact |= u64::from(is_exact) << lane;
+            y
+        });
         let directions = state::bits();
-        let r = Stochastic { lanes: S::build(|lane| T::from_f64(results.as_ref()[lane].0)) };
+        let r = Stochastic { lanes: S::build(|lane| T::from_f64(results.as_ref()[lane])) };
         let errors = S::build(|lane| {
-            let (y, exact) = results.as_ref()[lane];
+            let y = results.as_ref()[lane];
             let error = T::conversion_error(y, r.lane(lane));
             match () {
-                () if exact || !y.is_finite() => 0.0,
+                () if are_exact >> lane & 1 == 1 || !y.is_finite() => 0.0,
                 () if error != 0.0 => error,
                 () if directions >> lane & 1 == 1 => 1.0,
                 () => -1.0,
@@ -53,6 +58,14 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             result.note_range(&[self, other], place);
         }
         result
+    }
+
+    /// `f` of each sample in f64, moved as the result of an elementary function: for functions of
+    /// another library than those of this type.
+    #[track_caller]
+    #[must_use]
+    pub fn apply(self, f: impl Fn(f64) -> f64) -> Self {
+        self.function(Location::caller(), f, |_, _| false)
     }
 
     /// `self` to the power `exponent`. Exact where the result is a number of the type.

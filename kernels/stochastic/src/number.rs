@@ -2,7 +2,7 @@
 
 use core::panic::Location;
 
-use bytemuck::TransparentWrapper;
+use bytemuck::{Pod, Zeroable};
 
 use crate::instability::Category;
 use crate::sample::Sample;
@@ -22,9 +22,13 @@ use crate::state;
 /// | `max min abs` | one of the two numbers, by the order of their means |
 /// | `floor ceil round trunc` | exact on each sample |
 /// | elementary functions | each sample moved by one unit in the last place with probability 1/2 |
-#[derive(Clone, Copy, Debug, TransparentWrapper)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(transparent)]
-pub struct Stochastic<T: Sample = f64, S: Samples = Eight> {
+pub struct Stochastic<T = f64, S = Eight>
+where
+    T: Sample,
+    S: Samples,
+{
     pub(crate) lanes: S::Array<T>,
 }
 
@@ -56,13 +60,13 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// Numbers as they are stored: sample after sample, with those that only fill registers.
     #[inline(always)]
     pub fn words(numbers: &[Self]) -> &[T] {
-        S::flat(Self::peel_slice(numbers))
+        bytemuck::cast_slice(numbers)
     }
 
     /// Numbers as they are stored.
     #[inline(always)]
     pub fn words_mut(numbers: &mut [Self]) -> &mut [T] {
-        S::flat_mut(Self::peel_slice_mut(numbers))
+        bytemuck::cast_slice_mut(numbers)
     }
 
     /// The numbers that are stored so.
@@ -71,7 +75,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// If the words are not those of whole numbers.
     #[inline(always)]
     pub fn of_words(words: &[T]) -> &[Self] {
-        Self::wrap_slice(S::whole(words))
+        bytemuck::cast_slice(words)
     }
 
     /// The numbers that are stored so.
@@ -80,7 +84,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// If the words are not those of whole numbers.
     #[inline(always)]
     pub fn of_words_mut(words: &mut [T]) -> &mut [Self] {
-        Self::wrap_slice_mut(S::whole_mut(words))
+        bytemuck::cast_slice_mut(words)
     }
 
     /// The samples.

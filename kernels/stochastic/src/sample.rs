@@ -5,9 +5,7 @@ use half::{bf16, f16};
 use crate::exact::sign_of_error;
 
 /// Type of the samples: `f32`, `f64`, and `f16` and `bf16`, which are computed in software. Sealed.
-pub trait Sample:
-    sealed::Rounded + PartialEq + PartialOrd + core::fmt::Debug + Send + Sync + 'static
-{
+pub trait Sample: sealed::Rounded + PartialEq + PartialOrd + core::fmt::Debug + Send + Sync {
     /// Decimal digits that the type holds, and that an exact number has.
     const DIGITS: u32;
     /// The value, exactly.
@@ -22,7 +20,7 @@ pub(crate) mod sealed {
     /// An error is exact result minus rounded result. Only its sign counts: it is 0 or NaN where
     /// the result is exact (infinities of infinite operands and NaN are exact), and it points
     /// towards zero where the result has overflowed.
-    pub trait Rounded: Copy {
+    pub trait Rounded: bytemuck::Pod {
         fn zero() -> Self;
         fn plus(self, b: Self) -> Self;
         fn times(self, b: Self) -> Self;

@@ -1,8 +1,10 @@
 //! Numbers of samples.
 
+use bytemuck::{Pod, Zeroable};
+
 /// Number of samples of a [`Stochastic`](crate::Stochastic) number. Sealed: [`Three`], [`Eight`],
 /// [`Sixteen`].
-pub trait Samples: sealed::Lanes + Copy + core::fmt::Debug + Send + Sync + 'static {
+pub trait Samples: sealed::Lanes + Pod + core::fmt::Debug + Send + Sync {
     /// Samples that count in the mean and in the digits.
     const COUNT: usize;
     /// Standard deviations on either side of the mean that hold the result with 95 %.
@@ -18,18 +20,22 @@ pub trait Samples: sealed::Lanes + Copy + core::fmt::Debug + Send + Sync + 'stat
 ///
 /// Two operations that undo each other's roundings leave three equal wrong samples in a fifth of
 /// all runs. Use it to compare with CADNA.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
 pub struct Three;
 
 /// Eight independent samples, the default: one AVX-512 register, or two of AVX2.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
 pub struct Eight;
 
 /// Sixteen independent samples: 2^-16 is the chance that all agree on a wrong number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
 pub struct Sixteen;
 
 pub(crate) mod sealed {
+    use bytemuck::Pod;
     use core::fmt::Debug;
 
     /// Storage of the samples: a power of two of lanes, so that they fill registers.
@@ -37,18 +43,8 @@ pub(crate) mod sealed {
         const LANES: usize;
         /// The third lane is rounded in the other direction than the second.
         const OPPOSED: bool;
-        type Array<V: Copy + Debug + Send + Sync + 'static>: Copy
-            + Debug
-            + Send
-            + Sync
-            + AsRef<[V]>
-            + AsMut<[V]>;
-        fn build<V: Copy + Debug + Send + Sync + 'static>(lane: impl FnMut(usize) -> V) -> Self::Array<V>;
-        fn flat<V: Copy + Debug + Send + Sync + 'static>(arrays: &[Self::Array<V>]) -> &[V];
-        fn flat_mut<V: Copy + Debug + Send + Sync + 'static>(arrays: &mut [Self::Array<V>]) -> &mut [V];
-        /// Panics for lanes of a part of an array.
-        fn whole<V: Copy + Debug + Send + Sync + 'static>(lanes: &[V]) -> &[Self::Array<V>];
-        fn whole_mut<V: Copy + Debug + Send + Sync + 'static>(lanes: &mut [V]) -> &mut [Self::Array<V>];
+        type Array<V: Pod + Debug + Send + Sync>: Pod + Debug + Send + Sync + AsRef<[V]> + AsMut<[V]>;
+        fn build<V: Pod + Debug + Send + Sync>(lane: impl FnMut(usize) -> V) -> Self::Array<V>;
     }
 }
 
@@ -57,36 +53,18 @@ macro_rules! samples {
         impl sealed::Lanes for $name {
             const LANES: usize = $lanes;
             const OPPOSED: bool = $opposed;
-            type Array<V: Copy + core::fmt::Debug + Send + Sync + 'static> = [V; $lanes];
+            type Array<V: Pod + core::fmt::Debug + Send + Sync> = [V; $lanes];
             #[inline(always)]
-            fn build<V: Copy + core::fmt::Debug + Send + Sync + 'static>(
-                lane: impl FnMut(usize) -> V,
+            fn build<V: Pod + core::fmt::Debug + Send + Sync>(
+                mut lane: impl FnMut(usize) -> V,
             ) -> [V; $lanes] {
-                core::array::from_fn(lane)
-            }
-            #[inline(always)]
-            fn flat<V: Copy + core::fmt::Debug + Send + Sync + 'static>(arrays: &[[V; $lanes]]) -> &[V] {
-                arrays.as_flattened()
-            }
-            #[inline(always)]
-            fn flat_mut<V: Copy + core::fmt::Debug + Send + Sync + 'static>(
-                arrays: &mut [[V; $lanes]],
-            ) -> &mut [V] {
-                arrays.as_flattened_mut()
-            }
-            #[inline(always)]
-            fn whole<V: Copy + core::fmt::Debug + Send + Sync + 'static>(lanes: &[V]) -> &[[V; $lanes]] {
-                let (arrays, rest) = lanes.as_chunks();
-                assert!(rest.is_empty(), "samples of a part of a number");
-                arrays
-            }
-            #[inline(always)]
-            fn whole_mut<V: Copy + core::fmt::Debug + Send + Sync + 'static>(
-                lanes: &mut [V],
-            ) -> &mut [[V; $lanes]] {
-                let (arrays, rest) = lanes.as_chunks_mut();
-                assert!(rest.is_empty(), "samples of a part of a number");
-                arrays
+                // A loop: a function of the standard library may be compiled without the
+                // instructions of `vectorize`.
+                let mut lanes = [lane(0); $lanes];
+                for i in 1..$lanes {
+                    lanes[i] = lane(i);
+                }
+                lanes
             }
         }
         impl Samples for $name {

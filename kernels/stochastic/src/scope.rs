@@ -35,6 +35,8 @@ use crate::state::{self, Mode, Record};
 #[derive(Clone, Debug)]
 pub struct Scope {
     mode: Mode,
+    /// Another rank counts what all ranks repeat.
+    is_repeated: bool,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -65,18 +67,37 @@ impl Scope {
 
     /// A scope with a perturbation and the categories that it counts.
     pub fn with(seed: u64, perturbation: Perturbation, categories: Categories) -> Scope {
-        Scope { mode: Mode { seed, perturbation, categories }, shared: Arc::default() }
+        let mode = Mode { seed, perturbation, categories };
+        Scope { mode, is_repeated: false, shared: Arc::default() }
     }
 
-    /// Runs `f` on this thread as task 0.
+    /// The scope of one of several ranks. Ranks share tasks, and repeat what is between them:
+    /// only the first rank counts that, so that [merged](Report::merge) reports are those of one
+    /// process.
+    #[must_use]
+    pub fn on_rank(self, rank: usize) -> Scope {
+        Scope { is_repeated: rank > 0, ..self }
+    }
+
+    /// Runs `f` on this thread as task 0, which all ranks repeat.
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.task(0, 0, f)
+        self.repeated(0, 0, f)
+    }
+
+    /// Runs `f` as [`task`](Scope::task) does, on all ranks: only the first one counts.
+    pub fn repeated<R>(&self, task: u64, replay: u64, f: impl FnOnce() -> R) -> R {
+        let categories = if self.is_repeated { Categories::NONE } else { self.mode.categories };
+        self.within(Mode { categories, ..self.mode }, task, replay, f)
     }
 
     /// Runs `f` on this thread as task number `task`, in submission order, of replay `replay`.
     ///
     /// A panic of `f` passes through; what was counted before it stays.
     pub fn task<R>(&self, task: u64, replay: u64, f: impl FnOnce() -> R) -> R {
+        self.within(self.mode, task, replay, f)
+    }
+
+    fn within<R>(&self, mode: Mode, task: u64, replay: u64, f: impl FnOnce() -> R) -> R {
         struct Leave<'a>(&'a Scope, Option<state::Saved>, Option<Scope>);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
@@ -87,7 +108,7 @@ impl Scope {
             }
         }
         let outer = CURRENT.replace(Some(self.clone()));
-        let _leave = Leave(self, Some(state::enter(self.mode, task, replay)), outer);
+        let _leave = Leave(self, Some(state::enter(mode, task, replay)), outer);
         f()
     }
 

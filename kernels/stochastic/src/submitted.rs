@@ -31,6 +31,7 @@ pub struct SubmittedTask {
     scope: Scope,
     number: u64,
     runs: AtomicU64,
+    is_repeated: bool,
 }
 
 impl SubmittedTask {
@@ -38,12 +39,23 @@ impl SubmittedTask {
     pub fn next() -> Option<SubmittedTask> {
         let scope = current()?;
         let number = 1 + scope.shared.submitted.fetch_add(1, Ordering::Relaxed);
-        Some(SubmittedTask { scope, number, runs: AtomicU64::new(0) })
+        Some(SubmittedTask { scope, number, runs: AtomicU64::new(0), is_repeated: false })
+    }
+
+    /// The task, if all ranks run it: the first of them [counts](Scope::on_rank).
+    #[must_use]
+    pub fn on_all_ranks(self) -> SubmittedTask {
+        SubmittedTask { is_repeated: true, ..self }
     }
 
     /// Runs `f` as the task.
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.scope.task(self.number, self.runs.fetch_add(1, Ordering::Relaxed), f)
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        if self.is_repeated {
+            self.scope.repeated(self.number, run, f)
+        } else {
+            self.scope.task(self.number, run, f)
+        }
     }
 }
 
@@ -56,9 +68,9 @@ pub fn follow<T: Sample, S: Samples>(name: &'static str, number: Stochastic<T, S
 }
 
 impl Scope {
-    /// Digits of the numbers that were [followed](follow), by name, in the order of their
-    /// computation.
-    pub fn followed(&self) -> BTreeMap<&'static str, Vec<u8>> {
-        self.shared.followed.lock().clone()
+    /// Removes the digits of the numbers that were [followed](follow). Returns them by name, in the
+    /// order of their computation.
+    pub fn take_followed(&self) -> BTreeMap<&'static str, Vec<u8>> {
+        core::mem::take(&mut *self.shared.followed.lock())
     }
 }

@@ -77,6 +77,8 @@ pub struct Trust {
     pub seed: u64,
     /// Digits of each result.
     pub maps: Vec<DigitMap>,
+    /// True if the tolerance was reached; null for runs without one.
+    pub converged: Option<bool>,
     /// Operations that cannot be trusted.
     pub instabilities: Report,
     /// Consequences in full sentences, the most important first.

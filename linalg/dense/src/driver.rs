@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_krylov::{Gmres, Logger, Reason, Solution, Solve, Stop, StoppingCriterion, solve_columns};
 use zellige_runtime::Runtime;
+use zellige_stochastic::{Sample, Trust, TrustOptions};
 
 use crate::error::{Error, SOLUTION};
 use crate::factor::cholesky;
@@ -16,6 +17,7 @@ use crate::scalar::TileScalar;
 use crate::scale::{exponent, norm, times_power};
 use crate::solve::solve;
 use crate::tiled::{Generator, RectTiled, SymmetricTiled, generator};
+use crate::trust;
 
 /// Rows of a tile: a product of tiles takes much longer than starting it, and most matrices have
 /// many.
@@ -233,6 +235,31 @@ impl<'r> Cholesky<'r> {
             }
         }
         Ok((x, refinement))
+    }
+
+    /// Judges the digits of the factor and of [`solve`](Cholesky::solve), on a runtime that keeps
+    /// subnormal numbers. Both are computed again, with all products in the format of the factor.
+    /// The right-hand sides are the rows of the map `X`.
+    ///
+    /// # Errors
+    /// Those of [`solve`](Cholesky::solve) and [`trust::solve`].
+    pub fn trust(&self, rt: &Runtime, b: &[f64], options: &TrustOptions) -> Result<Trust, Error> {
+        let b = self.right_hand_sides(b)?;
+        match &self.l {
+            Factor::Single(l) => self.judged(rt, l, &b, options),
+            Factor::Double(l) => self.judged(rt, l, &b, options),
+        }
+    }
+
+    fn judged<T: TileScalar + Sample>(
+        &self,
+        rt: &Runtime,
+        l: &SymmetricTiled<T>,
+        b: &RightHandSides<'_>,
+        options: &TrustOptions,
+    ) -> Result<Trust, Error> {
+        let (a, right) = (block::<T>(&self.a, self.n), rows::<T>(&b.scaled, self.n));
+        trust::solve(rt, l.grid(), &a, &TileGrid::uniform(b.columns, TILE)?, &right, options)
     }
 
     /// Computes `A^-1 B` by iterative refinement in float64 with corrections from GMRES,

@@ -213,6 +213,7 @@ impl<E: Scalar> CgStep<'_, E> {
         steps.formulas("cg.alpha", |f| {
             let curvature = f.real_sum(PQ);
             f.set(ALPHA, f.real(RHO) / curvature);
+            f.follow(ALPHA, "alpha");
             f.end_unless_positive(curvature);
         })?;
         beta.keep(steps, r)?;
@@ -235,6 +236,7 @@ impl<E: Scalar> CgStep<'_, E> {
             let rho = f.real_sum(rho);
             f.set(BETA, beta.numerator(f, rho) / f.real(RHO));
             f.set(RHO, rho);
+            f.follow(BETA, "beta");
             if reliable.is_some() {
                 f.set(OF_Z, f.constant(1.0) - f.number(BETA) * f.number(PROJECTION));
             }

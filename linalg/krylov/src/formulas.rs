@@ -24,8 +24,12 @@ use crate::task_scope::TaskScope;
 /// [ends](Formulas::end_unless_positive) the method ends the program, too.
 pub struct Formulas<E> {
     program: RefCell<FormulaProgram>,
+    followed: RefCell<Followed>,
     scalar: PhantomData<E>,
 }
+
+/// Own scalars whose digits are noted, with the names of their digits.
+type Followed = SmallVec<[(usize, &'static str); 2]>;
 
 /// A number that formulas compute: real, or complex if the method's scalars are.
 #[derive(Clone, Copy)]
@@ -38,11 +42,11 @@ pub struct Value<'f> {
 
 impl<E: Scalar> Formulas<E> {
     pub(crate) fn new() -> Self {
-        Formulas { program: RefCell::default(), scalar: PhantomData }
+        Formulas { program: RefCell::default(), followed: RefCell::default(), scalar: PhantomData }
     }
 
-    pub(crate) fn into_program(self) -> FormulaProgram {
-        self.program.into_inner()
+    pub(crate) fn into_program(self) -> (FormulaProgram, Followed) {
+        (self.program.into_inner(), self.followed.into_inner())
     }
 
     fn push(&self, op: Op) -> usize {
@@ -89,6 +93,11 @@ impl<E: Scalar> Formulas<E> {
             let im = value.im.unwrap_or_else(|| self.push(Op::Constant(0.0)));
             self.push(Op::Set(first + 1, im));
         }
+    }
+
+    /// Notes the digits of one of the method's own scalars, after the formulas.
+    pub fn follow(&self, own: usize, name: &'static str) {
+        self.followed.borrow_mut().push((own, name));
     }
 
     /// Sets the initial residual norm of the method; see
@@ -223,6 +232,7 @@ pub(crate) struct FormulaCodelet<E> {
     /// Sums of a reduction block and column.
     width: usize,
     program: FormulaProgram,
+    followed: Followed,
     /// The program for GPUs, if they support it.
     of_kernel: Option<EncodedFormulas>,
     scope: TaskScope,
@@ -230,19 +240,12 @@ pub(crate) struct FormulaCodelet<E> {
 }
 
 impl<E: Scalar> FormulaCodelet<E> {
-    pub(crate) fn new(name: &'static str, [columns, width]: [usize; 2], program: FormulaProgram) -> Self {
+    pub(crate) fn new(name: &'static str, [columns, width]: [usize; 2], formulas: Formulas<E>) -> Self {
+        let (program, followed) = formulas.into_program();
         let encoded = || EncodedFormulas::new(&program, columns * width * E::WORDS);
         let of_kernel = if E::HAS_KERNELS { encoded() } else { None };
-        let scope = TaskScope::new::<E>();
-        FormulaCodelet { name, columns, width, program, of_kernel, scope, scalar: PhantomData }
-    }
-
-    /// Notes the digits of the first scalar that the formulas set, which they are named after.
-    fn follow(&self, words: &[f64]) {
-        let set = |op: &Op| if let Op::Set(at, _) = op { Some(at - word::OWN) } else { None };
-        if let Some(first) = self.program.ops().iter().find_map(set) {
-            E::Real::of_words(&words[word::OWN..])[first].follow(self.name);
-        }
+        let scope = TaskScope::on_all_ranks::<E>();
+        FormulaCodelet { name, columns, width, program, followed, of_kernel, scope, scalar: PhantomData }
     }
 
     fn cuda(&self, views: GpuViews<'_, FormulaOperands>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
@@ -270,7 +273,8 @@ impl<E: Scalar> Codelet for FormulaCodelet<E> {
                 self.scope.run(|| {
                     total(partial.iter(), column, self.columns, &mut totals);
                     self.program.run(E::Real::of_words(E::words(&totals)), words);
-                    self.follow(words);
+                    let own = E::of_words(&words[word::OWN..]);
+                    self.followed.iter().for_each(|&(at, name)| own[at].real().follow(name));
                 });
             }
         }
@@ -311,7 +315,7 @@ mod tests {
         let (y, re) = (sums[1], C::new(x.re, 0.0));
         let mut words = vec![0.0; word::OWN + 2 * 11];
         words[word::OWN..word::OWN + 2].copy_from_slice(C::words(&[x]));
-        f.into_program().run(C::words(&sums), &mut words);
+        f.into_program().0.run(C::words(&sums), &mut words);
         let quotient = C::new(x.re / y.re, 0.0);
         let root = C::new(x.re.abs().sqrt(), 0.0);
         let expected = [x + y, x - y, x * y, x / y, -x, re * y, y - re, quotient, root, C::new(2.0, 0.0)];
@@ -324,7 +328,7 @@ mod tests {
         f.set(0, f.constant(1.0));
         f.end_unless_positive(f.sum(0));
         f.set(0, f.constant(2.0));
-        let program = f.into_program();
+        let program = f.into_program().0;
         for (form, state, left) in [(3.0, 0.0, 2.0), (0.0, 3.0, 1.0), (f64::NAN, 4.0, 1.0)] {
             let mut words = vec![0.0; word::OWN + 1];
             program.run(&[form], &mut words);

@@ -167,6 +167,7 @@ impl<E: Scalar> MinresStep<'_, E> {
                 (OF_V_OLD, gamma / old),
             ];
             s.set_reals(scales);
+            s.follow(DELTA, "delta");
         })?;
         let terms = [plus(OF_Q, &v.q), minus(OF_V_NOW, &v.v[self.now]), minus(OF_V_OLD, next)];
         let task = steps.task("minres.lanczos").assign(next, terms);
@@ -245,4 +246,6 @@ fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, form: E::Real) {
         (GAMMA, next),
     ];
     s.set_reals(all);
+    s.follow(GAMMA, "gamma");
+    s.follow(ETA, "the residual estimate");
 }

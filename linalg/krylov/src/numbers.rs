@@ -235,6 +235,11 @@ impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
         self[own].real()
     }
 
+    /// Notes the digits of that part, of a number that is computed in each step.
+    pub fn follow(&self, own: usize, name: &'static str) {
+        self.real(own).follow(name);
+    }
+
     /// Returns the value of that part, for decisions.
     pub fn value(&self, own: usize) -> f64 {
         self.real(own).value()

@@ -10,8 +10,8 @@ use zellige_kernels::sell::Panel;
 use zellige_kernels::{KernelError, RealNumber, vectors};
 use zellige_stochastic::{Samples, Stochastic};
 
-/// A number type of vectors: real, complex, or real with its rounding errors ([`Stochastic`]).
-/// Arithmetic is in float64, for any storage of vectors.
+/// A number type of vectors: real or complex, or one of both with its rounding errors
+/// ([`Stochastic`]). Arithmetic is in float64, for any storage of vectors.
 ///
 /// The kernels of this trait have portable defaults. Implementations for other numbers may override
 /// them with vectorised ones; results have to have the same bits.
@@ -164,8 +164,16 @@ fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E
     for (row, y) in y.chunks_mut(columns).enumerate() {
         for (c, y) in y.iter_mut().enumerate() {
             let old = *y;
-            let term = |t: usize| a[t * columns + c] * x[t].map_or(old, |x| x[row * columns + c]);
-            *y = (1..x.len()).fold(term(0), |sum, t| sum + term(t));
+            let mut sum = E::default();
+            for (t, x) in x.iter().enumerate() {
+                let factor = match x {
+                    Some(x) => x[row * columns + c],
+                    None => old,
+                };
+                let term = a[t * columns + c] * factor;
+                sum = if t == 0 { term } else { sum + term };
+            }
+            *y = sum;
         }
     }
 }
@@ -346,6 +354,74 @@ impl<S: Samples> Scalar for Stochastic<f64, S> {
     ) -> Result<(), KernelError> {
         debug_assert_eq!(columns, 1, "several columns would share their random bits");
         panel.multiply_as(first, x, y)
+    }
+}
+
+/// Products of one column at a time. Loops are over real parts, so that instabilities are counted
+/// where they are here; orders are those of `Complex<f64>`.
+impl<S: Samples> Scalar for Complex<Stochastic<f64, S>> {
+    type Real = Stochastic<f64, S>;
+
+    const PARTS: usize = 2;
+
+    const IS_STOCHASTIC: bool = true;
+
+    fn words(numbers: &[Self]) -> &[f64] {
+        bytemuck::cast_slice(numbers)
+    }
+
+    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
+        bytemuck::cast_slice_mut(numbers)
+    }
+
+    fn of_words(words: &[f64]) -> &[Self] {
+        bytemuck::cast_slice(words)
+    }
+
+    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
+        bytemuck::cast_slice_mut(words)
+    }
+
+    fn from_real(real: impl Into<Self::Real>) -> Self {
+        Complex::new(real.into(), Stochastic::default())
+    }
+
+    fn real(self) -> Self::Real {
+        self.re
+    }
+
+    fn conj(self) -> Self {
+        Complex::conj(&self)
+    }
+
+    fn abs(self) -> Self::Real {
+        self.re.hypot(self.im)
+    }
+
+    fn accumulate(x: &[Self], y: &[Self], sums: &mut [Self]) {
+        Self::Real::vectorize(
+            #[inline(always)]
+            || {
+                for (x, y) in x.chunks_exact(sums.len()).zip(y.chunks_exact(sums.len())) {
+                    for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
+                        sum.re += x.re * y.re + x.im * y.im;
+                        sum.im += x.re * y.im - x.im * y.re;
+                    }
+                }
+            },
+        );
+    }
+
+    /// Skips the multiplication by imaginary parts if all factors are real, as for Hermitian
+    /// systems.
+    fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
+        let is_real = |a: &Self| a.im.samples().iter().all(|im| *im == 0.0);
+        if !a.iter().all(is_real) {
+            return combine_each(y, columns, a, x);
+        }
+        let factors: SmallVec<[Self::Real; 6]> = a.iter().flat_map(|a| [a.re, a.re]).collect();
+        let x: SmallVec<[Option<&[Self::Real]>; 3]> = x.iter().map(|x| x.map(bytemuck::cast_slice)).collect();
+        <Self::Real as Scalar>::combine(bytemuck::cast_slice_mut(y), 2 * columns, &factors, &x);
     }
 }
 

@@ -141,7 +141,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
     pub fn formulas(&self, name: &'static str, record: impl FnOnce(&Formulas<E>)) -> Result<(), Error> {
         let (sums, formulas) = (self.sums(), Formulas::new());
         record(&formulas);
-        let task = FormulaCodelet::<E>::new(name, [self.columns(), sums.width], formulas.into_program());
+        let task = FormulaCodelet::<E>::new(name, [self.columns(), sums.width], formulas);
         self.graph.codelet(task, (sums.read(self.graph)?, self.numbers.update())).submit()?;
         Ok(())
     }
@@ -156,7 +156,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         F: Fn(&[E], &mut Numbers<E, &mut [f64]>) + Send + Sync + 'static,
     {
         let sums = self.sums();
-        let (columns, width, scope) = (self.columns(), sums.width, TaskScope::new::<E>());
+        let (columns, width, scope) = (self.columns(), sums.width, TaskScope::on_all_ranks::<E>());
         self.graph
             .task(name)
             .operands((sums.read(self.graph)?, self.numbers.update()))
@@ -191,7 +191,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         F: Fn(&[E], &Numbers<E, &[f64]>, &mut Numbers<E, &mut [f64]>) + Send + Sync + 'static,
     {
         let sums = self.sums();
-        let (columns, width, scope) = (self.columns(), sums.width, TaskScope::new::<E>());
+        let (columns, width, scope) = (self.columns(), sums.width, TaskScope::on_all_ranks::<E>());
         self.graph
             .task(name)
             .operands((sums.read(self.graph)?, self.numbers.read(), of.update()))

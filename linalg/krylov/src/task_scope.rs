@@ -15,6 +15,11 @@ impl TaskScope {
         TaskScope(if E::IS_STOCHASTIC { SubmittedTask::next() } else { None })
     }
 
+    /// Returns the place of a task that updates what all ranks have: each of them runs it.
+    pub fn on_all_ranks<E: Scalar>() -> Self {
+        TaskScope(TaskScope::new::<E>().0.map(SubmittedTask::on_all_ranks))
+    }
+
     /// Runs the body of the task, where it has something to do: bits depend on how often it had.
     pub fn run<R>(&self, body: impl FnOnce() -> R) -> R {
         match &self.0 {

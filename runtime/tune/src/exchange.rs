@@ -88,7 +88,7 @@ impl<'s> Exchange<'s> {
         let pairs: Vec<(usize, usize)> = (0..self.space.items().len())
             .flat_map(|item| (0..reference.level(item)).map(move |level| (item, level)))
             .collect();
-        if ledger.list.len() + pairs.len() + pairs.len().ilog2() as usize > self.room {
+        if ledger.list.len() + pairs.len() + pairs.len().checked_ilog2().unwrap_or(0) as usize > self.room {
             return Ok(());
         }
         let mut used: Vec<Vec<f64>> =

@@ -83,7 +83,7 @@ impl<'s, 't> Ledger<'s, 't> {
 
     /// Judges the reference on some data. It must be accepted.
     pub fn judge_reference(&mut self, data: Data, reference: &Assignment) -> Result<usize, Error> {
-        self.run_wave(data, &[reference.clone()])?;
+        self.run_wave(data, std::slice::from_ref(reference))?;
         let (run, _) = &self.runs[&(data, reference.clone())];
         let measures = run.result.clone().map_err(|reason| Error::Reference(format!("failed: {reason}")))?;
         self.acceptance.check(&measures)?;
@@ -92,8 +92,8 @@ impl<'s, 't> Ledger<'s, 't> {
         match &self.list[at].verdict {
             Verdict::Accepted => Ok(at),
             Verdict::Rejected(reason) | Verdict::Failed(reason) => {
-                let where_ = if data == Data::Verify { " on the data of the verification" } else { "" };
-                Err(Error::Reference(format!("is not accepted{where_}: {reason}")))
+                let place = if data == Data::Verify { " on the data of the verification" } else { "" };
+                Err(Error::Reference(format!("is not accepted{place}: {reason}")))
             }
         }
     }
@@ -134,7 +134,7 @@ impl<'s, 't> Ledger<'s, 't> {
 
     /// Judges an assignment on data that the search has not seen, outside of the budget.
     pub fn verify(&mut self, formats: &Assignment) -> Result<usize, Error> {
-        self.run_wave(Data::Verify, &[formats.clone()])?;
+        self.run_wave(Data::Verify, std::slice::from_ref(formats))?;
         Ok(self.record(Data::Verify, formats))
     }
 

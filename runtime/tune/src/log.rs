@@ -19,6 +19,9 @@ pub(crate) struct Log {
     file: File,
 }
 
+/// A trial of a log.
+pub(crate) type Logged = (Data, Assignment, Run);
+
 /// First line: the search that the trials belong to.
 #[derive(Serialize)]
 struct Header<'h> {
@@ -45,11 +48,7 @@ struct Line {
 impl Log {
     /// Opens a log, or creates it; returns the trials that it has. An incomplete last line is
     /// removed.
-    pub fn open(
-        path: &Path,
-        subject: &str,
-        space: &Space,
-    ) -> Result<(Log, Vec<(Data, Assignment, Run)>), Error> {
+    pub fn open(path: &Path, subject: &str, space: &Space) -> Result<(Log, Vec<Logged>), Error> {
         let fail = |problem: String| Error::Log { path: path.to_owned(), problem };
         let system = |error: std::io::Error| fail(error.to_string());
         let mut options = OpenOptions::new();
@@ -118,7 +117,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("maps have names of text, and numbers are finite") + "\n"
 }
 
-fn parse(line: &[u8], space: &Space) -> Option<(Data, Assignment, Run)> {
+fn parse(line: &[u8], space: &Space) -> Option<Logged> {
     let line: Line = serde_json::from_slice(line).ok()?;
     let names: Option<Vec<_>> =
         line.formats.iter().map(|(item, format)| Some((&**item, format.as_str()?))).collect();

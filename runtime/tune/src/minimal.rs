@@ -36,7 +36,8 @@ fn lower(
     mut state: Assignment,
     items: &[usize],
 ) -> Result<Assignment, Stop> {
-    let mut queue = VecDeque::from([0..items.len()]);
+    let mut queue = VecDeque::new();
+    queue.push_back(0..items.len());
     while let Some(range) = queue.pop_front() {
         if range.is_empty() {
             continue;

@@ -21,6 +21,7 @@ pub enum Data {
     Verify,
 }
 
+type Own<'t> = dyn FnMut(&Assignment, Data) -> Result<Measures, String> + 't;
 type Shared = dyn Fn(&Assignment, Data) -> Result<Measures, String> + Send + Sync;
 
 /// The user's computation: a function of formats and data, which returns measures or the reason of
@@ -30,7 +31,7 @@ pub struct Trials<'t> {
 }
 
 enum Mode<'t> {
-    InTurn(Box<dyn FnMut(&Assignment, Data) -> Result<Measures, String> + 't>),
+    InTurn(Box<Own<'t>>),
     Tasks { runtime: &'t Runtime, at_once: usize, trial: Arc<Shared> },
 }
 

@@ -25,8 +25,8 @@ docs/how-to/trust.md explains how to read them.";
 
 const SOLVE_EXAMPLES: &str = "\
 The system is solved as it is given, without scaling. --method auto is the first method that \
-suits the matrix. Preconditioners are none and jacobi; auto is jacobi. For conjugate gradients, \
-the digits of their coefficients by step are judged as well.
+suits the matrix. Preconditioners are none and jacobi; auto is jacobi. The digits of the method's \
+coefficients by step are judged as well. A tolerance that is not reached ends with exit code 5.
 
 Examples
   zellige trust solve A.mtx -b b.mtx --report digits.html
@@ -53,12 +53,14 @@ Examples
   zellige trust tor run system.toml --target 10,-5 --tile 64";
 
 const LQCD_EXAMPLES: &str = "\
-The solution is computed in plain arithmetic. Its residual, the quarks on the other sites and the \
-correlator are then evaluated in stochastic arithmetic; a correction of the residual shows the \
-digits of the solution. Rows of the maps are time slices.
+The system is solved in stochastic arithmetic, in double precision. Residual, quarks on the other \
+sites and correlator follow from that solution. Rows of their maps are time slices; the \
+coefficients of the method have a row for each step. A tolerance that is not reached ends with \
+exit code 5.
 
 Examples
-  zellige trust lqcd invert field.lat --mass 0.05 --report digits.html";
+  zellige trust lqcd invert field.lat --mass 0.05 --report digits.html
+  zellige trust lqcd invert field.lat --method bicgstab --tol 1e-8 --max-steps 500";
 
 /// Verbs of `zellige trust`.
 #[derive(Debug, Subcommand)]
@@ -96,7 +98,7 @@ pub enum TrustTor {
 #[derive(Debug, Subcommand)]
 pub enum TrustLqcd {
     /// Judge a quark propagator, its residual and its correlator.
-    #[command(after_long_help = format!("{LQCD_EXAMPLES}\n\n{NOTES}"), mut_args = without(&[DEVICES]))]
+    #[command(after_long_help = format!("{LQCD_EXAMPLES}\n\n{NOTES}"), mut_args = without(&[DEVICES, LQCD_INVERT]))]
     Invert(Box<Trusted<LqcdInvert>>),
 }
 
@@ -177,6 +179,14 @@ const SOLVE: Unused = &[
     ("max-time", "digits must not depend on the time: use --max-steps"),
     ("output", BY_ZELLIGE_SOLVE),
     ("csv", BY_ZELLIGE_SOLVE),
+];
+
+const IN_DOUBLE: &str = "stochastic numbers are solved with in double alone: leave this option out";
+
+const LQCD_INVERT: Unused = &[
+    ("precision", IN_DOUBLE),
+    ("reliable", IN_DOUBLE),
+    ("heavy-quark-tol", "one solution is judged, without corrections: leave this option out"),
 ];
 
 const SPMV: Unused = &[("repeats", "one product is judged: leave this option out")];
@@ -285,7 +295,7 @@ mod tests {
             (&["spmv"], &[SPMV]),
             (&["psa", "run"], &[DEVICES, PSA_RUN]),
             (&["tor", "run"], &[DEVICES, TOR_RUN]),
-            (&["lqcd", "invert"], &[DEVICES]),
+            (&["lqcd", "invert"], &[DEVICES, LQCD_INVERT]),
         ] {
             let mut command = Cli::command();
             for name in ["trust"].iter().chain(verb) {

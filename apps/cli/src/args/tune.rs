@@ -1,5 +1,9 @@
 //! Options of `zellige tune`: those of the search, and those of the verbs.
 
+mod lqcd;
+mod psa;
+mod solve;
+mod spmv;
 mod tor;
 
 use std::path::PathBuf;
@@ -10,6 +14,10 @@ use zellige_tune::{Acceptance, Expression, Method};
 use super::RunOutputs;
 use super::execution::DEVICES;
 use super::paths::{Input, Output};
+pub use lqcd::TuneLqcd;
+pub use psa::TunePsa;
+pub use solve::TuneSolve;
+pub use spmv::TuneSpmv;
 
 pub use tor::{TuneCost, TuneTor};
 
@@ -30,7 +38,7 @@ Acceptance (--accept)
                      if it holds by 1.645 standard errors.
 
 Output
-  best       4100 bytes, 50.0 % of the reference: no single item can be lowered further
+  best       4100 bytes, 50.0 % of the reference: no single item can be lowered
   trial  bytes  quality  front of cost and quality
                      Quality is the distance from the limit: 1 for the
                      reference, 0 at the limit, negative beyond.
@@ -46,7 +54,7 @@ Items (ITEMS.json)
                      Groups are paths such as loop/inner, and may be left out.
 
 Trials (--trial)
-  The shell runs the command. It reads the formats from the JSON file {}, such as
+  The shell runs the command. It reads the formats from the JSON file {}, e.g.
   {\"h\": \"float\"}, and prints its measures as one JSON object. A measure is a
   number, a truth value, or {\"value\": x, \"error\": s} with a standard error.
   Numbers in nested objects have names such as a.b, those in lists a.0.
@@ -66,7 +74,19 @@ Examples
 pub enum TuneVerb {
     /// Tune any program that reads its formats from a file and prints measures.
     #[command(after_long_help = format!("{COMMAND_EXAMPLES}\n\n{SEARCH_NOTES}"))]
-    Command(TuneCommand),
+    Command(Box<TuneCommand>),
+    /// Find the fastest search for pulse shapes that still finds the same points.
+    #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", psa::EXAMPLES))]
+    Psa(Box<TunePsa>),
+    /// Find the formats in which a sparse system is solved fastest.
+    #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", solve::EXAMPLES))]
+    Solve(Box<TuneSolve>),
+    /// Find the accuracies of row blocks in which a sparse product needs the fewest bytes.
+    #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", spmv::EXAMPLES))]
+    Spmv(Box<TuneSpmv>),
+    /// Find the formats in which a propagator of lattice QCD is computed fastest.
+    #[command(after_long_help = format!("{}\n\n{SEARCH_NOTES}", lqcd::EXAMPLES))]
+    Lqcd(Box<TuneLqcd>),
     /// Tune the precisions of tiles of a reconstructor, and write them as a precision map.
     ///
     /// Each trial factorises, solves and judges in the precisions of a map. The best band, tile and
@@ -100,12 +120,12 @@ pub struct TuneSearch {
     #[arg(long, value_name = "FILE.jsonl")]
     pub trials: Option<PathBuf>,
     /// Method: delta, or the baselines greedy and random.
-    #[arg(long, value_name = "M", value_enum, default_value_t = TuneMethod::Delta, hide_short_help = true)]
+    #[arg(long = "search", value_name = "M", value_enum, default_value_t = TuneMethod::Delta, hide_short_help = true)]
     pub method: TuneMethod,
-    /// Seed of --method random.
+    /// Seed of --search random.
     #[arg(long, value_name = "S", default_value_t = 0, hide_short_help = true)]
     pub seed: u64,
-    /// Write the formats of the result as JSON, a map from items to formats; `-` is standard output.
+    /// Write the formats of the result as JSON; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
     pub output: Option<Output>,
 }
@@ -155,7 +175,7 @@ pub struct TuneCommand {
     ///
     /// Trials then run ahead, as if those before them were rejected. The result does not change.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: u16,
+    pub at_once: u16,
     #[command(flatten)]
     pub search: TuneSearch,
     #[command(flatten)]

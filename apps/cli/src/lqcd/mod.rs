@@ -30,7 +30,7 @@ pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
 }
 
 /// Converts the options of a system, with a tolerance and the default solver.
-fn options(args: &LqcdSystem, tolerance: f64) -> Options {
+pub(crate) fn options(args: &LqcdSystem, tolerance: f64) -> Options {
     Options {
         action: args.action,
         mass: args.mass,

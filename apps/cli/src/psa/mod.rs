@@ -8,7 +8,7 @@ mod simulate;
 mod stream;
 mod track;
 
-pub(crate) use run::searches;
+pub(crate) use run::{plan, searches};
 
 use std::path::Path;
 

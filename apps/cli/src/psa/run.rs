@@ -25,7 +25,7 @@ use zellige_psa::search::{
 };
 use zellige_psa::trust::Searches;
 
-use crate::args::{PsaRules, PsaRunArgs, PsaSearch};
+use crate::args::{PsaInput, PsaRules, PsaRunArgs, PsaSearch};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -42,11 +42,11 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     let plan = plan(&args.search);
     super::check(&plan, &args.execution)?;
     let setup = Setup::on_ranks(&args.execution, &devices::Needs::default(), &args.outputs)?;
-    let (run, search) = match (&args.positions, &args.energies) {
+    let (run, search) = match (&args.input.positions, &args.input.energies) {
         (Some(positions), Some(energies)) => arrays(args, &plan, setup, [positions, energies])?,
         _ => folders(args, &plan, setup)?,
     };
-    let title = format!("Events of {}", args.events.display());
+    let title = format!("Events of {}", args.input.events.display());
     let results = [&search.results];
     let page = || match &search.basis {
         Some(basis) => Ok(report::of_search(&title, basis, &search.results, &search.shown)),
@@ -74,16 +74,15 @@ struct Search {
 ///
 /// # Errors
 /// An option that applies to whole crystals only.
-fn are_of_arrays(args: &PsaRunArgs) -> Result<(), CommandError> {
-    let rules = &args.rules;
+fn are_of_arrays(from: &PsaInput, rules: &PsaRules, in_array: bool) -> Result<(), CommandError> {
     let given = [
         ("--shifts", rules.shifts > 0),
         ("--align", rules.align),
         ("--pairs", rules.pairs.is_some()),
         ("--cross-talk", rules.cross_talk.is_some()),
         ("--trapping", rules.trapping.is_some()),
-        ("--array", args.array.is_some()),
-        ("--channel-map", args.channel_map.is_some()),
+        ("--array", in_array),
+        ("--channel-map", from.channel_map.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
@@ -101,7 +100,7 @@ fn arrays<'a>(
     setup: Setup<'a>,
     [positions, energies]: [&Path; 2],
 ) -> anyhow::Result<(Run<'a>, Search)> {
-    let input = input(args, [positions, energies])?;
+    let input = input(&args.input, &args.rules, args.array.is_some(), [positions, energies])?;
     let is_clipped = |number: usize| input.saturated.binary_search(&number).is_ok();
     let run = setup.start()?;
     let skips = args.rules.saturated == Saturated::Skip;
@@ -134,40 +133,44 @@ fn arrays<'a>(
 }
 
 /// Reads the arrays of one segment, and refuses clipped samples if that is requested.
-fn input(args: &PsaRunArgs, [positions, energies]: [&Path; 2]) -> anyhow::Result<Input> {
-    are_of_arrays(args)?;
+fn input(
+    from: &PsaInput,
+    rules: &PsaRules,
+    in_array: bool,
+    [positions, energies]: [&Path; 2],
+) -> anyhow::Result<Input> {
+    are_of_arrays(from, rules, in_array)?;
     let [basis, positions, events, energies] =
-        [&args.basis, positions, &args.events, energies].map(Path::to_owned);
+        [&from.basis, positions, &from.events, energies].map(Path::to_owned);
     let files = Files { basis, positions, events, energies };
-    let window = args.rules.window.map(usize::from);
-    let input = Input::read(&files, args.segment, args.rules.channels, window)?;
-    if let (Saturated::Refuse, Some(first)) = (args.rules.saturated, input.saturated.first()) {
-        let (count, of) = (input.saturated.len(), args.events.display());
+    let window = rules.window.map(usize::from);
+    let input = Input::read(&files, from.segment, rules.channels, window)?;
+    if let (Saturated::Refuse, Some(first)) = (rules.saturated, input.saturated.first()) {
+        let (count, of) = (input.saturated.len(), from.events.display());
         let problem = format!("{count} events of {of} have clipped samples; the first is event {first}");
         return Err(CommandError::option("--saturated refuse", problem).into());
     }
     Ok(input)
 }
 
-/// Reads the searches that `trust` judges, without shifts of the events.
+/// Reads the searches that `trust` and `tune` judge, without shifts of the events.
 ///
 /// # Errors
 /// Those of [`run`] before its search.
-pub(crate) fn searches(args: &PsaRunArgs) -> anyhow::Result<(Plan, Searches)> {
-    let plan = plan(&args.search);
+pub(crate) fn searches(from: &PsaInput, given: &PsaRules, plan: &Plan) -> anyhow::Result<Searches> {
     plan.check()?;
-    if let (Some(positions), Some(energies)) = (&args.positions, &args.energies) {
-        return Ok((plan, Searches::of_segment(&input(args, [positions, energies])?)));
+    if let (Some(positions), Some(energies)) = (&from.positions, &from.energies) {
+        return Ok(Searches::of_segment(&input(from, given, false, [positions, energies])?));
     }
-    let basis = files::read_basis(&args.basis)?;
-    let mut source = Source::open(args, basis.sampling())?;
-    source.check(args, basis.sampling(), 0)?;
-    let rules = rules(&args.rules, &plan, basis.sampling().samples)?;
+    let basis = files::read_basis(&from.basis)?;
+    let mut source = Source::open(from, basis.sampling())?;
+    source.check(from, basis.sampling(), 0)?;
+    let rules = rules(given, plan, basis.sampling().samples)?;
     let mut events = Vec::new();
     while let Some(event) = source.next(basis.sampling().samples)? {
         events.push(event);
     }
-    Ok((plan, Searches::of_crystal(&basis, rules, events)?))
+    Ok(Searches::of_crystal(&basis, rules, events)?)
 }
 
 /// Number of samples by which --align may shift an event, for the check of the sampling.
@@ -191,10 +194,10 @@ const MOST_PENDING: usize = 8192;
 
 /// Searches for the events of a whole crystal.
 fn folders<'a>(args: &PsaRunArgs, plan: &Plan, setup: Setup<'a>) -> anyhow::Result<(Run<'a>, Search)> {
-    let basis = files::read_basis(&args.basis)?;
-    let mut source = Source::open(args, basis.sampling())?;
+    let basis = files::read_basis(&args.input.basis)?;
+    let mut source = Source::open(&args.input, basis.sampling())?;
     let shifts = if args.rules.align { ALIGNED } else { 0 }.max(args.rules.shifts.into());
-    source.check(args, basis.sampling(), shifts)?;
+    source.check(&args.input, basis.sampling(), shifts)?;
     let part = source.part(&setup.processes)?;
     let rules = rules(&args.rules, plan, basis.sampling().samples)?;
     let array = args.array.as_deref().map(read_array).transpose()?;
@@ -222,7 +225,7 @@ fn folders<'a>(args: &PsaRunArgs, plan: &Plan, setup: Setup<'a>) -> anyhow::Resu
             }
             pipeline
                 .push(event, begin)
-                .with_context(|| format!("event {number} of {}", args.events.display()))?;
+                .with_context(|| format!("event {number} of {}", args.input.events.display()))?;
             if pipeline.pending() >= MOST_PENDING {
                 pipeline.wait(begin, &mut answers)?;
                 interrupt::check()?;
@@ -272,28 +275,28 @@ impl Source {
     /// # Errors
     /// A folder or a file that cannot be read, frames of digitisers without a map, a map of another
     /// sampling.
-    fn open(args: &PsaRunArgs, sampling: Sampling) -> anyhow::Result<Self> {
+    fn open(from: &PsaInput, sampling: Sampling) -> anyhow::Result<Self> {
         let refuse = |problem: String| Err(CommandError::option("--channel-map", problem).into());
-        let is_array = is_array(&args.events);
-        if is_array || args.events.is_dir() {
-            if args.channel_map.is_some() {
+        let is_array = is_array(&from.events);
+        if is_array || from.events.is_dir() {
+            if from.channel_map.is_some() {
                 return refuse(
                     "applies to frames of digitisers only: --events is a folder or an array".into(),
                 );
             }
             let events = match is_array {
-                true => files::events::read_signals(&args.events, sampling)?,
-                false => files::events::read(&args.events)?,
+                true => files::events::read_signals(&from.events, sampling)?,
+                false => files::events::read(&from.events)?,
             };
             let levels = Levels::of(&events.signals, CHANNELS, events.sampling.samples);
             return Ok(Source::Folder(Box::new(events), 0, levels));
         }
-        let needs = EventFile::needs(&args.events)?;
-        let map = args.channel_map.as_deref().map(read_channel_map).transpose()?;
+        let needs = EventFile::needs(&from.events)?;
+        let map = from.channel_map.as_deref().map(read_channel_map).transpose()?;
         match (&map, needs) {
             (None, Needs::Map) => refuse(format!(
                 "{} has traces of digitisers (mode 3), which need a map from channels to segments; --help has its keys",
-                args.events.display()
+                from.events.display()
             )),
             (Some(map), Needs::Map) if (map.step() - sampling.step).abs() > 1e-6 * sampling.step => {
                 refuse(format!(
@@ -302,15 +305,15 @@ impl Source {
                     sampling.step
                 ))
             }
-            _ => Ok(Source::File(Box::new(EventFile::open(&args.events)?), map)),
+            _ => Ok(Source::File(Box::new(EventFile::open(&from.events)?), map)),
         }
     }
 
     /// Refuses events with another sampling than the basis, if their sampling is known.
-    fn check(&self, args: &PsaRunArgs, basis: Sampling, shifts: usize) -> Result<(), CommandError> {
+    fn check(&self, from: &PsaInput, basis: Sampling, shifts: usize) -> Result<(), CommandError> {
         match self {
             Source::Folder(events, ..) => check_sampling(basis, events.sampling, shifts)
-                .map_err(|problem| CommandError::option(args.events.display(), problem)),
+                .map_err(|problem| CommandError::option(from.events.display(), problem)),
             Source::File(..) => Ok(()),
         }
     }
@@ -387,7 +390,7 @@ fn gathered(session: &Session, own: Results) -> anyhow::Result<Results> {
 }
 
 /// Converts the search options to a plan.
-pub(super) fn plan(args: &PsaSearch) -> Plan {
+pub(crate) fn plan(args: &PsaSearch) -> Plan {
     Plan { method: args.method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
 }
 

@@ -10,6 +10,7 @@ use zellige_app::trust::{page, text};
 use zellige_stochastic::{Report, Trust, TrustOptions};
 
 use crate::args::{Sampling, TrustLqcd, TrustPsa, TrustTor, TrustVerb};
+use crate::exit::CommandError;
 use crate::processes::Session;
 use crate::run::Run;
 
@@ -42,6 +43,17 @@ fn merged(session: &Session, own: Report) -> anyhow::Result<Report> {
 }
 
 /// Finishes a run, prints the digits of its results, and writes the requested outputs.
+///
+/// # Errors
+/// An output that cannot be written; a tolerance that was not reached.
 fn write(run: Run<'_>, title: &str, trust: &Trust) -> anyhow::Result<()> {
-    run.write(title, &[trust], || Ok(page(title, trust)), |colour| text(trust, colour))
+    let Some(finished) = run.finish()? else { return Ok(()) };
+    finished.write(title, &[trust], || Ok(page(title, trust)), |colour| text(trust, colour))?;
+    match trust.converged {
+        Some(false) => {
+            let advice = "the tolerance was not reached: use a larger --max-steps or a larger --tol";
+            Err(CommandError::NotConverged(advice.to_owned()).into())
+        }
+        _ => Ok(()),
+    }
 }

@@ -3,9 +3,10 @@
 use zellige_files::observe::Observer;
 use zellige_tor::trust;
 
-use super::{options, write};
+use super::{merged, options, write};
 use crate::args::{RunArgs, Tile, Trusted};
 use crate::devices::Needs;
+use crate::processes::Session;
 use crate::run::Setup;
 use crate::tor::read;
 
@@ -23,10 +24,16 @@ pub fn run(args: &Trusted<RunArgs>) -> anyhow::Result<()> {
         Tile::Auto => TILE,
         Tile::Edge(edge) => edge,
     };
-    let run = Setup::new(&args.execution, &Needs::default(), &args.outputs)?.start()?;
-    let trust = run.work(|progress| {
+    let run = Setup::on_ranks(&args.execution, &Needs::default(), &args.outputs)?.start()?;
+    let (given, options) = ((&input.system, &input.atmosphere), options(*sampling));
+    let mut trust = run.work(|progress| {
         progress.stage("factorising", 0);
-        trust::run(run.runtime(), (&input.system, &input.atmosphere), 0, tile, &options(*sampling))
+        match run.session() {
+            Session::One(runtime) => trust::run(runtime, given, 0, tile, &options),
+            #[cfg(feature = "mpi")]
+            Session::Rank(cluster) => trust::run(cluster, given, 0, tile, &options),
+        }
     })?;
+    trust.instabilities = merged(run.session(), trust.instabilities)?;
     write(run, &format!("zellige trust tor run {}", args.system.system.display()), &trust)
 }

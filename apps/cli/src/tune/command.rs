@@ -64,13 +64,21 @@ pub fn run(args: &TuneCommand) -> anyhow::Result<()> {
         subject: args.trial.clone(),
         verify: args.verify,
     };
-    let run = Run::on_cpu(Some(args.workers), &args.outputs)?;
+    let run = Run::on_cpu(Some(args.at_once), &args.outputs)?;
     let program =
         Program { command: args.trial.clone(), timeout: args.trial_timeout.map(Duration::from_secs_f64) };
-    let trial = move |formats: &Assignment, data: Data| program.run(formats, data);
-    let trials = match args.workers {
+    let cost = args.cost.clone();
+    let trial = move |formats: &Assignment, data: Data| {
+        let measures = program.run(formats, data)?;
+        // A wrong name is reported with the names that there are.
+        cost.as_ref()
+            .map_or(Ok(()), |cost| cost.check(&measures))
+            .map_err(|error| format!("--cost: {error}"))?;
+        Ok(measures)
+    };
+    let trials = match args.at_once {
         1 => Trials::in_turn(trial),
-        workers => Trials::in_tasks(run.runtime(), usize::from(workers), trial),
+        count => Trials::in_tasks(run.runtime(), usize::from(count), trial),
     };
     let outcome = tuning.search(&run, &args.search, trials)?;
     let file = args.search.output.as_ref().filter(|output| !output.is_stdout());
@@ -112,7 +120,7 @@ impl Program {
         let mut file = tempfile::Builder::new().suffix(".json").tempfile().map_err(system)?;
         let json = serde_json::to_vec(formats).map_err(|error| error.to_string())?;
         file.write_all(&json).and_then(|()| file.flush()).map_err(system)?;
-        // Files, not pipes: a pipe stays open while any process that the command leaves behind runs.
+        // Files, not pipes: a pipe stays open while a process that the command leaves behind runs.
         let (mut out, mut err) =
             (tempfile::tempfile().map_err(system)?, tempfile::tempfile().map_err(system)?);
         let begin = Instant::now();
@@ -225,7 +233,7 @@ mod tests {
     #[test]
     fn time_is_limited() {
         let begin = Instant::now();
-        let reason = run("sleep 100 & sleep 100 {}; wait", Some(0.2)).expect_err("late");
+        let reason = run(": {}; sleep 100 & sleep 100", Some(0.2)).expect_err("late");
         assert_eq!(reason, "no result in 0.2 s");
         assert!(begin.elapsed() < Duration::from_secs(20));
     }

@@ -1,10 +1,14 @@
 //! `zellige tune ...`.
 
 mod command;
+mod lqcd;
+mod psa;
+mod solve;
+mod spmv;
 mod tor;
 
 use zellige_app::tune::{TuneResult, page, text};
-use zellige_tune::{Acceptance, Assignment, Measures, Options, Outcome, Search, Space, Trials};
+use zellige_tune::{Acceptance, Assignment, Expression, Measures, Options, Outcome, Search, Space, Trials};
 
 use crate::args::{TuneSearch, TuneVerb};
 use crate::run::Run;
@@ -17,6 +21,10 @@ use crate::run::Run;
 pub fn run(verb: &TuneVerb) -> anyhow::Result<()> {
     match verb {
         TuneVerb::Command(args) => command::run(args),
+        TuneVerb::Psa(args) => psa::run(args),
+        TuneVerb::Solve(args) => solve::run(args),
+        TuneVerb::Spmv(args) => spmv::run(args),
+        TuneVerb::Lqcd(args) => lqcd::run(args),
         TuneVerb::Tor(args) => tor::run(args),
     }
 }
@@ -32,6 +40,17 @@ fn limits(options: &TuneSearch, subject: String, verify: bool) -> Options {
         subject,
         verify,
     }
+}
+
+/// Checks the names in `--accept` and `--cost` before the first trial.
+///
+/// # Errors
+/// [`zellige_tune::Error::UnknownMeasure`] with all names.
+fn check(search: &TuneSearch, cost: &Expression, names: &[&str]) -> Result<(), zellige_tune::Error> {
+    let mut measures = Measures::default();
+    names.iter().for_each(|&name| measures.insert(name, 0.0, 0.0));
+    cost.check(&measures)?;
+    search.accept.as_ref().map_or(Ok(()), |accept| accept.check(&measures))
 }
 
 /// A search that a verb has prepared.

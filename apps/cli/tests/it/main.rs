@@ -24,4 +24,6 @@ mod solve;
 mod sparse;
 mod terminal;
 mod trust;
+mod tune;
+mod tune_verbs;
 mod tutorials;

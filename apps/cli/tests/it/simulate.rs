@@ -244,14 +244,16 @@ fn tuned_maps_are_loaded() {
     ok(here, &words(line));
     let log = std::fs::read_to_string(here.join("log.jsonl")).unwrap();
     assert!(log.lines().count() <= 1 + 6 + 10, "{log}");
-    let ran = ok(here, &words("tor run small.toml --tile 48 --precision map:map.json --xray off --json r.json"));
+    let ran =
+        ok(here, &words("tor run small.toml --tile 48 --precision map:map.json --xray off --json r.json"));
     assert!(ran.contains("map:map.json"), "{ran}");
     let run_again = result(&std::fs::read_to_string(here.join("r.json")).unwrap());
     let exact = |value: &Value| value.as_f64().unwrap();
     let difference = exact(&run_again["strehl_exact"]) - exact(&best["measures"]["strehl"]["value"]);
     assert!(difference.abs() < 1e-7, "{difference}");
     let (n, m) = (tuned["n"].to_string(), tuned["m"].to_string());
-    let simulation = ["simulate", "tor", "--n", &n, "--m", &m, "--platform", "h200x1", "--precision", "map:map.json"];
+    let simulation =
+        ["simulate", "tor", "--n", &n, "--m", &m, "--platform", "h200x1", "--precision", "map:map.json"];
     assert!(ok(here, &[&simulation[..], &["--tile", "48"]].concat()).contains("map:map.json"));
     run(here, &[&simulation[..], &["--tile", "96"]].concat()).expect(2).says("--tile 48");
 }

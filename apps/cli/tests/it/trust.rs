@@ -65,3 +65,29 @@ fn options_without_a_use_name_the_remedy() {
         assert!(ran.stderr.contains(said), "{options:?}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn a_tolerance_that_is_not_reached_has_its_exit_code() {
+    let here = tempfile::tempdir().unwrap();
+    let matrix = "%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 1\n2 2 2\n3 3 3\n";
+    std::fs::write(here.path().join("a.mtx"), matrix).unwrap();
+    let solve = ["trust", "solve", "a.mtx", "--precond", "none", "--json", "-"];
+    let few = run(here.path(), &[&solve[..], &["--max-steps", "1"]].concat());
+    assert_eq!(few.code, Some(5), "{}", few.stderr);
+    assert!(few.stderr.contains("use a larger --max-steps"), "{}", few.stderr);
+    assert_eq!(result(&few.stdout)["converged"], Value::from(false));
+    assert_eq!(result(&ok(here.path(), &solve))["converged"], Value::from(true));
+
+    ok(here.path(), &["lqcd", "generate", "--size", "4", "--trajectories", "2", "-o", "u.lat"]);
+    let invert = |options: &[&str]| {
+        let verb = ["trust", "lqcd", "invert", "u.lat", "--mass", "0.3", "--samples", "3"];
+        run(here.path(), &[&verb, options].concat())
+    };
+    let few = invert(&["--max-steps", "2"]);
+    assert!(few.code == Some(5) && few.stdout.contains("the tolerance was not reached"), "{few:?}");
+    let refused = invert(&["--precision", "single"]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("--precision: stochastic numbers"),
+        "{refused:?}"
+    );
+}

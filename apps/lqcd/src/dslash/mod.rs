@@ -25,11 +25,12 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use zellige_kernels::sites::{COMPONENTS, Real, SiteFormat};
+use num_complex::Complex;
+use zellige_kernels::sites::SiteFormat;
 use zellige_krylov::method::Steps;
 use zellige_krylov::{MultiVector, Space};
-use zellige_runtime::{Handle, Submit, read, reads, updates, write};
-use zellige_stochastic::{Sample, Samples, Scope, Stochastic};
+use zellige_runtime::{Submit, read, reads, updates};
+use zellige_stochastic::{Samples, Stochastic};
 
 use self::links::Links;
 use self::number::RoundedNumber;
@@ -74,8 +75,8 @@ fn phase([x, y, _, t]: [usize; DIRECTIONS], direction: usize) -> f64 {
     if sum % 2 == 0 { 1.0 } else { -1.0 }
 }
 
-/// Stochastic numbers of a slab, six for each site.
-pub(crate) type SlabHandle<T, S> = Handle<Vec<Stochastic<T, S>>>;
+/// A complex number with its rounding errors.
+pub(crate) type StochasticComplex<S> = Complex<Stochastic<f64, S>>;
 
 /// Operator from one parity to the other.
 #[derive(Clone, Debug)]
@@ -200,44 +201,34 @@ impl Dslash {
         Slab { geometry, to, groups, words, needed, columns, factor, diagonal }
     }
 
-    /// Submits `y = factor D x` in stochastic arithmetic, and `+ diagonal z` if a `z` on the output
-    /// sites is given; returns `y`. Links are exact as they are stored. The operations are those of
-    /// `apply`, in its order. Random bits are those of task `number` of the scope.
+    /// Records `y = factor D x` in stochastic arithmetic, and `+ diagonal z` if a `z` on the output
+    /// sites is given. Links are exact as they are stored, and products are in float64. The
+    /// operations are those of `apply`, in its order.
     ///
     /// # Errors
     /// The errors of submission.
-    pub(crate) fn apply_stochastic<T: Sample + Real, S: Samples>(
+    pub(crate) fn apply_stochastic<S: Samples>(
         &self,
-        rt: &impl Submit,
-        (scope, number): (&Arc<Scope>, u64),
-        x: &[SlabHandle<T, S>],
+        steps: &Steps<'_, StochasticComplex<S>>,
+        x: &MultiVector<StochasticComplex<S>>,
+        y: &MultiVector<StochasticComplex<S>>,
         factor: f64,
-        diagonal: Option<(f64, &[SlabHandle<T, S>])>,
-    ) -> Result<Vec<SlabHandle<T, S>>, zellige_runtime::Error> {
-        let submitted = self.geometry.slabs().enumerate().map(|(i, slices)| {
+        diagonal: Option<(f64, &MultiVector<StochasticComplex<S>>)>,
+    ) -> Result<(), zellige_krylov::Error> {
+        self.geometry.slabs().enumerate().try_for_each(|(i, slices)| {
             let needed = self.needed(i..i + 1);
-            let from = reads(needed.iter().map(|&slab| &x[slab]));
-            let own = reads(diagonal.iter().map(|(_, z)| &z[i]));
+            let from = reads(needed.iter().map(|&slab| &x.parts()[slab]));
+            let own = reads(diagonal.iter().map(|(_, z)| &z.parts()[i]));
             let slab = self.slab(needed, 1, [factor, diagonal.map_or(0.0, |(diagonal, _)| diagonal)]);
-            let (y, scope) = (rt.register_empty(), Arc::clone(scope));
-            let operands = (read(&self.links.slabs[i]), from, own, write(&y));
-            let task = rt.task("stochastic dslash").operands(operands);
-            let task = task.cpu(move |(links, from, own, mut y)| {
+            let operands = (read(&self.links.slabs[i]), from, own, y.update(i));
+            steps.one("stochastic dslash", i, operands, move |(links, from, own, y)| {
                 let stored = |parts| Stored { format: SiteFormat::Fp64, parts };
-                let from = stored(from.iter().collect());
-                let own = own.iter().next().map(|own| stored(vec![own]));
-                let sites = slices.len() * slab.geometry.slice();
-                let mut results = vec![Stochastic::default(); sites * COMPONENTS];
-                scope.task(number, 0, || {
-                    let (to, mut buffers) = ((SiteFormat::Fp64, &mut results[..]), Buffers::new());
-                    let (from, own) = (&from, own.as_ref());
-                    slab.multiply::<RoundedNumber<T, S>>(slices.clone(), links, from, own, to, &mut buffers);
-                });
-                y.put(results);
-            });
-            task.submit()?;
-            Ok(y)
-        });
-        submitted.collect()
+                let from = stored(from.iter().map(|part| Stochastic::of_words(part.slice())).collect());
+                let own = own.iter().next().map(|own| stored(vec![Stochastic::of_words(own.slice())]));
+                let to = (SiteFormat::Fp64, Stochastic::of_words_mut(y));
+                let mut buffers = Buffers::<RoundedNumber<S>>::new();
+                slab.multiply(slices.clone(), links, &from, own.as_ref(), to, &mut buffers);
+            })
+        })
     }
 }

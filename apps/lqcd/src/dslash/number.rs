@@ -6,7 +6,7 @@ use zellige_kernels::sites::{
     COMPONENTS, Group, ProductNumber, Real, Rows, SiteFormat, decode_columns, decode_sites, encode_columns,
     encode_sites, multiply_columns, multiply_line,
 };
-use zellige_stochastic::{Sample, Samples, Stochastic, element, vectorize};
+use zellige_stochastic::{Samples, Stochastic, element, vectorize};
 
 use super::layout::{Layout, SITE};
 
@@ -101,19 +101,19 @@ impl<R: Real> SlabNumber for R {
 
 /// A stochastic number in products. Vectors have one column, and are six numbers for each site.
 #[derive(Clone, Copy)]
-pub(super) struct RoundedNumber<T: Sample, S: Samples>(Stochastic<T, S>);
+pub(super) struct RoundedNumber<S: Samples>(Stochastic<f64, S>);
 
-impl<T: Sample, S: Samples> Default for RoundedNumber<T, S> {
+impl<S: Samples> Default for RoundedNumber<S> {
     fn default() -> Self {
         RoundedNumber(Stochastic::default())
     }
 }
 
-impl<T: Sample + Real, S: Samples> ProductNumber for RoundedNumber<T, S> {
-    type Plain = T;
+impl<S: Samples> ProductNumber for RoundedNumber<S> {
+    type Plain = f64;
 
     #[inline(always)]
-    fn new(x: T) -> Self {
+    fn new(x: f64) -> Self {
         RoundedNumber(Stochastic::new(x))
     }
 
@@ -147,8 +147,8 @@ impl<T: Sample + Real, S: Samples> ProductNumber for RoundedNumber<T, S> {
     }
 }
 
-impl<T: Sample + Real, S: Samples> SlabNumber for RoundedNumber<T, S> {
-    type Word = Stochastic<T, S>;
+impl<S: Samples> SlabNumber for RoundedNumber<S> {
+    type Word = Stochastic<f64, S>;
 
     fn decode(
         _: &Layout,
@@ -186,7 +186,7 @@ impl<T: Sample + Real, S: Samples> SlabNumber for RoundedNumber<T, S> {
         starts: &[usize],
         y: &mut [Self],
         site: usize,
-        matrices: &mut Vec<T>,
+        matrices: &mut Vec<f64>,
     ) {
         vectorize(
             #[inline(always)]

@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
+use num_complex::Complex;
 use zellige_files::observe::Observer;
+use zellige_kernels::RealNumber;
 use zellige_krylov::{
     History, Logger, MultiVector, Operator, Solution, Solve, Stop, StoppingCriterion, solve, solve_columns,
 };
@@ -337,20 +339,33 @@ pub(crate) fn correlator(
     let here = MultiVector::from_columns(rt, a.domain(), &columns);
     let there = MultiVector::zeros(rt, a.domain(), z.len());
     dslash_now(rt, a.to_other_parity(), &here, &there, -1.0)?;
-    let (slice, nt) = (geometry.slice() * COLOURS, geometry.extents()[T]);
-    let mut sums = vec![0.0; nt];
-    let square = |values: &[C64]| values.iter().map(C64::norm_sqr).sum::<f64>();
+    let mut sums = vec![0.0; geometry.extents()[T]];
     for (column, z) in z.iter().enumerate() {
-        let there = there.column(rt, column)?;
-        for t in 0..nt {
-            let range = t * slice..(t + 1) * slice;
-            // The square of a heavy quark's `z` could underflow even if that of the propagator does
-            // not.
-            let own = z[range.clone()].iter().map(|z| (2.0 * a.mass() * z).norm_sqr()).sum::<f64>();
-            sums[(t + nt - first) % nt] += own + square(&there[range]);
-        }
+        add_squares(&mut sums, [z, &there.column(rt, column)?], 2.0 * a.mass(), geometry, first);
     }
     Ok(sums)
+}
+
+/// Adds the squares of `factor z` and of `there` in each time slice, counted from `first`.
+pub(crate) fn add_squares<R: RealNumber>(
+    sums: &mut [R],
+    [z, there]: [&[Complex<R>]; 2],
+    factor: f64,
+    geometry: Geometry,
+    first: usize,
+) {
+    let (slice, nt, factor) = (geometry.slice() * COLOURS, geometry.extents()[T], R::from(factor));
+    let square = |[re, im]: [R; 2]| re * re + im * im;
+    for t in 0..nt {
+        R::begin(t as u64);
+        let range = t * slice..(t + 1) * slice;
+        // The square of a heavy quark's `z` could underflow even if that of the propagator does
+        // not.
+        let own: R = z[range.clone()].iter().map(|z| square([z.re * factor, z.im * factor])).sum();
+        let other: R = there[range].iter().map(|z| square([z.re, z.im])).sum();
+        let sum = &mut sums[(t + nt - first) % nt];
+        *sum = *sum + (own + other);
+    }
 }
 
 #[cfg(test)]

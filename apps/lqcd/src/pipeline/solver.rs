@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zellige_krylov::method::{NumbersHandle, Steps};
 use zellige_krylov::{
-    BiCgStab, Cg, MultiVector, Operator, ReliableUpdates, Stabilisation, Trigger, Updates, multiply,
+    BiCgStab, Cg, MultiVector, Operator, ReliableUpdates, Scalar, Stabilisation, Trigger, Updates, multiply,
 };
 use zellige_runtime::{Bindings, Runtime};
 
@@ -182,20 +182,28 @@ impl Solver {
         Updates { trigger, storage: Arc::new(Sites::new(fermion, columns)), stabilisation, buffer: 1 }
     }
 
+    /// Returns the method in float64.
+    pub(crate) fn in_double<E: Scalar>(&self) -> Box<dyn zellige_krylov::Method<E>> {
+        match self.method {
+            Method::Cg => Box::new(Cg { flexible: false }),
+            Method::BiCgStab => Box::new(BiCgStab { l: L }),
+        }
+    }
+
     /// Returns the method for `columns` columns, with recomputed residuals of `exact`.
     pub(crate) fn method<'e>(
         &self,
         exact: &'e dyn Operator<C64>,
         columns: usize,
     ) -> Box<dyn zellige_krylov::Method<C64> + 'e> {
-        let flexible = self.polak_ribiere && self.precision != Mixed::Double;
-        let (cg, bicgstab) = (Cg { flexible }, BiCgStab { l: L });
+        if self.precision == Mixed::Double {
+            return self.in_double();
+        }
+        let (cg, bicgstab) = (Cg { flexible: self.polak_ribiere }, BiCgStab { l: L });
         let updates = self.updates(columns);
-        match (self.method, self.precision) {
-            (Method::Cg, Mixed::Double) => Box::new(cg),
-            (Method::BiCgStab, Mixed::Double) => Box::new(bicgstab),
-            (Method::Cg, _) => Box::new(ReliableUpdates { method: cg, exact, updates }),
-            (Method::BiCgStab, _) => Box::new(ReliableUpdates { method: bicgstab, exact, updates }),
+        match self.method {
+            Method::Cg => Box::new(ReliableUpdates { method: cg, exact, updates }),
+            Method::BiCgStab => Box::new(ReliableUpdates { method: bicgstab, exact, updates }),
         }
     }
 
@@ -206,9 +214,14 @@ impl Solver {
 }
 
 /// Computes the residual `r = b - A z`.
-pub(crate) fn residual(rt: &Runtime, a: &dyn Operator<C64>, b: &[C64], z: &[C64]) -> Result<Vec<C64>, Error> {
+pub(crate) fn residual<E: Scalar>(
+    rt: &Runtime,
+    a: &dyn Operator<E>,
+    b: &[E],
+    z: &[E],
+) -> Result<Vec<E>, Error> {
     let product = multiply(rt, a, z)?;
-    Ok(b.iter().zip(product).map(|(b, product)| b - product).collect())
+    Ok(b.iter().zip(product).map(|(b, product)| *b - product).collect())
 }
 
 /// Computes the heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity. A

@@ -204,7 +204,7 @@ fn events(basis: &SegmentBasis, extent: &ApplicationExtent) -> Result<SegmentEve
 /// Compares covariances of the measurements of MOAO's check system. If separations are below a
 /// micrometre, they go through `pow`, whose last bits differ between libraries. The difference is
 /// below 1e-9 of the largest entry, and may be rounded differently in `f32`.
-fn covariances<T: TileScalar + Scalar>(there: &Runtime, extent: &ApplicationExtent) -> Checked {
+fn covariances<T: TileScalar + Scalar<Real = f64>>(there: &Runtime, extent: &ApplicationExtent) -> Checked {
     let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict)?;
     let cov = Arc::new(Covariance::new(&input.system, &input.atmosphere)?);
     let n = cov.measurements();

@@ -36,9 +36,10 @@ mod segment;
 pub use batch::{Batching, EnergyClass, Hit, Query, SearchRule, Searcher};
 pub(crate) use matching::StochasticSearch;
 pub use matching::{
-    Flags, Match, Method, PairMatch, PairPlan, PairSearch, Plan, PowerTable, Precision, Prepared, Screen,
-    StochasticMatch, search,
+    ChannelDigits, Flags, Match, Method, PairMatch, PairPlan, PairSearch, Plan, PowerTable, Precision,
+    Prepared, Screen, StochasticMatch, search,
 };
 pub(crate) use pipeline::single_hits;
 pub use pipeline::{Answer, Event, EventPipeline, LocatedHit, Rules, crosstalk, saturation};
+pub(crate) use segment::PointGrid;
 pub use segment::{Block, SampleFormat, SegmentEvents};

@@ -15,3 +15,4 @@ mod stream;
 mod synthetic;
 mod track;
 mod trust;
+mod tune;

@@ -32,10 +32,10 @@ fn basis() -> Basis {
 }
 
 /// Returns an event of each point of some noise, with the hit known.
-fn events(basis: &Basis) -> Vec<Event> {
+fn events(basis: &Basis, channels: ChannelSet) -> Vec<Event> {
     let event = |point: usize| {
         let (hit, energy) = (basis.segments()[point], 100.0 + point as f64);
-        let channels = ChannelSet::HitCore.of(hit);
+        let channels = channels.of(hit);
         let signals = channels.iter().flat_map(|&channel| basis.signal(point, channel));
         let noise = |i: usize| ((point * 31 + i * 7919) % 1000) as f32 / 500.0 - 1.0;
         let signals = signals.enumerate().map(|(i, b)| b * energy as f32 + noise(i)).collect();
@@ -44,10 +44,14 @@ fn events(basis: &Basis) -> Vec<Event> {
     (0..80).map(event).collect()
 }
 
-fn searches() -> Searches {
+pub fn searches() -> Searches {
+    searches_in(ChannelSet::HitCore)
+}
+
+fn searches_in(channels: ChannelSet) -> Searches {
     let basis = basis();
-    let rules = Rules { channels: ChannelSet::HitCore, window: SAMPLES, ..Rules::default() };
-    Searches::of_crystal(&basis, rules, events(&basis)).expect("events that fit")
+    let rules = Rules { channels, window: SAMPLES, ..Rules::default() };
+    Searches::of_crystal(&basis, rules, events(&basis, channels)).expect("events that fit")
 }
 
 #[test]
@@ -74,7 +78,8 @@ fn equal_points_have_a_gap_without_digits() {
     let searches = searches();
     let plan = Plan { method: Method::Full, ..Plan::default() };
     let trust = run(&runtime(1), &searches, &plan, &TrustOptions::default()).expect("a search");
-    let [fom, gap] = &trust.maps[..] else { panic!("two maps") };
+    let [fom, gap, channels] = &trust.maps[..] else { panic!("three maps") };
+    assert_eq!((channels.unit.as_str(), channels.shape), ("channel", [2, 1]));
     // Few where a sample lies so near a point's that their difference is rounding.
     assert!(fom.median() == Some(5) && fom.digits.iter().all(|&digits| digits >= 2), "{fom:?}");
     assert_eq!((fom.all, fom.shape), (7, [80, 1]));
@@ -87,6 +92,23 @@ fn equal_points_have_a_gap_without_digits() {
     assert!(trust.plain_seconds.is_some_and(|plain| plain > 0.0) && trust.seconds > 0.0);
 }
 
+/// Neighbours have no signal: their part is that of the noise, of which no digit is lost.
+#[test]
+fn digits_by_channel_among_neighbours() {
+    let searches = searches_in(ChannelSet::Neighbours);
+    let plan = Plan { method: Method::Full, ..Plan::default() };
+    let on = |workers| run(&runtime(workers), &searches, &plan, &TrustOptions::default()).expect("a search");
+    let (one, two) = (on(1), on(2));
+    assert_eq!((&one.maps, &one.conclusions), (&two.maps, &two.conclusions));
+    let [fom, _, channels] = &one.maps[..] else { panic!("three maps") };
+    let count = ChannelSet::Neighbours.of(segment(0)).len();
+    assert_eq!((channels.shape, fom.shape, channels.all), ([count, 1], [80, 1], 7));
+    let (least, [at, _]) = channels.worst().expect("channels");
+    assert!([0, count - 1].contains(&at) && channels.digits[1] > least, "{channels:?}");
+    let said = one.conclusions.last().expect("conclusions");
+    assert!(said.starts_with(&format!("Channel {at} has the fewest exact digits")), "{said}");
+}
+
 #[test]
 fn events_without_exactly_one_hit_are_left_out() {
     let basis = basis();
@@ -96,11 +118,11 @@ fn events_without_exactly_one_hit_are_left_out() {
     }
     let two = Event { timestamp: 0, hit: None, signals, saturated: Vec::new() };
     let rules = Rules { channels: ChannelSet::HitCore, window: SAMPLES, ..Rules::default() };
-    let all = [two].into_iter().chain(events(&basis).into_iter().take(3));
+    let all = [two].into_iter().chain(events(&basis, ChannelSet::HitCore).into_iter().take(3));
     let searches = Searches::of_crystal(&basis, rules, all).expect("events that fit");
     assert_eq!(searches.hits().map(|hit| hit.ticket).collect::<Vec<_>>(), [1, 2, 3]);
     let trust = run(&runtime(1), &searches, &Plan::default(), &TrustOptions::default()).expect("a search");
-    assert!(trust.conclusions.last().expect("some").starts_with("1 of 4 events"), "{trust:?}");
+    assert!(trust.conclusions.iter().any(|said| said.starts_with("1 of 4 events")), "{trust:?}");
 }
 
 #[test]

@@ -9,7 +9,8 @@
 >>> rt.take(y)
 array([3., 3., 3., 3.])
 
-``zellige.tor`` has tomographic reconstructors, ``zellige.psa`` pulse-shape analysis.
+``zellige.tor`` has tomographic reconstructors, ``zellige.psa`` pulse-shape analysis, ``zellige.stochastic`` numbers that
+know how many of their digits are exact.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ import os as _os
 import warnings as _warnings
 from dataclasses import dataclass as _dataclass
 from importlib.metadata import version as _version
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Literal, Mapping, Sequence, overload as _overload
 
 import numpy as _np
 
 from . import _arrays, _zellige
 from ._zellige import Error, Graph, Handle, Task
+from .stochastic import Stochastic, Trust
 
 __all__ = [
-    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Task", "cholesky", "psa",
-    "read", "solve", "tor", "update", "write",
+    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Stochastic", "Task", "cholesky",
+    "psa", "read", "solve", "stochastic", "tor", "update", "write",
 ]
 
 __version__ = _version("zellige")
@@ -292,9 +294,28 @@ class Cholesky:
     def _right_hand_sides(self, b: Any) -> tuple[_np.ndarray, bool]:
         return _columns(_arrays.real("b", b, "solve for b.real and for b.imag; the factor is real"), self._rows)
 
-    def solve(self, b: Any) -> _np.ndarray:
-        """``A^-1 b``, as accurate as the factor."""
+    @_overload
+    def solve(self, b: Any, *, trust: Literal[False] = ..., samples: int = ..., seed: int = ...) -> _np.ndarray: ...
+    @_overload
+    def solve(self, b: Any, *, trust: Literal[True], samples: int = ..., seed: int = ...) -> Trust: ...
+
+    def solve(self, b: Any, *, trust: bool = False, samples: int = 8, seed: int = 0) -> _np.ndarray | Trust:
+        """``A^-1 b``, as accurate as the factor.
+
+        With `trust`, how many digits of it are exact: the factorisation and the solution are computed again in
+        stochastic arithmetic (`zellige.stochastic`), with this number of samples. Maps are ``L`` and ``X`` by tiles,
+        with a row of ``X`` for 256 right-hand sides, and ``pivots``. The matrix and ``b`` count as exact.
+
+        Raises
+        ------
+        ValueError
+            With `trust`, for rules other than fp32 and fp64.
+        """
         b, is_vector = self._right_hand_sides(b)
+        if trust:
+            if self._rule not in ("fp32", "fp64"):
+                raise ValueError(f"trust: the rule {self._rule}; digits are judged with the rules fp32 and fp64")
+            return stochastic._trust(self._factor.trust(b, *stochastic._options(samples, seed)))
         x = self._factor.solve(b)
         return x[:, 0] if is_vector else x
 
@@ -413,9 +434,19 @@ def _interleaved(z: _np.ndarray) -> _np.ndarray:
     return parts
 
 
+@_overload
+def solve(a: Any, b: Any, tol: float = ..., *, method: str | None = ..., precond: str | None = ...,
+          operator: str | None = ..., scale: str | None = ..., max_steps: int | None = ..., max_time: float | None = ...,
+          trust: Literal[False] = ..., samples: int = ..., seed: int = ...) -> SolveResult: ...
+@_overload
+def solve(a: Any, b: Any, tol: float = ..., *, method: str | None = ..., precond: str | None = ...,
+          operator: str | None = ..., scale: str | None = ..., max_steps: int | None = ..., max_time: float | None = ...,
+          trust: Literal[True], samples: int = ..., seed: int = ...) -> Trust: ...
+
+
 def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, precond: str | None = None,
           operator: str | None = None, scale: str | None = None, max_steps: int | None = None,
-          max_time: float | None = None) -> SolveResult:
+          max_time: float | None = None, trust: bool = False, samples: int = 8, seed: int = 0) -> SolveResult | Trust:
     """Solve ``A x = b`` with a sparse matrix; method and preconditioner by the matrix where none are given.
 
     A complex system, also a real matrix with a complex ``b``, is solved as the real one of twice the size, as
@@ -435,6 +466,12 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     max_steps : int, optional
     max_time : float, optional
         In seconds.
+    trust : bool
+        Return, in place of the answer, how many of its digits are exact: the system is solved in plain and in
+        stochastic arithmetic (`zellige.stochastic`), as it is given, with no preconditioner but ``jacobi``. Maps are
+        ``x`` and, of conjugate gradients, their coefficients by step. Real systems and one right-hand side.
+    samples, seed : int
+        Of the stochastic arithmetic: 3, 8 or 16 samples, and the seed of the random bits.
 
     Raises
     ------
@@ -453,6 +490,9 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
         raise ValueError(f"a matrix of {rows} x {width} is not square")
     columns, is_vector = _columns(_arrays.numbers("b", b), rows)
     is_complex = "c" in (a.dtype.kind, columns.dtype.kind)
+    if trust and (is_complex or columns.shape[1] != 1):
+        problem = "a complex system" if is_complex else f"{columns.shape[1]} right-hand sides"
+        raise ValueError(f"trust: {problem}; digits are judged for one real right-hand side, b[:, 0] say, of a real matrix")
     if is_complex:
         if not _np.isfinite(a.data).all():
             at = int(_np.isfinite(a.data).argmin())
@@ -465,10 +505,13 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     a = csr_array(a, dtype=_np.float64, copy=not a.has_canonical_format)
     a.sum_duplicates()
     columns = _np.asarray(columns, dtype=_np.float64)
-    x = _np.empty(columns.shape)
     parts = (a.indptr.astype(_np.int64), a.indices.astype(_np.int64), a.data)
     given = dict(tol=tol, method=method, precond=precond, operator=operator, scale=scale,
                  max_steps=max_steps, max_time=max_time)
+    if trust:
+        return stochastic._trust(_zellige.trust(parts, a.shape[0], columns[:, 0], given,
+                                                *stochastic._options(samples, seed)))
+    x = _np.empty(columns.shape)
     found = _zellige.solve(parts, a.shape[0], columns, x, given)
     if is_complex:
         x = x[0::2] + 1j * x[1::2]
@@ -477,4 +520,4 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     return SolveResult(x[:, 0] if is_vector else x, converged, max(residuals, default=0.0), found)
 
 
-from . import psa, tor  # noqa: E402
+from . import psa, stochastic, tor  # noqa: E402

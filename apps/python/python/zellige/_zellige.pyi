@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Cholesky", "Crystal", "Error", "Graph", "Handle", "Runtime", "Search", "Task", "covariances",
-    "reconstruct", "solve",
+    "CATEGORIES", "Cholesky", "Crystal", "Error", "Graph", "Handle", "Runtime", "Scope", "Search", "Task", "covariances",
+    "digits", "reconstruct", "report_text", "solve", "text", "trust", "trust_text",
 ]
 
 class Error(RuntimeError): ...
@@ -59,6 +59,8 @@ class Cholesky:
     def solve(self, b: NDArray[np.float64]) -> NDArray[np.float64]: ...
     # The solution, its relative residual, and the number of refinement steps.
     def refine(self, b: NDArray[np.float64], tolerance: float) -> tuple[NDArray[np.float64], float, int]: ...
+    # JSON, as of the other functions of this name.
+    def trust(self, b: NDArray[np.float64], samples: int, seed: int) -> str: ...
 
 # Signals by point or event, channel and sample; options as of `zellige psa run`.
 # Answers: an array for each field of `psa.Hits`.
@@ -68,6 +70,7 @@ class Search:
         cls, basis: NDArray[np.float32], positions: NDArray[np.float32], options: dict[str, Any]
     ) -> Search: ...
     def locate(self, events: NDArray[np.float32], energies: NDArray[np.float64]) -> dict[str, Any]: ...
+    def trust(self, events: NDArray[np.float32], energies: NDArray[np.float64], samples: int, seed: int) -> str: ...
 
 @final
 class Crystal:
@@ -81,14 +84,50 @@ class Crystal:
     ) -> Crystal: ...
     def locate(self, events: NDArray[np.float32]) -> dict[str, Any]: ...
 
-# `parts` is (indptr, indices, data) of a CSR matrix; the solutions are written to the columns of `x`.
+# (indptr, indices, data) of a CSR matrix.
+_Parts = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+# The solutions are written to the columns of `x`.
 def solve(
-    parts: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    parts: _Parts,
     width: int,
     b: NDArray[np.float64],
     x: NDArray[np.float64],
     given: dict[str, str | float | int | None],
 ) -> list[dict[str, Any]]: ...
+def trust(
+    parts: _Parts,
+    width: int,
+    b: NDArray[np.float64],
+    given: dict[str, str | float | int | None],
+    samples: int,
+    seed: int,
+) -> str: ...
+
+# Stochastic numbers: a row holds the samples of a number, in float64 or float32.
+_Numbers = NDArray[np.float64] | NDArray[np.float32]
+
+CATEGORIES: list[str]
+
+@final
+class Scope:
+    # The last argument returns file, line and column of the program.
+    def __new__(
+        cls, seed: int, perturbation: str, categories: list[str], place: Callable[[], tuple[str, int, int]]
+    ) -> Scope: ...
+    # A ufunc by its name, or "sum" and "matmul" with `length` terms.
+    def compute(self, name: str, operands: list[Any], length: int) -> Any: ...
+    def perturbed(self, numbers: _Numbers, error: float) -> Any: ...
+    def single(self, numbers: _Numbers) -> Any: ...
+    def report(self) -> str: ...
+
+# Means, and exact digits.
+def digits(numbers: _Numbers) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
+def text(numbers: _Numbers) -> list[str]: ...
+
+# Texts of what was returned as JSON.
+def report_text(json: str) -> str: ...
+def trust_text(json: str) -> str: ...
 
 # Files are those of the system and, where it is another one, of the atmosphere. Results as JSON, and for each
 # target the reconstructor and its image with the size of a pixel (arcsec).

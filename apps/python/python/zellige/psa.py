@@ -11,11 +11,12 @@ array([7, 3])
 from __future__ import annotations
 
 from dataclasses import dataclass as _dataclass
-from typing import Any
+from typing import Any, Literal, overload as _overload
 
 import numpy as _np
 
 from . import _arrays, _zellige
+from .stochastic import Trust, _options, _trust
 
 __all__ = ["Crystal", "CrystalHits", "Hits", "Search"]
 
@@ -165,7 +166,15 @@ class Search:
         self.positions = _positions(positions)
         self._search = _zellige.Search(_basis(basis), self.positions, _search(**options))
 
-    def locate(self, events: Any, energies: Any = None) -> Hits:
+    @_overload
+    def locate(self, events: Any, energies: Any = ..., *, trust: Literal[False] = ..., samples: int = ...,
+               seed: int = ...) -> Hits: ...
+    @_overload
+    def locate(self, events: Any, energies: Any = ..., *, trust: Literal[True], samples: int = ...,
+               seed: int = ...) -> Trust: ...
+
+    def locate(self, events: Any, energies: Any = None, *, trust: bool = False, samples: int = 8,
+               seed: int = 0) -> Hits | Trust:
         """The point that is most like each event.
 
         Parameters
@@ -175,16 +184,25 @@ class Search:
         energies : array_like, (n,), optional
             Energies of the events (keV), by which their signals are divided. Without them, signals are in
             units of the charge.
+        trust : bool
+            Return, in place of the points, how many digits are exact of each best figure of merit and of its
+            gap to the second: every point is compared in stochastic arithmetic (`zellige.stochastic`), in the
+            search's precision, ``fp32`` or ``fp64``.
+        samples, seed : int
+            Of the stochastic arithmetic: 3, 8 or 16 samples, and the seed of the random bits.
 
         Raises
         ------
         Error
             For other channels or samples than the basis has, and, with the event, for samples that are not
-            finite and energies that are not above 0.
+            finite and energies that are not above 0; with `trust`, for other precisions.
         """
         events = _events(events)
         energies = _np.ones(len(events)) if energies is None else energies
-        found = self._search.locate(events, _array("energies", energies, _np.float64, ("events",)))
+        energies = _array("energies", energies, _np.float64, ("events",))
+        if trust:
+            return _trust(self._search.trust(events, energies, *_options(samples, seed)))
+        found = self._search.locate(events, energies)
         return Hits(position=self.positions[found["index"]], **found)
 
 

@@ -157,7 +157,7 @@ fn slopes_of(covariance: &Covariance, block: &Block, view: usize) -> Vec<SlopeEn
 }
 
 /// Returns the edge points of all sub-apertures of a view along one axis.
-fn lattice(covariance: &Covariance, view: usize, axis: Axis) -> direct::Lattice {
+fn lattice(covariance: &Covariance, view: usize, axis: Axis) -> direct::Lattice<f64> {
     let view_of = &covariance.views[view];
     direct::Lattice::new(view_of, &Part { view, axis, cells: 0..view_of.grid.len(), at: 0 })
 }

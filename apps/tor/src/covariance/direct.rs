@@ -4,6 +4,7 @@
 use super::{Diagonal, LayerTerm, Part, Scalar, View};
 use crate::geometry::Axis;
 use crate::turbulence::Table;
+use zellige_kernels::RealNumber;
 
 /// Consecutive sub-apertures along the slope's axis, so that neighbours share an edge point:
 /// `cells.len() + 1` points.
@@ -17,18 +18,18 @@ struct Run {
 
 /// The edge points of a part of a block, projected on every layer.
 #[derive(Debug)]
-pub(super) struct Lattice {
+pub(super) struct Lattice<R> {
     runs: Vec<Run>,
     points: usize,
     first_cell: usize,
     /// `u[layer * points + point]`, in m.
-    u: Vec<f64>,
-    v: Vec<f64>,
+    u: Vec<R>,
+    v: Vec<R>,
     visible: Vec<bool>,
 }
 
-impl Lattice {
-    pub(super) fn new(view: &View, part: &Part) -> Self {
+impl<R: RealNumber> Lattice<R> {
+    pub(super) fn new(view: &View<R>, part: &Part) -> Self {
         let grid = &view.grid;
         let along = if part.axis == Axis::X { 0 } else { 1 };
         // Order the cells so that those of a row (x slopes) or a column (y slopes) follow each
@@ -57,9 +58,12 @@ impl Lattice {
         }
         let layers = view.projections.len();
         let (mut u, mut v) = (Vec::with_capacity(layers * points), Vec::with_capacity(layers * points));
-        for p in &view.projections {
+        for (l, p) in view.projections.iter().enumerate() {
             for run in &runs {
                 for k in 0..=run.cells.len() {
+                    // Rows and columns of a part may hold the same point.
+                    let after = if view.lattice { k } else { 0 };
+                    R::begin(number_of_point(part, l, grid.cells[run.cells[0]], along, after));
                     let point = if view.lattice {
                         // The position depends on the grid position alone, so that both neighbours
                         // get the same bits in any part.
@@ -69,7 +73,7 @@ impl Lattice {
                         p.point(position.map(|x| grid.coordinate(x)))
                     } else {
                         let mut centre = p.point(grid.centre(run.cells[0]));
-                        centre[along] += (k as f64 - 0.5) * grid.pitch * p.scale;
+                        centre[along] = centre[along] + R::from((k as f64 - 0.5) * grid.pitch) * p.scale;
                         centre
                     };
                     u.push(point[0]);
@@ -87,7 +91,7 @@ impl Lattice {
     }
 
     /// Returns `u, v` of every edge point, layer by layer.
-    pub(super) fn coordinates(&self) -> impl Iterator<Item = f64> {
+    pub(super) fn coordinates(&self) -> impl Iterator<Item = R> {
         self.u.iter().zip(&self.v).flat_map(|(&u, &v)| [u, v])
     }
 
@@ -104,23 +108,32 @@ impl Lattice {
     }
 }
 
+/// Returns the number of an edge point on layer `l`, `after` points after the first one of `cell`.
+fn number_of_point(part: &Part, l: usize, cell: [u16; 2], along: usize, after: usize) -> u64 {
+    let mut position = cell.map(u64::from);
+    position[along] += after as u64;
+    let lattice = 2 * part.view as u64 + along as u64;
+    lattice << 48 | (l as u64) << 36 | position[1] << 18 | position[0]
+}
+
 /// Writes the block `rows x cols`; `scale` is `K / 2`.
 pub(super) fn fill<T: Scalar>(
-    rows: &Lattice,
-    cols: &Lattice,
-    layers: &[LayerTerm],
-    table: &Table,
+    rows: &Lattice<T::Real>,
+    cols: &Lattice<T::Real>,
+    layers: &[LayerTerm<T::Real>],
+    table: &Table<T::Real>,
     scale: f64,
     diagonal: &Diagonal<'_>,
     out: &mut [T],
     ld: usize,
 ) {
+    let number = |x: f64| <T::Real>::from(x);
     let mut sums = Vec::new();
     for c in &cols.runs {
         for r in &rows.runs {
             let (height, width) = (r.cells.len() + 1, c.cells.len() + 1);
             sums.clear();
-            sums.resize(height * width, 0.0);
+            sums.resize(height * width, number(0.0));
             for (l, layer) in layers.iter().enumerate() {
                 if rows.visible[l] && cols.visible[l] {
                     let (a, b) = (l * rows.points + r.point, l * cols.points + c.point);
@@ -138,12 +151,12 @@ pub(super) fn fill<T: Scalar>(
                 let (near, far) =
                     (&sums[j * height..(j + 1) * height], &sums[(j + 1) * height..(j + 2) * height]);
                 for (i, &ci) in r.cells.iter().enumerate() {
-                    let mut value =
-                        scale * ((near[i + 1] + far[i]) - (far[i + 1] + near[i])) + diagonal.constant;
+                    let mut value = number(scale) * ((near[i + 1] + far[i]) - (far[i + 1] + near[i]))
+                        + number(diagonal.constant);
                     if ci == cj {
-                        value += diagonal.noise(ci);
+                        value = value + number(diagonal.noise(ci));
                     }
-                    column[ci - rows.first_cell] = T::from_f64(value);
+                    column[ci - rows.first_cell] = T::round(value);
                 }
             }
         }
@@ -151,18 +164,23 @@ pub(super) fn fill<T: Scalar>(
 }
 
 /// Adds the structure function of one layer between all points of two runs, column by column.
-fn add_layer(
-    sums: &mut [f64],
-    rows: (&[f64], &[f64]),
-    cols: (&[f64], &[f64]),
-    layer: &LayerTerm,
-    table: &Table,
+fn add_layer<R: RealNumber>(
+    sums: &mut [R],
+    rows: (&[R], &[R]),
+    cols: (&[R], &[R]),
+    layer: &LayerTerm<R>,
+    table: &Table<R>,
 ) {
     let LayerTerm { weight, stretch } = *layer;
-    for ((column, &uc), &vc) in sums.chunks_exact_mut(rows.0.len()).zip(cols.0).zip(cols.1) {
-        for ((slot, &ur), &vr) in column.iter_mut().zip(rows.0).zip(rows.1) {
-            let (du, dv) = (ur - uc, vr - vc);
-            *slot += weight * table.g_of_square((du * du + dv * dv) * stretch);
-        }
-    }
+    R::vectorize(
+        #[inline(always)]
+        || {
+            for ((column, &uc), &vc) in sums.chunks_exact_mut(rows.0.len()).zip(cols.0).zip(cols.1) {
+                for ((slot, &ur), &vr) in column.iter_mut().zip(rows.0).zip(rows.1) {
+                    let (du, dv) = (ur - uc, vr - vc);
+                    *slot = *slot + weight * table.g_of_square((du * du + dv * dv) * stretch);
+                }
+            }
+        },
+    );
 }

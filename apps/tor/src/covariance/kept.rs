@@ -4,27 +4,28 @@ use super::offsets::OffsetTable;
 use super::{Diagonal, Part, Scalar, View};
 use crate::geometry::Axis;
 use std::sync::OnceLock;
+use zellige_kernels::RealNumber;
 
 /// Returns the pairs of views, the larger one first, whose blocks are in `Cmm` or a `Ctm` and have
 /// no offset structure. The first `sensors` views are those of sensors.
-pub(super) fn pairs(views: &[View], sensors: usize) -> impl Iterator<Item = [usize; 2]> {
+pub(super) fn pairs<R: RealNumber>(views: &[View<R>], sensors: usize) -> impl Iterator<Item = [usize; 2]> {
     let all = (0..views.len()).flat_map(move |b| (0..=b.min(sensors - 1)).map(move |a| [b, a]));
     all.filter(|&[b, a]| !OffsetTable::applies(&views[a], &views[b]))
 }
 
 /// Returns the bytes of all blocks of a pair of views.
-pub(super) fn bytes(views: &[View], [b, a]: [usize; 2]) -> u64 {
-    (4 * views[b].grid.len() * views[a].grid.len() * size_of::<f64>()) as u64
+pub(super) fn bytes<R: RealNumber>(views: &[View<R>], [b, a]: [usize; 2]) -> u64 {
+    (4 * views[b].grid.len() * views[a].grid.len() * size_of::<R>()) as u64
 }
 
 /// The covariances of two views by axes, without noise and constants. Rows are those of the view
 /// with the larger number.
 #[derive(Debug, Default)]
-pub(super) struct KeptPair([[OnceLock<Vec<f64>>; 2]; 2]);
+pub(super) struct KeptPair<R>([[OnceLock<Vec<R>>; 2]; 2]);
 
-impl KeptPair {
+impl<R> KeptPair<R> {
     /// Returns the block of two axes, which `evaluate` computes at the first use.
-    pub(super) fn block(&self, rows: Axis, cols: Axis, evaluate: impl FnOnce() -> Vec<f64>) -> &[f64] {
+    pub(super) fn block(&self, rows: Axis, cols: Axis, evaluate: impl FnOnce() -> Vec<R>) -> &[R] {
         let index = |axis| usize::from(axis == Axis::Y);
         self.0[index(rows)][index(cols)].get_or_init(evaluate)
     }
@@ -32,7 +33,7 @@ impl KeptPair {
 
 /// Writes a part of a block of `height` rows to `out`, or of its transpose if `swapped`.
 pub(super) fn copy<T: Scalar>(
-    block: &[f64],
+    block: &[T::Real],
     height: usize,
     swapped: bool,
     [r, c]: [&Part; 2],
@@ -40,9 +41,10 @@ pub(super) fn copy<T: Scalar>(
     out: &mut [T],
     ld: usize,
 ) {
+    let constant = <T::Real>::from(diagonal.constant);
     for (j, column) in c.cells.clone().zip(out.chunks_mut(ld)) {
         let column = &mut column[..r.cells.len()];
-        let set = |(slot, value): (&mut T, &f64)| *slot = T::from_f64(value + diagonal.constant);
+        let set = |(slot, value): (&mut T, &T::Real)| *slot = T::round(*value + constant);
         if swapped {
             let row = block[j + height * r.cells.start..].iter().step_by(height);
             column.iter_mut().zip(row).for_each(set);
@@ -50,8 +52,8 @@ pub(super) fn copy<T: Scalar>(
             column.iter_mut().zip(&block[r.cells.start + height * j..]).for_each(set);
         }
         if diagonal.noise.is_some() && r.cells.contains(&j) {
-            let value = block[j + height * j] + diagonal.constant + diagonal.noise(j);
-            column[j - r.cells.start] = T::from_f64(value);
+            let value = block[j + height * j] + constant + <T::Real>::from(diagonal.noise(j));
+            column[j - r.cells.start] = T::round(value);
         }
     }
 }

@@ -35,6 +35,8 @@ use kept::KeptPair;
 use offsets::OffsetTable;
 use std::f64::consts::PI;
 use std::ops::Range;
+use std::sync::Arc;
+use zellige_kernels::RealNumber;
 
 /// Covariance matrix to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,35 +52,42 @@ pub enum Kind {
 
 /// Number type of generated covariances.
 pub trait Scalar: Copy + Send + Sync + 'static {
+    /// Number type in which they are computed.
+    type Real: RealNumber;
+
     /// Rounds to nearest.
-    fn from_f64(value: f64) -> Self;
+    fn round(value: Self::Real) -> Self;
 }
 
 impl Scalar for f64 {
-    fn from_f64(value: f64) -> f64 {
+    type Real = f64;
+
+    fn round(value: f64) -> f64 {
         value
     }
 }
 
 impl Scalar for f32 {
-    fn from_f64(value: f64) -> f32 {
+    type Real = f64;
+
+    fn round(value: f64) -> f32 {
         value as f32
     }
 }
 
 /// Parameters of one layer: `weight * g(sqrt(stretch * r^2))` is its structure function.
 #[derive(Debug, Clone, Copy)]
-struct LayerTerm {
-    weight: f64,
-    stretch: f64,
+struct LayerTerm<R> {
+    weight: R,
+    stretch: R,
 }
 
 /// Sensor data that the covariance needs.
 #[derive(Debug)]
-struct View {
+struct View<R: RealNumber> {
     grid: SubApertures,
     inverse_altitude: f64,
-    projections: Vec<Projection>,
+    projections: Vec<Projection<R>>,
     /// Whether projected sub-apertures share their edges: there is no rotation or magnification, or
     /// they apply to whole sub-apertures.
     lattice: bool,
@@ -94,20 +103,23 @@ const KEPT_BUDGET: u64 = 1 << 28;
 
 /// Generator of the covariance matrices of one system under one atmosphere. Any number of threads
 /// may call [`Covariance::fill`] at once.
+///
+/// It computes in `R`. Positions in the pupil, constants of the model and noise are data: they have
+/// no rounding errors of their own. Random bits of stochastic entries depend on the requested part.
 #[derive(Debug)]
-pub struct Covariance {
+pub struct Covariance<R: RealNumber = f64> {
     geometry: Geometry,
-    views: Vec<View>,
+    views: Vec<View<R>>,
     targets: usize,
-    layers: Vec<LayerTerm>,
-    tables: Vec<OffsetTable>,
+    layers: Vec<LayerTerm<R>>,
+    tables: Vec<OffsetTable<R>>,
     /// Table of views `a <= b` at `a * views + b`.
     pairs: Vec<Option<u32>>,
     /// Kept blocks of views `a <= b` at `a * views + b`.
-    kept: Vec<Option<KeptPair>>,
+    kept: Vec<Option<KeptPair<R>>>,
     noise: Vec<Vec<SlopeNoise>>,
     tip_tilt: Vec<f64>,
-    table: &'static Table,
+    table: Arc<Table<R>>,
 }
 
 impl Covariance {
@@ -128,6 +140,29 @@ impl Covariance {
         atmosphere: &Atmosphere,
         targets: &[[f64; 2]],
     ) -> Result<Self, Error> {
+        Covariance::with_table(system, atmosphere, targets, Arc::clone(Table::get()))
+    }
+
+    /// Returns a whole matrix in float64, for small systems and tests.
+    ///
+    /// # Errors
+    /// The target does not exist.
+    pub fn matrix(&self, kind: Kind) -> Result<crate::Matrix, Error> {
+        let (rows, cols) = self.shape(kind);
+        let mut out = crate::Matrix::zeros(rows, cols);
+        self.fill(kind, 0..rows, 0..cols, out.data_mut(), rows.max(1))?;
+        Ok(out)
+    }
+}
+
+impl<R: RealNumber + Scalar<Real = R>> Covariance<R> {
+    /// Prepares the generator, see [`Covariance::with_targets`].
+    pub(crate) fn with_table(
+        system: &System,
+        atmosphere: &Atmosphere,
+        targets: &[[f64; 2]],
+        table: Arc<Table<R>>,
+    ) -> Result<Self, Error> {
         let system = System { targets: targets.to_vec(), ..system.clone() };
         system.check()?;
         atmosphere.check()?;
@@ -135,13 +170,13 @@ impl Covariance {
         // An empty layer contributes nothing and costs as much as any other.
         let layers: Vec<_> = atmosphere.layers.iter().filter(|l| l.cn2 > 0.0).collect();
         let views = views(&system, &geometry, &layers);
-        let terms: Vec<LayerTerm> = layers
-            .iter()
-            .map(|l| LayerTerm {
-                weight: l.cn2 * k1() * l.outer_scale.powf(5.0 / 3.0),
-                stretch: (2.0 * PI / l.outer_scale).powi(2),
-            })
-            .collect();
+        let term = |cn2: f64, outer_scale: f64| {
+            let (cn2, outer_scale) = (R::from(cn2), R::from(outer_scale));
+            let weight = cn2 * R::from(k1()) * outer_scale.apply(|x| x.powf(5.0 / 3.0));
+            let stretch = R::from(2.0 * PI) / outer_scale;
+            LayerTerm { weight, stretch: stretch * stretch }
+        };
+        let terms: Vec<LayerTerm<R>> = layers.iter().map(|l| term(l.cn2, l.outer_scale)).collect();
         let noise = (0..system.stars.len())
             .map(|i| noise::of_sensor(&system, atmosphere, i, &geometry.sensors()[i]))
             .collect::<Result<_, _>>()?;
@@ -157,7 +192,7 @@ impl Covariance {
             tables: Vec::new(),
             noise,
             tip_tilt,
-            table: Table::get(),
+            table,
         };
         out.build_tables();
         Ok(out)
@@ -193,9 +228,9 @@ impl Covariance {
                 let shift = OffsetTable::shift(va, vb);
                 let known = self.tables.iter().position(|t| t.same(va, &shift));
                 let index = known.unwrap_or_else(|| {
-                    bytes += OffsetTable::bytes(va.grid.nssp);
+                    bytes += OffsetTable::<R>::bytes(va.grid.nssp);
                     if bytes <= TABLE_BUDGET {
-                        self.tables.push(OffsetTable::new(va, shift, &self.layers, self.table));
+                        self.tables.push(OffsetTable::new(va, shift, &self.layers, &self.table));
                     }
                     self.tables.len() - 1
                 });
@@ -247,7 +282,7 @@ impl Covariance {
     ///
     /// # Errors
     /// A range ends outside the matrix, the target does not exist, `ld` or `out` is too small.
-    pub fn fill<T: Scalar>(
+    pub fn fill<T: Scalar<Real = R>>(
         &self,
         kind: Kind,
         rows: Range<usize>,
@@ -288,17 +323,6 @@ impl Covariance {
         Ok(())
     }
 
-    /// Returns a whole matrix in float64, for small systems and tests.
-    ///
-    /// # Errors
-    /// The target does not exist.
-    pub fn matrix(&self, kind: Kind) -> Result<crate::Matrix, Error> {
-        let (rows, cols) = self.shape(kind);
-        let mut out = crate::Matrix::zeros(rows, cols);
-        self.fill(kind, 0..rows, 0..cols, out.data_mut(), rows.max(1))?;
-        Ok(out)
-    }
-
     /// Splits `range` into parts that lie in one block each.
     fn parts(&self, kind: Kind, rows: bool, range: &Range<usize>) -> Vec<Part> {
         let sensors = self.geometry.sensors().len();
@@ -322,7 +346,7 @@ impl Covariance {
         }
     }
 
-    fn fill_block<T: Scalar>(&self, kind: Kind, r: &Part, c: &Part, out: &mut [T], ld: usize) {
+    fn fill_block<T: Scalar<Real = R>>(&self, kind: Kind, r: &Part, c: &Part, out: &mut [T], ld: usize) {
         let same = kind == Kind::Cmm && r.view == c.view;
         let diagonal = Diagonal {
             constant: if same && r.axis == c.axis { self.tip_tilt[r.view] } else { 0.0 },
@@ -332,6 +356,7 @@ impl Covariance {
         match self.pairs[a * self.views.len() + b] {
             Some(index) => {
                 let grid = &self.views[r.view].grid;
+                R::begin(number_of_block(r, c));
                 self.tables[index as usize].fill(grid, r, c, r.view > c.view, &diagonal, out, ld);
             }
             None => match &self.kept[a * self.views.len() + b] {
@@ -343,7 +368,7 @@ impl Covariance {
                     });
                     let height = rows.cells.len();
                     let block = pair.block(rows.axis, cols.axis, || {
-                        let mut block = vec![0.0; height * cols.cells.len()];
+                        let mut block = vec![R::default(); height * cols.cells.len()];
                         let nothing = Diagonal { constant: 0.0, noise: None };
                         self.evaluate(&rows, &cols, &nothing, &mut block, height);
                         block
@@ -356,11 +381,19 @@ impl Covariance {
     }
 
     /// Evaluates a part of a block entry by entry.
-    fn evaluate<T: Scalar>(&self, r: &Part, c: &Part, diagonal: &Diagonal<'_>, out: &mut [T], ld: usize) {
+    fn evaluate<T: Scalar<Real = R>>(
+        &self,
+        r: &Part,
+        c: &Part,
+        diagonal: &Diagonal<'_>,
+        out: &mut [T],
+        ld: usize,
+    ) {
         let rows = direct::Lattice::new(&self.views[r.view], r);
         let cols = direct::Lattice::new(&self.views[c.view], c);
         let d = self.views[r.view].grid.pitch * self.views[c.view].grid.pitch;
-        direct::fill(&rows, &cols, &self.layers, self.table, half_k() / d, diagonal, out, ld);
+        R::begin(number_of_block(r, c));
+        direct::fill(&rows, &cols, &self.layers, &self.table, half_k() / d, diagonal, out, ld);
     }
 }
 
@@ -370,13 +403,13 @@ impl Covariance {
 /// The system is invalid.
 pub(crate) fn worth_keeping(system: &System) -> Result<u64, Error> {
     let geometry = Geometry::new(system)?;
-    let views = views(system, &geometry, &[]);
+    let views = views::<f64>(system, &geometry, &[]);
     let all = kept::pairs(&views, geometry.sensors().len()).map(|pair| kept::bytes(&views, pair));
     Ok(all.sum::<u64>().min(KEPT_BUDGET))
 }
 
 /// Returns the views of all sensors, and of the truth sensor on every target.
-fn views(system: &System, geometry: &Geometry, layers: &[&Layer]) -> Vec<View> {
+fn views<R: RealNumber>(system: &System, geometry: &Geometry, layers: &[&Layer]) -> Vec<View<R>> {
     let view = |star: &GuideStar, grid: &SubApertures| {
         let upright = star.rotation == 0.0 && star.magnification == 1.0;
         View {
@@ -387,7 +420,8 @@ fn views(system: &System, geometry: &Geometry, layers: &[&Layer]) -> Vec<View> {
             upright,
         }
     };
-    let mut views: Vec<View> = system.stars.iter().zip(geometry.sensors()).map(|(s, g)| view(s, g)).collect();
+    let mut views: Vec<View<R>> =
+        system.stars.iter().zip(geometry.sensors()).map(|(s, g)| view(s, g)).collect();
     let truths = system.targets.iter().map(|t| view(&truth_star(system.nssp, *t), geometry.truth()));
     views.extend(truths);
     views
@@ -396,6 +430,12 @@ fn views(system: &System, geometry: &Geometry, layers: &[&Layer]) -> Vec<View> {
 /// Returns `K / 2` times the product of the two pitches: arcsec^2 m^2 per rad^2 of phase at 500 nm.
 fn half_k() -> f64 {
     0.5 * (500e-9 / (2.0 * PI) * ARCSEC_PER_RADIAN).powi(2)
+}
+
+/// Returns the number of a block of the requested part among the elements of a task; smaller ones
+/// are points.
+fn number_of_block(r: &Part, c: &Part) -> u64 {
+    1 << 63 | (r.at as u64) << 32 | c.at as u64
 }
 
 /// Part of one block: sub-apertures `cells` of a view along `axis`, written from row or column `at`

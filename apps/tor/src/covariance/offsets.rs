@@ -3,29 +3,30 @@
 use super::{Diagonal, LayerTerm, Part, Scalar, View, half_k};
 use crate::geometry::{Axis, SubApertures};
 use crate::turbulence::Table;
+use zellige_kernels::RealNumber;
 
 /// Covariances of two sensors with equal grids and equal altitude, by offset `(ix_a - ix_b, iy_a -
 /// iy_b)`.
 #[derive(Debug)]
-pub(super) struct OffsetTable {
+pub(super) struct OffsetTable<R> {
     nssp: usize,
     inverse_altitude: f64,
     pitch: f64,
     /// Distance of the two views on each layer in m.
-    shift: Vec<[f64; 2]>,
-    xx: Vec<f64>,
-    yy: Vec<f64>,
+    shift: Vec<[R; 2]>,
+    xx: Vec<R>,
+    yy: Vec<R>,
     /// xy and yx are equal because the two sub-apertures have the same projected size.
-    xy: Vec<f64>,
+    xy: Vec<R>,
 }
 
-impl OffsetTable {
-    pub(super) fn applies(a: &View, b: &View) -> bool {
+impl<R: RealNumber> OffsetTable<R> {
+    pub(super) fn applies(a: &View<R>, b: &View<R>) -> bool {
         a.upright && b.upright && a.grid.nssp == b.grid.nssp && a.inverse_altitude == b.inverse_altitude
     }
 
     /// Returns the offset of view `a` from view `b` on every layer.
-    pub(super) fn shift(a: &View, b: &View) -> Vec<[f64; 2]> {
+    pub(super) fn shift(a: &View<R>, b: &View<R>) -> Vec<[R; 2]> {
         a.projections
             .iter()
             .zip(&b.projections)
@@ -35,7 +36,7 @@ impl OffsetTable {
 
     pub(super) fn bytes(nssp: usize) -> usize {
         let side = 2 * nssp - 1;
-        3 * side * side * size_of::<f64>()
+        3 * side * side * size_of::<R>()
     }
 
     /// Returns the number of offsets along an axis.
@@ -44,19 +45,19 @@ impl OffsetTable {
     }
 
     /// Returns the values xx, yy, xy by offset, x fastest; [`side`](Self::side) along each axis.
-    pub(super) fn values(&self) -> [&[f64]; 3] {
+    pub(super) fn values(&self) -> [&[R]; 3] {
         [&self.xx, &self.yy, &self.xy]
     }
 
     /// Returns whether this is the table of a view like `a` with that shift.
-    pub(super) fn same(&self, a: &View, shift: &[[f64; 2]]) -> bool {
+    pub(super) fn same(&self, a: &View<R>, shift: &[[R; 2]]) -> bool {
         self.nssp == a.grid.nssp
             && self.inverse_altitude == a.inverse_altitude
             && self.pitch == a.grid.pitch
-            && self.shift == shift
+            && R::words(self.shift.as_flattened()) == R::words(shift.as_flattened())
     }
 
-    pub(super) fn new(a: &View, shift: Vec<[f64; 2]>, layers: &[LayerTerm], table: &Table) -> Self {
+    pub(super) fn new(a: &View<R>, shift: Vec<[R; 2]>, layers: &[LayerTerm<R>], table: &Table<R>) -> Self {
         let nssp = a.grid.nssp;
         let pitch = a.grid.pitch;
         // The structure function is summed over the layers at whole (and at half) offsets, one more
@@ -64,17 +65,18 @@ impl OffsetTable {
         let reach = nssp as f64;
         let wide = 2 * nssp + 1;
         let sum = |count: usize, first: f64| {
-            let mut out = vec![0.0; count * count];
+            let mut out = vec![R::from(0.0); count * count];
             for ((layer, p), s) in
                 layers.iter().zip(&a.projections).zip(&shift).filter(|((_, p), _)| p.visible())
             {
-                let at = |k: usize, shift: f64| (first + k as f64) * (pitch * p.scale) + shift;
+                let size = R::from(pitch) * p.scale;
+                let at = |k: usize, shift: R| R::from(first + k as f64) * size + shift;
                 for ky in 0..count {
                     let v = at(ky, s[1]);
                     for kx in 0..count {
                         let u = at(kx, s[0]);
-                        out[kx + ky * count] +=
-                            layer.weight * table.g_of_square((u * u + v * v) * layer.stretch);
+                        let slot = &mut out[kx + ky * count];
+                        *slot = *slot + layer.weight * table.g_of_square((u * u + v * v) * layer.stretch);
                     }
                 }
             }
@@ -83,7 +85,7 @@ impl OffsetTable {
         let whole = sum(wide, -reach);
         let half = sum(wide - 1, 0.5 - reach);
         let side = 2 * nssp - 1;
-        let scale = half_k() / (pitch * pitch);
+        let (scale, two) = (R::from(half_k() / (pitch * pitch)), R::from(2.0));
         let mut out = OffsetTable {
             nssp,
             inverse_altitude: a.inverse_altitude,
@@ -98,8 +100,8 @@ impl OffsetTable {
                 let w = |i: usize, j: usize| whole[i + j * wide];
                 let h = |i: usize, j: usize| half[i + j * (wide - 1)];
                 let (i, j) = (kx + 1, ky + 1);
-                out.xx.push(scale * ((w(i + 1, j) + w(i - 1, j)) - 2.0 * w(i, j)));
-                out.yy.push(scale * ((w(i, j + 1) + w(i, j - 1)) - 2.0 * w(i, j)));
+                out.xx.push(scale * ((w(i + 1, j) + w(i - 1, j)) - two * w(i, j)));
+                out.yy.push(scale * ((w(i, j + 1) + w(i, j - 1)) - two * w(i, j)));
                 // Half offset (kx, ky) lies half a cell before whole offset (i, j) on both axes.
                 let same = h(kx + 1, ky + 1) + h(kx, ky);
                 let cross = h(kx + 1, ky) + h(kx, ky + 1);
@@ -110,7 +112,7 @@ impl OffsetTable {
     }
 
     /// Writes one block; `swapped` if the rows belong to the table's second view.
-    pub(super) fn fill<T: Scalar>(
+    pub(super) fn fill<T: Scalar<Real = R>>(
         &self,
         grid: &SubApertures,
         r: &Part,
@@ -134,12 +136,12 @@ impl OffsetTable {
             let base = centre - sign * linear(cell);
             let column = &mut out[(j - c.cells.start) * ld..][..rows.len()];
             for (slot, row) in column.iter_mut().zip(&rows) {
-                *slot = T::from_f64(values[(base + row) as usize] + diagonal.constant);
+                *slot = T::round(values[(base + row) as usize] + R::from(diagonal.constant));
             }
             if diagonal.noise.is_some() && r.cells.contains(&j) {
                 let i = j - r.cells.start;
-                column[i] =
-                    T::from_f64(values[(base + rows[i]) as usize] + diagonal.constant + diagonal.noise(j));
+                let value = values[(base + rows[i]) as usize] + R::from(diagonal.constant);
+                column[i] = T::round(value + R::from(diagonal.noise(j)));
             }
         }
     }

@@ -13,9 +13,9 @@ use zellige_dense::{Generator, GpuGenerator, TileGrid, TileScalar, generator, un
 use zellige_runtime::{Handle, Submit};
 
 /// Number type of tiles and covariances.
-pub(super) trait Element: TileScalar + Scalar {}
+pub(super) trait Element: TileScalar + Scalar<Real = f64> {}
 
-impl<T: TileScalar + Scalar> Element for T {}
+impl<T: TileScalar + Scalar<Real = f64>> Element for T {}
 
 /// Data that all stages share.
 pub(super) struct Problem {
@@ -129,7 +129,7 @@ fn rescale<T: Element>(out: &mut [T], height: usize, width: usize, ld: usize, sc
         return;
     }
     for column in out.chunks_mut(ld).take(width) {
-        column[..height].iter_mut().for_each(|v| *v = Scalar::from_f64(v.to_f64() * scale));
+        column[..height].iter_mut().for_each(|v| *v = T::from_f64(v.to_f64() * scale));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Results of a search for a precision map: those of every search, the map, and the rules beside it.
+//! Results of a search for a precision map: those of every search, the map, and the best rules.
 
 use super::{figure, map};
 use crate::pipeline::PrecisionMap;

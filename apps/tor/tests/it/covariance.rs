@@ -9,7 +9,7 @@ use zellige_tor::{ARCSEC_PER_RADIAN, Atmosphere, Covariance, Kind, Matrix, Syste
 
 /// Returns the centres of the two edges of slope `axis` of sub-aperture `i`, projected on a layer.
 fn edges(star: &GuideStar, grid: &SubApertures, i: usize, axis: usize, h: f64) -> Option<[[f64; 2]; 2]> {
-    let p = Projection::new(star, h);
+    let p: Projection = Projection::new(star, h);
     let c = p.point(grid.centre(i));
     let half = grid.pitch * p.scale / 2.0;
     let shifted = |s: f64| std::array::from_fn(|k| c[k] + if k == axis { s * half } else { 0.0 });

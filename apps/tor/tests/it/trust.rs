@@ -2,25 +2,33 @@
 
 use std::path::Path;
 
-use zellige_runtime::Runtime;
-use zellige_stochastic::{Trust, TrustOptions};
+use zellige_mpi::run_local;
+use zellige_runtime::{Runtime, Session};
+use zellige_stochastic::{Report, Trust, TrustOptions};
 use zellige_tor::params::{Mode, parse};
 use zellige_tor::trust;
 
 /// The demo system with 6 x 6 sub-apertures, without the times.
-fn judged(workers: usize) -> Trust {
+fn judged<P: Session>(session: &P) -> Trust {
     let demo = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
     let input = parse(Path::new("system.toml"), &demo, None, Mode::Strict).unwrap();
-    let rt = Runtime::builder().workers(workers).build().unwrap();
     let trust =
-        trust::run(&rt, (&input.system, &input.atmosphere), 0, 100, &TrustOptions::default()).unwrap();
+        trust::run(session, (&input.system, &input.atmosphere), 0, 100, &TrustOptions::default()).unwrap();
     Trust { seconds: 0.0, ..trust }
 }
 
 #[test]
-fn digits_of_the_demo_are_the_same_on_any_number_of_workers() {
-    let (one, two) = (judged(1), judged(2));
+fn digits_of_the_demo_are_the_same_on_any_number_of_workers_and_ranks() {
+    let [one, two] = [1, 2].map(|workers| judged(&Runtime::builder().workers(workers).build().unwrap()));
     assert_eq!(one, two);
+    for ranks in [2, 4] {
+        let mut merged = Report::default();
+        for found in run_local(ranks, 1, judged).unwrap() {
+            merged.merge(&found.instabilities);
+            assert_eq!(Trust { instabilities: one.instabilities.clone(), ..found }, one, "{ranks} ranks");
+        }
+        assert_eq!(merged, one.instabilities, "{ranks} ranks");
+    }
     let names: Vec<&str> = one.maps.iter().map(|map| map.name.as_str()).collect();
     assert_eq!(names, ["Cmm", "Ctm", "L", "pivots", "R"]);
     let worst = one.maps.iter().map(|map| map.worst().unwrap().0).collect::<Vec<u8>>();

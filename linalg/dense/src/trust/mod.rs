@@ -92,6 +92,7 @@ impl<T: TileScalar + Sample> WithSamples for SampledSolve<'_, T> {
             samples: S::COUNT,
             seed: self.options.seed,
             maps: vec![run.digits("L", &a)?, run.pivots(&a)?, run.digits("X", &x)?],
+            converged: None,
             instabilities: run.report(),
             conclusions: Vec::new(),
             plain_seconds: None,

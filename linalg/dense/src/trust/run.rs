@@ -1,11 +1,11 @@
 //! Tasks of a factorisation and of a solve under stochastic arithmetic.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use zellige_kernels::tile::{self, Elements};
 use zellige_kernels::{KernelError, MatMut, MatRef, Op};
-use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
+use zellige_runtime::{Buffer, Session, TaskRef, read, update};
 use zellige_stochastic::{DigitMap, Report, Sample, Samples, Scope, Stochastic};
 
 use super::tiles::{Fill, SampledTiles};
@@ -21,20 +21,24 @@ type NumbersMut<'a, T, S> = &'a mut [Stochastic<T, S>];
 /// A run of tiled algorithms under stochastic arithmetic: a scope, and the number of the next task.
 ///
 /// Tasks are numbered in the order of submission, which has to be the same in each run.
+///
+/// On several ranks all of them make the same calls, and rank `i % ranks` has the tiles of row `i`.
 #[derive(Debug)]
-pub struct StochasticRun<'a> {
-    rt: &'a Runtime,
+pub struct StochasticRun<'a, P: Session> {
+    rt: &'a P,
     scope: Arc<Scope>,
     submitted: AtomicU64,
+    /// The pivot of a factorisation that was not known to be positive.
+    lost: OnceLock<NotPositiveDefinite>,
 }
 
-impl<'a> StochasticRun<'a> {
+impl<'a, P: Session> StochasticRun<'a, P> {
     /// A run in this scope.
-    pub fn new(rt: &'a Runtime, scope: Scope) -> Self {
-        StochasticRun { rt, scope: Arc::new(scope), submitted: AtomicU64::new(0) }
+    pub fn new(rt: &'a P, scope: Scope) -> Self {
+        StochasticRun { rt, scope: Arc::new(scope), submitted: AtomicU64::new(0), lost: OnceLock::new() }
     }
 
-    /// Instabilities of the tasks that have ended.
+    /// Instabilities of the tasks of this rank that have ended.
     pub fn report(&self) -> Report {
         self.scope.report()
     }
@@ -80,7 +84,7 @@ impl<'a> StochasticRun<'a> {
         for (i, j) in matrix.positions() {
             let exists = matrix.has(i, j);
             let len = if exists { rows.width(i) * cols.width(j) } else { 0 };
-            let tile = self.rt.register(vec![Stochastic::default(); len]);
+            let tile = self.rt.register_on(i % self.rt.ranks(), || Buffer::zeroed(len))?;
             if exists {
                 let (scope, number) = self.next();
                 let (fill, rows, cols) = (Fill::clone(fill), rows.range(i), cols.range(j));
@@ -94,6 +98,30 @@ impl<'a> StochasticRun<'a> {
         Ok(matrix)
     }
 
+    /// Submits the rounding of a matrix to numbers of another type.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] for a task that is refused.
+    pub fn convert<T: Sample, U: Sample, S: Samples>(
+        &self,
+        a: &SampledTiles<T, S>,
+    ) -> Result<SampledTiles<U, S>, Error> {
+        let SampledTiles { rows, cols, is_lower, .. } = a;
+        let mut rounded =
+            SampledTiles { rows: rows.clone(), cols: cols.clone(), is_lower: *is_lower, tiles: Vec::new() };
+        for ((i, j), from) in a.positions().zip(&a.tiles) {
+            let (m, n) = if a.has(i, j) { a.shape(i, j) } else { (0, 0) };
+            let to = self.rt.register_on(i % self.rt.ranks(), || Buffer::zeroed(m * n))?;
+            let (scope, number) = self.next();
+            let body = move |(from, to): (Numbers<'_, T, S>, NumbersMut<'_, U, S>)| {
+                scope.task(number, 0, || to.iter_mut().zip(from).for_each(|(to, x)| *to = x.convert()));
+            };
+            self.rt.task("round").operands((read(from), update(&to))).cpu(body).submit()?;
+            rounded.tiles.push(to);
+        }
+        Ok(rounded)
+    }
+
     /// Factors the lower triangle in place, and waits. Returns the first pivot that is not known to
     /// be positive, if there is one: tiles that depend on it then have no value.
     ///
@@ -104,9 +132,8 @@ impl<'a> StochasticRun<'a> {
         a: &SampledTiles<T, S>,
     ) -> Result<Option<NotPositiveDefinite>, Error> {
         let nt = a.rows.tiles();
-        let mut last = None;
         for k in 0..nt {
-            last = Some(self.potrf(a, k)?);
+            self.potrf(a, k)?;
             for i in k + 1..nt {
                 self.trsm(Op::Trans, (a, k), (a, i), "trsm")?;
             }
@@ -117,11 +144,28 @@ impl<'a> StochasticRun<'a> {
                 }
             }
         }
-        match last.map_or(Ok(()), |last| self.rt.wait(&last)).map_err(Error::from) {
+        match self.rt.wait_all().map_err(Error::from) {
             Ok(()) => Ok(None),
-            Err(Error::NotPositiveDefinite(lost)) => Ok(Some(lost)),
-            Err(other) => Err(other),
+            Err(error) => self.lost_pivot(error).map(Some),
         }
+    }
+
+    /// Returns the pivot that is not known to be positive, on all ranks, if that is why tasks
+    /// failed: only its rank has it in the error.
+    fn lost_pivot(&self, error: Error) -> Result<NotPositiveDefinite, Error> {
+        let own = error.not_positive_definite().map_or(Vec::new(), |lost| {
+            vec![lost.tile as u64, lost.pivot as u64, lost.row as u64, lost.value.to_bits()]
+        });
+        let say = |rank| self.rt.register_on(rank, || own.clone());
+        let said: Vec<_> = (0..self.rt.ranks()).map(say).collect::<Result<_, _>>()?;
+        for said in said {
+            if let [tile, pivot, row, value] = self.rt.take(said)?[..] {
+                let [tile, pivot, row] = [tile, pivot, row].map(|at| at as usize);
+                let lost = NotPositiveDefinite { tile, pivot, row, value: f64::from_bits(value) };
+                return Ok(*self.lost.get_or_init(|| lost));
+            }
+        }
+        Err(error)
     }
 
     /// Submits the solution of `X A = B` in place of `B`, with the factor of `A`.
@@ -240,7 +284,7 @@ impl<'a> StochasticRun<'a> {
     ) -> Result<R, Error> {
         match self.rt.read(tiles.tile(i, j)).map_err(Error::from) {
             Ok(tile) => Ok(of(&tile)),
-            Err(Error::NotPositiveDefinite(_)) => Ok(none),
+            Err(_) if self.lost.get().is_some() => Ok(none),
             Err(other) => Err(other),
         }
     }
@@ -260,6 +304,18 @@ impl<'a> StochasticRun<'a> {
                 tiles.entries((i, j), tile).map(Stochastic::digits).min().unwrap_or(T::DIGITS)
             })
         })
+    }
+
+    /// Waits, and returns the digits of each tile relative to its norm.
+    ///
+    /// # Errors
+    /// Those of [`digits`](Self::digits).
+    pub fn norm_digits<T: Sample, S: Samples>(
+        &self,
+        name: &str,
+        tiles: &SampledTiles<T, S>,
+    ) -> Result<DigitMap, Error> {
+        tiles.map(name, |i, j| Ok(self.moments(tiles, (i, j))?.digits::<T, S>() as u32))
     }
 
     /// Waits, and returns the digits of each pivot of a factor, as the square of its root has them.
@@ -283,18 +339,46 @@ impl<'a> StochasticRun<'a> {
     /// # Errors
     /// Those of [`digits`](Self::digits).
     pub fn precision<T: Sample, S: Samples>(&self, tiles: &SampledTiles<T, S>) -> Result<f64, Error> {
-        let (mut norm, mut variance) = (0.0, 0.0);
+        let mut all = Moments::default();
         for at in tiles.positions().filter(|&(i, j)| tiles.has(i, j)) {
-            let lost = (0.0, f64::INFINITY);
-            let (square, spread) = self.of_tile(tiles, at, lost, |tile| {
-                tiles.entries(at, tile).map(moments).fold((0.0, 0.0), |sum, x| (sum.0 + x.0, sum.1 + x.1))
-            })?;
-            norm += square;
-            variance += spread;
+            let of = self.moments(tiles, at)?;
+            all = Moments { square: all.square + of.square, variance: all.variance + of.variance };
         }
-        let digits = 0.5 * (norm / variance).log10() - S::DEVIATIONS.log10();
+        Ok(all.digits::<T, S>())
+    }
+
+    /// Waits, and returns the moments of a tile: of infinite variance where it has no value.
+    fn moments<T: Sample, S: Samples>(
+        &self,
+        tiles: &SampledTiles<T, S>,
+        at: (usize, usize),
+    ) -> Result<Moments, Error> {
+        let lost = Moments { square: 0.0, variance: f64::INFINITY };
+        self.of_tile(tiles, at, lost, |tile| tiles.entries(at, tile).fold(Moments::default(), Moments::with))
+    }
+}
+
+/// Squared norm of a matrix, and variance of its samples.
+#[derive(Clone, Copy, Default)]
+struct Moments {
+    square: f64,
+    variance: f64,
+}
+
+impl Moments {
+    /// These, and those of one more entry.
+    fn with<T: Sample, S: Samples>(self, x: &Stochastic<T, S>) -> Moments {
+        let mean = x.mean();
+        let square = |x: &T| (Sample::to_f64(*x) - mean).powi(2);
+        let spread = x.samples().iter().map(square).sum::<f64>() / (S::COUNT as f64 - 1.0);
+        Moments { square: self.square + mean * mean, variance: self.variance + spread }
+    }
+
+    /// Digits relative to the norm, as a real number.
+    fn digits<T: Sample, S: Samples>(self) -> f64 {
+        let digits = 0.5 * (self.square / self.variance).log10() - S::DEVIATIONS.log10();
         let all = f64::from(T::DIGITS);
-        Ok(if variance == 0.0 { all } else { digits.max(0.0).min(all) })
+        if self.variance == 0.0 { all } else { digits.max(0.0).min(all) }
     }
 }
 
@@ -306,11 +390,4 @@ fn squared<T: Sample, S: Samples>(root: Stochastic<T, S>) -> u8 {
     } else {
         (precision - 2f64.log10()).max(0.0) as u8
     }
-}
-
-/// Square of the mean, and variance of the samples.
-fn moments<T: Sample, S: Samples>(x: &Stochastic<T, S>) -> (f64, f64) {
-    let mean = x.mean();
-    let square = |x: &T| (Sample::to_f64(*x) - mean).powi(2);
-    (mean * mean, x.samples().iter().map(square).sum::<f64>() / (S::COUNT as f64 - 1.0))
 }

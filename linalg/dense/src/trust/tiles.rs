@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use zellige_runtime::{Handle, TaskError};
+use zellige_runtime::{Buffer, Handle, TaskError};
 use zellige_stochastic::{DigitMap, Sample, Samples, Stochastic};
 
 use crate::grid::TileGrid;
@@ -22,7 +22,7 @@ pub struct SampledTiles<T: Sample, S: Samples> {
     /// Whether tiles above the diagonal do not exist.
     pub(super) is_lower: bool,
     /// Row by row; tiles that do not exist are empty.
-    pub(super) tiles: Vec<Handle<Vec<Stochastic<T, S>>>>,
+    pub(super) tiles: Vec<Handle<Buffer<Stochastic<T, S>>>>,
 }
 
 impl<T: Sample, S: Samples> SampledTiles<T, S> {
@@ -30,7 +30,7 @@ impl<T: Sample, S: Samples> SampledTiles<T, S> {
     ///
     /// # Panics
     /// If there is no such tile.
-    pub fn tile(&self, i: usize, j: usize) -> &Handle<Vec<Stochastic<T, S>>> {
+    pub fn tile(&self, i: usize, j: usize) -> &Handle<Buffer<Stochastic<T, S>>> {
         let columns = self.cols.tiles();
         assert!(i < self.rows.tiles() && j < columns && self.has(i, j), "tile ({i}, {j})");
         &self.tiles[i * columns + j]

@@ -9,7 +9,9 @@ use zellige_dense::{
 const N: usize = 80;
 
 /// Bits of `X` with `X A = B`, and the shares of the factorisation's products.
-fn solution(rule: &Rule, tile: usize) -> Result<(Vec<u32>, Vec<(GemmPrecision, f64)>), Error> {
+type Solution = (Vec<u32>, Vec<(GemmPrecision, f64)>);
+
+fn solution(rule: &Rule, tile: usize) -> Result<Solution, Error> {
     let rt = runtime(2, "lws");
     let grid = TileGrid::uniform(N, tile).unwrap();
     let a = SymmetricTiled::generate(&rt, grid.clone(), &dense32(&random_spd(N, 1.0, 40), N))?;

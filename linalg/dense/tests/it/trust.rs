@@ -3,11 +3,14 @@
 use crate::common::*;
 use zellige_dense::trust::{self, Fill, StochasticRun};
 use zellige_dense::{
-    Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar, cholesky, generator,
-    solve,
+    Cholesky, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar, cholesky,
+    generator, solve,
 };
-use zellige_runtime::Runtime;
-use zellige_stochastic::{Categories, Eight, Perturbation, Sample, Scope, Stochastic, Trust, TrustOptions};
+use zellige_mpi::run_local;
+use zellige_runtime::{Runtime, Session};
+use zellige_stochastic::{
+    Categories, DigitMap, Eight, Perturbation, Report, Sample, Scope, Stochastic, Trust, TrustOptions,
+};
 
 const N: usize = 160;
 const M: usize = 24;
@@ -121,4 +124,61 @@ fn a_pivot_of_noise_is_named() {
     assert!(trust::not_definite(&lost, 7).contains(&format!("ivot {}", lost.row)));
     let map = run.digits("L", &a).unwrap();
     assert_eq!((map.digits[0], map.digits[8]), (0, 0), "tiles after the pivot");
+}
+
+/// Samples of all tiles, digits, and instabilities that this rank counted.
+fn factored<P: Session>(session: &P, matrix: &[f64]) -> (Vec<u32>, Vec<DigitMap>, Option<usize>, Report) {
+    let a = dense::<f32>(matrix, N);
+    let (b, (grid, rows)) = (dense::<f32>(&random_rect(M, N, 21), M), grids());
+    let run = StochasticRun::new(session, Scope::new(3).on_rank(session.rank()));
+    let l = run.triangle(&grid, &sampled(&a)).unwrap();
+    let x = run.rectangle(&rows, &grid, &sampled(&b)).unwrap();
+    let lost = run.cholesky(&l).unwrap().map(|lost| lost.row);
+    run.solve(&l, &x).unwrap();
+    let maps = vec![run.digits("L", &l).unwrap(), run.pivots(&l).unwrap(), run.digits("X", &x).unwrap()];
+    let mut words = Vec::new();
+    for tile in (0..rows.tiles()).flat_map(|i| (0..grid.tiles()).map(move |j| (i, j))) {
+        if let Ok(tile) = session.read(x.tile(tile.0, tile.1)) {
+            words.extend(Stochastic::words(&tile).iter().map(|sample| sample.to_bits()));
+        }
+    }
+    (words, maps, lost, run.report())
+}
+
+/// Tiles that depend on a lost pivot have no value.
+#[test]
+fn samples_and_instabilities_are_the_same_on_any_number_of_ranks() {
+    let mut matrix = random_spd(N, 1e-3, 20);
+    for lost_row in [None, Some(120)] {
+        lost_row.into_iter().for_each(|row| matrix[row + row * N] = 0.0);
+        let (words, maps, lost, report) = factored(&runtime(2, "prio"), &matrix);
+        assert_eq!((lost, report.is_empty()), (lost_row, false));
+        for ranks in [1, 2, 4] {
+            let found = run_local(ranks, 1, |cluster| factored(cluster, &matrix)).unwrap();
+            let mut merged = Report::default();
+            for (of_rank, of_maps, of_lost, own) in found {
+                assert!(of_rank == words, "{ranks} ranks");
+                assert_eq!((&of_maps, of_lost), (&maps, lost), "{ranks} ranks");
+                merged.merge(&own);
+            }
+            assert_eq!(merged, report, "{ranks} ranks");
+        }
+    }
+}
+
+/// Scaling by powers of two changes no digit.
+#[test]
+fn systems_from_arrays_are_judged() {
+    let (rt, a) = (runtime(2, "prio"), random_spd(N, 1e-3, 20));
+    let judged = |a: &[f64], rule| {
+        let factor = Cholesky::factor_tiled(&rt, N, a, rule, 64).unwrap();
+        factor.trust(&rt, &vec![1.0; 2 * N], &TrustOptions::default()).unwrap().maps
+    };
+    for (rule, all) in [("fp32", 7), ("fp64", 15)] {
+        let maps = judged(&a, rule);
+        let [l, pivots, x] = &maps[..] else { panic!("{maps:?}") };
+        assert_eq!((l.shape, pivots.shape, x.shape, x.all), ([3, 3], [N, 1], [1, 3], all));
+        assert!(x.median().unwrap() + 6 >= all, "{x:?}");
+        assert_eq!(maps, judged(&a.iter().map(|a| a * 4.0).collect::<Vec<f64>>(), rule));
+    }
 }

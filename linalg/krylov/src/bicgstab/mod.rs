@@ -229,8 +229,12 @@ impl<E: Scalar> BiCgStabStep<'_, E> {
         }
         self.multiply(&v.u[j], &v.u[j + 1])?;
         self.along_shadow(&v.u[j + 1])?;
-        steps.update_numbers("bicgstab.alpha", |sums, s| {
+        let is_last = j + 2 == v.r.len();
+        steps.update_numbers("bicgstab.alpha", move |sums, s| {
             s[ALPHA] = s[RHO] / sums[ALONG];
+            if is_last {
+                s.follow(ALPHA, "alpha");
+            }
             refuse_unless_usable(s, sums);
         })?;
         let task = steps.task("bicgstab.descend").add(&v.e, plus(ALPHA, &v.u[0]));
@@ -248,7 +252,7 @@ impl<E: Scalar> BiCgStabStep<'_, E> {
             }
         })?;
         self.multiply(&v.r[j], &v.r[j + 1])?;
-        if j + 2 == v.r.len() {
+        if is_last {
             return Ok(());
         }
         self.along_shadow(&v.r[j + 1])?;
@@ -290,6 +294,9 @@ impl<E: Scalar> BiCgStabStep<'_, E> {
             let rho = sums[ALONG];
             s[BETA] = -s[ALPHA] * rho / (s[GAMMA + l - 1] * s[RHO]);
             s[RHO] = rho;
+            for (own, name) in [(BETA, "beta"), (RHO, "rho"), (GAMMA + l - 1, "omega")] {
+                s.follow(own, name);
+            }
             s.step(sums[SQUARE].real().sqrt().value());
             if !s.is_done() {
                 refuse_unless_usable(s, sums);

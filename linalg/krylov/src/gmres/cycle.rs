@@ -151,7 +151,7 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         })?;
         let of_solution = NumbersHandle::new(rt, columns, Solved::Y + most);
         let finish = rt.record(|graph| {
-            let scope = TaskScope::new::<E>();
+            let scope = TaskScope::on_all_ranks::<E>();
             graph
                 .task("gmres.solve")
                 .operands((numbers.read(), of_solution.update()))

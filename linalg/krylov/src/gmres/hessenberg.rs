@@ -109,6 +109,8 @@ impl Hessenberg {
         s[self.right(j + 1)] = -sine * right;
         s.set_real(Self::NEXT, next);
         s.set_real(Self::COLUMNS, (j + 1) as f64);
+        s.follow(Self::NEXT, "the subdiagonal of H");
+        s.follow(self.right(j + 1), "the residual estimate");
         s.step((sine * right).abs().value());
     }
 

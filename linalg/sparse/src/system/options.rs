@@ -101,6 +101,21 @@ impl MethodChoice {
     }
 }
 
+impl fmt::Display for MethodChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MethodChoice::Auto => f.pad("auto"),
+            MethodChoice::Cg => f.pad("cg"),
+            MethodChoice::Fcg => f.pad("fcg"),
+            MethodChoice::Minres => f.pad("minres"),
+            MethodChoice::BiCgStab { l: 1 } => f.pad("bicgstab"),
+            MethodChoice::BiCgStab { l } => write!(f, "bicgstabl:{l}"),
+            MethodChoice::Gmres { restart, flexible: false } => write!(f, "gmres:{restart}"),
+            MethodChoice::Gmres { restart, flexible: true } => write!(f, "fgmres:{restart}"),
+        }
+    }
+}
+
 /// Parses a number after the name, like `gmres:40`.
 fn number(name: &'static str, text: Option<&str>, otherwise: usize, most: usize) -> Result<usize, Error> {
     let Some(text) = text else { return Ok(otherwise) };
@@ -453,6 +468,9 @@ mod tests {
     fn words_are_understood() -> Result<(), Error> {
         assert_eq!("GMRES:80".parse::<MethodChoice>()?, MethodChoice::Gmres { restart: 80, flexible: false });
         assert_eq!("bicgstabl:4".parse::<MethodChoice>()?, MethodChoice::BiCgStab { l: 4 });
+        for word in ["auto", "cg", "fcg", "minres", "bicgstab", "bicgstabl:4", "gmres:40", "fgmres:9"] {
+            assert_eq!(word.parse::<MethodChoice>()?.to_string(), word);
+        }
         assert_eq!("chebyshev:7".parse::<PreconditionerChoice>()?.to_string(), "chebyshev:7");
         assert_eq!("block".parse::<PreconditionerChoice>()?.to_string(), "block:16");
         assert_eq!("LU:fp32".parse::<PreconditionerChoice>()?.to_string(), "lu:fp32");

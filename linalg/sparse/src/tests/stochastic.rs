@@ -1,7 +1,10 @@
 //! Products and methods with numbers that carry their rounding errors.
 
 use zellige_kernels::RealNumber;
-use zellige_stochastic::{Categories, Category, Eight, Perturbation, Samples, Scope, Stochastic, Three};
+use zellige_mpi::run_local;
+use zellige_stochastic::{
+    Categories, Category, Eight, Perturbation, Report, Samples, Scope, Stochastic, Three,
+};
 
 use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet, ThesisMatrix};
@@ -100,7 +103,7 @@ fn in_parts() -> Result<(Csr, Vec<f64>), Error> {
 
 /// Solves a system as [`solved`] does, with any numbers.
 fn solved_as<E: Scalar>(
-    rt: &Runtime,
+    rt: &dyn Executor,
     method: &dyn Method<E>,
     a: &Csr,
     b: &[f64],
@@ -183,11 +186,12 @@ fn perturbed_solutions_are_the_same_on_any_number_of_workers() -> Result<(), Err
     let (x, scope) = perturbed::<Stochastic, _>(1, 1, &cg)?;
     let (again, other) = perturbed::<Stochastic, _>(2, 1, &cg)?;
     assert!(words(&x) == words(&again));
-    assert_eq!((scope.report(), scope.followed()), (other.report(), other.followed()));
+    let followed = scope.take_followed();
+    assert_eq!((scope.report(), &followed), (other.report(), &other.take_followed()));
     assert!(words(&x) != words(&perturbed::<Stochastic, _>(2, 2, &cg)?.0));
     // The residual is 1e-7 of the right-hand side: rounding errors are far below.
     assert!(x.iter().all(|x| x.digits() >= 6), "{:?}", x.iter().map(|x| x.digits()).min());
-    assert!(scope.followed()["cg.alpha"].iter().all(|&digits| digits > 5));
+    assert!(followed["alpha"].iter().all(|&digits| digits > 5));
     assert_eq!(scope.report().count(Category::Division), 0);
 
     let gmres = Gmres { restart: 10, ..Gmres::default() };
@@ -195,5 +199,44 @@ fn perturbed_solutions_are_the_same_on_any_number_of_workers() -> Result<(), Err
     let (one, two) = (one?.0, two?.0);
     assert!(words(&one) == words(&two));
     assert!(one.iter().all(|x| x.value().is_finite()));
+    Ok(())
+}
+
+/// Samples of two replays of a product and of a solution, and the scope of this rank.
+fn replayed(rt: &dyn Executor, a: &Csr, b: &[f64]) -> Result<(Vec<Vec<u64>>, Scope), Error> {
+    let scope = Scope::new(4).on_rank(rt.rank());
+    let found = scope.run(|| -> Result<_, Error> {
+        let space = Space::new(a.rows(), 64 * a.bytes());
+        let (stored, s) = (Stored::exact(rt, &space, a)?, NumbersHandle::new(rt, 1, 0));
+        let x = MultiVector::from_column(rt, &space, &numbers::<Stochastic>(b));
+        let y = MultiVector::zeros(rt, &space, 1);
+        let product = rt.record(|graph| stored.apply(&Steps::new(rt, graph, &space, &s), &x, &y))?;
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            product.run()?;
+            found.push(words(&y.column(rt, 0)?));
+        }
+        found.push(words(&solved_as::<Stochastic>(rt, &Cg::default(), a, b, true)?.1));
+        Ok(found)
+    })?;
+    Ok((found, scope))
+}
+
+#[test]
+fn replays_differ_and_are_the_same_on_any_number_of_ranks() -> Result<(), Error> {
+    let (a, b) = in_parts()?;
+    let (expected, scope) = replayed(&Runtime::builder().workers(2).build()?, &a, &b)?;
+    let (report, followed) = (scope.report(), scope.take_followed());
+    assert!(expected[0] != expected[1] && !report.is_empty() && followed["alpha"].len() > 3);
+    for ranks in [1, 2, 4] {
+        let mut merged = Report::default();
+        for found in run_local(ranks, 1, |cluster| replayed(cluster, &a, &b))? {
+            let (found, scope) = found?;
+            assert!(found == expected, "{ranks} ranks");
+            assert_eq!(scope.take_followed(), followed, "{ranks} ranks");
+            merged.merge(&scope.report());
+        }
+        assert_eq!(merged, report, "{ranks} ranks");
+    }
     Ok(())
 }

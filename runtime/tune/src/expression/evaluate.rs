@@ -107,10 +107,6 @@ impl<'m> Scene<'m> {
                 (away > 0.0, if away > 0.0 { 1.0 } else { -1.0 })
             }
         };
-        let figure = |number: Number| match number.variance {
-            0.0 => format!("{}", number.value),
-            variance => format!("{} +- {:.2e}", number.value, variance.sqrt()),
-        };
         let word = match (negated, holds) {
             (true, _) => "negated: ",
             (false, true) => "",
@@ -118,6 +114,18 @@ impl<'m> Scene<'m> {
         };
         let reason = format!("{word}{text}: {} beside {}", figure(left), figure(right));
         Ok(Truth { holds, margin, reason })
+    }
+}
+
+/// All digits of a number, with its standard error.
+fn figure(number: Number) -> String {
+    let value = match number.value.abs() {
+        size if size > 0.0 && size < 1e-4 => format!("{:e}", number.value),
+        _ => number.value.to_string(),
+    };
+    match number.variance {
+        0.0 => value,
+        variance => format!("{value} +- {:.2e}", variance.sqrt()),
     }
 }
 

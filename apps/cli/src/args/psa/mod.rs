@@ -11,7 +11,7 @@ use clap::Subcommand;
 
 pub use benchmark::PsaBenchmark;
 pub use compare::PsaCompareArgs;
-pub use run::{PsaRules, PsaRunArgs, PsaSearch};
+pub use run::{PsaInput, PsaRules, PsaRunArgs, PsaSearch};
 pub use simulate::{BasisFormat, Electronics, PsaEvents, PsaSimulate};
 pub use stream::{PsaFrames, PsaOverload, PsaSend, PsaStream};
 pub use track::{Geometry as TrackGeometry, PsaTrackArgs};

@@ -84,25 +84,8 @@ bf16, --lut none and without --certify. Their answers have the bits of the CPU."
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{GPUS}\n\n{DEVICES}"))]
 pub struct PsaRunArgs {
-    /// Signals of known points: a folder of `psa simulate`, a file of GRETINA, zellige records, an
-    /// archive, or an array.
-    #[arg(long, value_name = "FOLDER|FILE")]
-    pub basis: Input,
-    /// Signals of events: a folder of `psa events`, a file of GEB frames, or an array.
-    #[arg(long, value_name = "FOLDER|FILE")]
-    pub events: Input,
-    /// Map from digitiser channels to segments (TOML), for frames of mode 3; --help has its keys.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub channel_map: Option<Input>,
-    /// Positions of the points, for a basis that is an array.
-    #[arg(long, value_name = "FILE.npy", requires = "energies", hide_short_help = true)]
-    pub positions: Option<Input>,
-    /// Energies of the events, for a basis that is an array.
-    #[arg(long, value_name = "FILE.npy", requires = "positions", hide_short_help = true)]
-    pub energies: Option<Input>,
-    /// Hit segment, 0 to 35, for arrays with 37 channels.
-    #[arg(long, value_name = "N", default_value = "0", value_parser = segment, requires = "energies", hide_short_help = true)]
-    pub segment: Segment,
+    #[command(flatten)]
+    pub input: PsaInput,
     /// Events whose signals a report shows.
     #[arg(
         long,
@@ -128,6 +111,30 @@ pub struct PsaRunArgs {
     pub outputs: RunOutputs,
 }
 
+/// Basis and events of a search.
+#[derive(Clone, Debug, Args)]
+pub struct PsaInput {
+    /// Signals of known points: a folder of `psa simulate`, a file of GRETINA, zellige records, an
+    /// archive, or an array.
+    #[arg(long, value_name = "FOLDER|FILE")]
+    pub basis: Input,
+    /// Signals of events: a folder of `psa events`, a file of GEB frames, or an array.
+    #[arg(long, value_name = "FOLDER|FILE")]
+    pub events: Input,
+    /// Map from digitiser channels to segments (TOML), for frames of mode 3; --help has its keys.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub channel_map: Option<Input>,
+    /// Positions of the points, for a basis that is an array.
+    #[arg(long, value_name = "FILE.npy", requires = "energies", hide_short_help = true)]
+    pub positions: Option<Input>,
+    /// Energies of the events, for a basis that is an array.
+    #[arg(long, value_name = "FILE.npy", requires = "positions", hide_short_help = true)]
+    pub energies: Option<Input>,
+    /// Hit segment, 0 to 35, for arrays with 37 channels.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = segment, requires = "energies", hide_short_help = true)]
+    pub segment: Segment,
+}
+
 /// Search method for a segment, with its parameters.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Search")]
@@ -141,7 +148,7 @@ pub struct PsaSearch {
     ///
     /// Metrics are quarter (about p = 1/4, from bits; the default), bits (about p, from bits),
     /// linear, square, power (exponents 1, 2, P) and product (square, by a faster formula).
-    #[arg(long, value_name = "METHOD", default_value = "screen", value_parser = method)]
+    #[arg(long, value_name = "METHOD", default_value = "screen", value_parser = word::<Method>)]
     pub method: Method,
     /// Exponent of the figure of merit.
     #[arg(long, value_name = "P", default_value_t = 0.3)]
@@ -198,25 +205,6 @@ pub struct PsaRules {
     /// Correct energies for charge trapping: mean path of holes[, electrons] (mm; folders).
     #[arg(long, value_name = "MM[,MM]", hide_short_help = true, value_parser = word::<Trapping>)]
     pub trapping: Option<Trapping>,
-}
-
-/// Limit of the undecided points of an exact search, above which it compares every point.
-const MOST_UNDECIDED: usize = 1000;
-
-fn method(text: &str) -> Result<Method, String> {
-    let wanted = || "use fgs, cfgs, cfgs:3, screen, screen:bits, screen:bits:16 or exact".to_owned();
-    let count = |text: &str| text.parse().map_err(|_| wanted());
-    let screen = |by: &str, keep| Ok(Method::Screen { by: word(by)?, keep });
-    match text.split(':').collect::<Vec<_>>()[..] {
-        ["fgs"] => Ok(Method::Full),
-        ["cfgs"] => Ok(Method::CoarseFine { cells: 1 }),
-        ["cfgs", cells] => Ok(Method::CoarseFine { cells: count(cells)? }),
-        ["screen"] => screen("quarter", 8),
-        ["screen", by] => screen(by, 8),
-        ["screen", by, keep] => screen(by, count(keep)?),
-        ["exact"] => Ok(Method::Exact { cap: MOST_UNDECIDED }),
-        _ => Err(wanted()),
-    }
 }
 
 fn segment(text: &str) -> Result<Segment, String> {

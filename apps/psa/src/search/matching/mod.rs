@@ -16,5 +16,5 @@ pub use pair::{PairMatch, PairPlan, PairSearch};
 pub use plan::{Method, Plan, PowerTable, Precision, Screen};
 pub(super) use plan::{Metrics, Stage};
 pub use prepared::{Prepared, search};
-pub use stochastic::StochasticMatch;
 pub(crate) use stochastic::StochasticSearch;
+pub use stochastic::{ChannelDigits, StochasticMatch};

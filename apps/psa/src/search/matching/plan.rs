@@ -9,6 +9,9 @@ use zellige_kernels::distance::Metric;
 use crate::Error;
 use crate::search::segment::{SampleFormat, THOUSAND};
 
+/// Limit of the undecided points of an exact search by its name alone.
+const MOST_UNDECIDED: usize = 1000;
+
 /// Method that selects the points that are compared with an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
@@ -34,6 +37,40 @@ pub enum Method {
         /// Limit of the points in question, above which every point is compared.
         cap: usize,
     },
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Method::Full => f.write_str("fgs"),
+            Method::CoarseFine { cells } => write!(f, "cfgs:{cells}"),
+            Method::Screen { by, keep } => write!(f, "screen:{by}:{keep}"),
+            Method::Exact { .. } => f.write_str("exact"),
+        }
+    }
+}
+
+impl FromStr for Method {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wanted = || {
+            let problem = "use fgs, cfgs, cfgs:3, screen, screen:bits, screen:bits:16 or exact".to_owned();
+            Error::Parameter { name: "method", problem }
+        };
+        let count = |text: &str| text.parse().map_err(|_| wanted());
+        let screen = |by: &str, keep| Ok(Method::Screen { by: by.parse()?, keep });
+        match text.split(':').collect::<Vec<_>>()[..] {
+            ["fgs"] => Ok(Method::Full),
+            ["cfgs"] => Ok(Method::CoarseFine { cells: 1 }),
+            ["cfgs", cells] => Ok(Method::CoarseFine { cells: count(cells)? }),
+            ["screen"] => screen("quarter", 8),
+            ["screen", by] => screen(by, 8),
+            ["screen", by, keep] => screen(by, count(keep)?),
+            ["exact"] => Ok(Method::Exact { cap: MOST_UNDECIDED }),
+            _ => Err(wanted()),
+        }
+    }
 }
 
 /// Cheaper measure of a screen.
@@ -190,6 +227,11 @@ impl Plan {
         }
     }
 
+    /// Returns the number of bytes of a sample of the basis, in the first and in the last stage.
+    pub(crate) fn sample_bytes(&self) -> [usize; 2] {
+        [Stage::First, Stage::Last].map(|stage| self.format(stage).bytes())
+    }
+
     /// Returns whether a stage is computed in `f64`.
     pub(in crate::search) fn is_double(&self, stage: Stage) -> bool {
         let screens = matches!(self.method, Method::Screen { .. });
@@ -268,6 +310,13 @@ mod tests {
     fn names_are_read_as_they_are_written() {
         for word in ["fp64", "fp32", "fp16", "mixed", "int16", "bf16"] {
             assert_eq!(word.parse::<Precision>().expect("a precision").to_string(), word);
+        }
+        for word in ["fgs", "cfgs:3", "screen:bits:16", "exact"] {
+            assert_eq!(word.parse::<Method>().expect("a method").to_string(), word);
+        }
+        assert_eq!("screen".parse::<Method>().expect("a method"), Plan::DEFAULT.method);
+        for word in ["", "fgs:2", "cfgs:x", "screen:bit", "screen:bits:8:2"] {
+            assert!(word.parse::<Method>().is_err(), "{word}");
         }
         let problem = "fp8".parse::<Precision>().expect_err("no precision").to_string();
         assert!(problem.contains("fp64"), "{problem}");

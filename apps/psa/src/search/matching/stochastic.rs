@@ -1,11 +1,14 @@
 //! Full search of one segment in stochastic arithmetic.
 
+use std::ops::Deref;
+
 use zellige_kernels::distance::{Metric, SumNumber, sum_in};
 use zellige_stochastic::{Sample, Samples, Stochastic, element, vectorize};
 
 use super::plan::{Plan, Precision, Stage};
 use crate::Error;
 use crate::basis::SegmentBasis;
+use crate::channels::CHANNELS;
 use crate::search::segment::{Block, THOUSAND, figure_of_merit};
 
 /// The point with the smallest figure of merit in stochastic order, and the digits of the decision.
@@ -23,6 +26,34 @@ pub struct StochasticMatch {
     pub fom_digits: u8,
     /// Exact digits of the gap; 0 if rounding decides between the two points.
     pub gap_digits: u8,
+    /// Exact digits of the part of each channel in the figure of merit.
+    pub channel_digits: ChannelDigits,
+}
+
+/// Exact digits by channel, in the order of the segment's basis; of the first [`CHANNELS`] at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChannelDigits {
+    count: usize,
+    digits: [u8; CHANNELS],
+}
+
+impl Deref for ChannelDigits {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.digits[..self.count]
+    }
+}
+
+impl FromIterator<u8> for ChannelDigits {
+    fn from_iter<I: IntoIterator<Item = u8>>(all: I) -> Self {
+        let mut of = ChannelDigits { count: 0, digits: [0; CHANNELS] };
+        for (slot, digits) in of.digits.iter_mut().zip(all) {
+            *slot = digits;
+            of.count += 1;
+        }
+        of
+    }
 }
 
 /// A segment that is prepared for stochastic searches of all points, in `f32` or `f64`.
@@ -68,30 +99,50 @@ impl StochasticSearch {
     /// Returns the best point for one event, given in thousandths of its energy, in the random
     /// rounding of the caller's scope. Points are its elements.
     pub fn find<S: Samples>(&self, samples: &[f64]) -> StochasticMatch {
-        let points = self.block.points();
+        let best = self.best::<S>(&self.block, samples, 0);
+        let per_channel = self.block.shape().samples;
+        let digits = |(channel, samples): (usize, &[f64])| {
+            let terms = channel * per_channel..(channel + 1) * per_channel;
+            let values = terms.map(|term| self.block.sample(best.index, term)).collect();
+            let one =
+                SegmentBasis::new(1, per_channel, vec![[0.0; 3]], values).and_then(|one| Block::new(&one));
+            let first = self.block.points() + 1 + 2 * channel;
+            self.best::<S>(&one.expect("a channel of a point"), samples, first).fom_digits
+        };
+        let channel_digits = samples.chunks(per_channel).enumerate().map(digits).collect();
+        StochasticMatch { channel_digits, ..best }
+    }
+
+    /// Returns the best point of a block without digits of channels; its points are elements from
+    /// `first` on, and one more.
+    #[inline(never)]
+    fn best<S: Samples>(&self, block: &Block, samples: &[f64], first: usize) -> StochasticMatch {
+        let points = block.points();
         if self.plan.precision == Precision::Fp64 {
             let smallest = Smallest::of(
                 points,
+                first,
                 #[inline(always)]
-                |point| figure_of_merit::<Stochastic<f64, S>>(&self.block, point, samples, self.plan.p),
+                |point| figure_of_merit::<Stochastic<f64, S>>(block, point, samples, self.plan.p),
             );
             return smallest.to_match(1.0);
         }
         // Rounding to f32 is the first operation of the search; points share its errors.
-        element(points as u64);
-        let factor = f64::from(self.block.scale()) / THOUSAND;
+        element((first + points) as u64);
+        let factor = f64::from(block.scale()) / THOUSAND;
         let narrow = |&v: &f64| Single((Stochastic::<f64, S>::new(v) * factor).convert());
         let event: Vec<Single<S>> = samples.iter().map(narrow).collect();
-        let (values, shape) = (self.block.singles(), self.block.shape());
+        let (values, shape) = (block.singles(), block.shape());
         let smallest = Smallest::of(
             points,
+            first,
             #[inline(always)]
             |point| {
                 let sum: Result<Single<S>, _> = sum_in(&self.metric, values, shape, &event, point);
                 sum.expect("a block and an event that fit").0
             },
         );
-        smallest.to_match(self.plan.unit(&self.metric, self.block.scale()))
+        smallest.to_match(self.plan.unit(&self.metric, block.scale()))
     }
 }
 
@@ -103,14 +154,15 @@ struct Smallest<T: Sample, S: Samples> {
 }
 
 impl<T: Sample, S: Samples> Smallest<T, S> {
-    /// Compares the numbers of all points; there is one at least.
-    fn of(points: usize, figure: impl Fn(usize) -> Stochastic<T, S>) -> Self {
+    /// Compares the numbers of all points, which are elements from `first` on; there is one at
+    /// least.
+    fn of(points: usize, first: usize, figure: impl Fn(usize) -> Stochastic<T, S>) -> Self {
         let smallest = vectorize(
             #[inline(always)]
             || {
                 let mut smallest: Option<Self> = None;
                 for point in 0..points {
-                    element(point as u64);
+                    element((first + point) as u64);
                     let next = (figure(point), point);
                     match &mut smallest {
                         None => smallest = Some(Smallest { first: next, second: None }),
@@ -145,6 +197,7 @@ impl<T: Sample, S: Samples> Smallest<T, S> {
             gap: gap.map_or(f64::INFINITY, |gap| gap.mean()),
             fom_digits: fom.digits() as u8,
             gap_digits: gap.map_or(T::DIGITS, |gap| gap.digits().min(T::DIGITS)) as u8,
+            channel_digits: [].into_iter().collect(),
         }
     }
 }
@@ -266,6 +319,22 @@ mod tests {
                 assert!((12..=15).contains(&double.fom_digits), "{p}: {double:?}");
                 assert_eq!(single.index, double.index);
             }
+        }
+    }
+
+    /// A channel in which the event is the point but for a few units of `f32` has few digits.
+    #[test]
+    fn digits_of_channels() {
+        let (basis, _) = segment();
+        let samples: Vec<f64> = basis.point(7).iter().map(|&b| 1000.0 * f64::from(b)).collect();
+        let differs = |(term, v): (usize, &f64)| if term / SHAPE[1] == 1 { v + 2e-4 } else { v + 50.0 };
+        let event: Vec<f64> = samples.iter().enumerate().map(differs).collect();
+        for (precision, [few, most]) in [(Precision::Fp32, [2, 5]), (Precision::Fp64, [11, 13])] {
+            let search = StochasticSearch::new(&full(1.0, precision), &basis).expect("a plan");
+            let found = Scope::new(1).run(|| search.find::<Eight>(&event));
+            assert_eq!(found.index, 7);
+            let [hit, near, core] = found.channel_digits[..] else { panic!("three channels") };
+            assert!(near <= few && hit >= most && core >= most, "{precision}: {found:?}");
         }
     }
 

@@ -53,6 +53,22 @@ impl SegmentEvents {
         Ok(SegmentEvents { shape, energies: energies.to_vec(), samples })
     }
 
+    /// Creates events from samples in thousandths of each event's energy.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the lengths do not match.
+    pub(crate) fn of_thousandths(
+        shape: Shape,
+        energies: Vec<f64>,
+        samples: Vec<f64>,
+    ) -> Result<SegmentEvents, Error> {
+        if shape.terms() * energies.len() != samples.len() {
+            let problem = format!("{} samples for {} events of {shape:?}", samples.len(), energies.len());
+            return Err(Error::shape("samples of events", problem));
+        }
+        Ok(SegmentEvents { shape, energies, samples })
+    }
+
     /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.energies.len()

@@ -12,4 +12,5 @@ pub(super) use block::{BlockHeader, THOUSAND};
 pub use events::SegmentEvents;
 pub(super) use events::{in_two_parts, narrowed};
 pub(super) use figure_of_merit::{figure_of_merit, power_sum};
-pub(super) use point_grid::{Lattice, PointGrid};
+pub(super) use point_grid::Lattice;
+pub(crate) use point_grid::PointGrid;
