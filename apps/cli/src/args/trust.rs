@@ -60,7 +60,7 @@ exit code 5.
 
 Examples
   zellige trust lqcd invert field.lat --mass 0.05 --report digits.html
-  zellige trust lqcd invert field.lat --method bicgstab --tol 1e-8 --max-steps 500";
+  zellige trust lqcd invert field.lat --method bicgstab --tol 1e-8";
 
 /// Verbs of `zellige trust`.
 #[derive(Debug, Subcommand)]

@@ -121,7 +121,7 @@ pub struct TuneSearch {
     pub trials: Option<PathBuf>,
     /// Method: delta, or the baselines greedy and random.
     #[arg(long = "search", value_name = "M", value_enum, default_value_t = TuneMethod::Delta, hide_short_help = true)]
-    pub method: TuneMethod,
+    pub strategy: TuneMethod,
     /// Seed of --search random.
     #[arg(long, value_name = "S", default_value_t = 0, hide_short_help = true)]
     pub seed: u64,

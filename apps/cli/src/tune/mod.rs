@@ -35,7 +35,7 @@ fn limits(options: &TuneSearch, subject: String, verify: bool) -> Options {
         max_trials: options.max_trials.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         max_seconds: options.max_time,
         seed: options.seed,
-        method: options.method.into(),
+        method: options.strategy.into(),
         log: options.trials.clone(),
         subject,
         verify,

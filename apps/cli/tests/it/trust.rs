@@ -38,7 +38,7 @@ fn digits_of_a_search_do_not_depend_on_workers() {
     assert_eq!(trust, judged("2"));
     assert_eq!((&trust["samples"], &trust["seed"]), (&Value::from(3), &Value::from(5)));
     let maps = trust["maps"].as_array().unwrap();
-    assert_eq!(maps.len(), 2);
+    assert_eq!(maps.len(), 3);
     assert!(!maps[0]["digits"].as_array().unwrap().is_empty());
 }
 

@@ -39,6 +39,9 @@ fn propagators_need_fewer_bytes() {
 #[test]
 fn names_are_checked_before_files_are_read() {
     let folder = tempfile::tempdir().unwrap();
+    for name in ["b", "e", "a.mtx", "g.lat"] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
     for verb in ["psa --basis b --events e", "solve a.mtx", "spmv a.mtx", "lqcd g.lat"] {
         for option in ["--accept", "--cost"] {
             let mut line = words(verb);
