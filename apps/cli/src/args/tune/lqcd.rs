@@ -40,16 +40,16 @@ pub struct TuneLqcd {
     #[arg(long, value_name = "TOL", default_value = "1e-10")]
     pub tol: f64,
     /// Method: cg (conjugate gradients) or bicgstab (BiCGStab(4)).
-    #[arg(long, value_name = "METHOD", default_value_t = Method::Cg)]
+    #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, hide_short_help = true)]
     pub method: Method,
     /// Additional tolerance for the heavy-quark residual, as for `zellige lqcd invert`.
-    #[arg(long, value_name = "TOL")]
+    #[arg(long, value_name = "TOL", hide_short_help = true)]
     pub heavy_quark_tol: Option<f64>,
     /// Check the result with a source half a lattice away.
     #[arg(long)]
     pub verify: bool,
     /// Cost of a trial as an expression over its measures.
-    #[arg(long, value_name = "EXPR", default_value = COST, value_parser = cost)]
+    #[arg(long, value_name = "EXPR", default_value = COST, value_parser = cost, hide_short_help = true)]
     pub cost: Expression,
     /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
