@@ -39,13 +39,19 @@ pub struct TuneTor {
     /// Formats of diagonal updates and triangular solves: a list of fp32, x3, tf32.
     ///
     /// fp32 is always one of them. Their bytes are the same, so that --cost bytes keeps fp32.
-    #[arg(long, value_name = "P,...", value_delimiter = ',', default_value = "tf32,x3,fp32")]
+    #[arg(
+        long,
+        value_name = "P,...",
+        value_delimiter = ',',
+        default_value = "tf32,x3,fp32",
+        hide_short_help = true
+    )]
     pub panels: Vec<PanelPrecision>,
     /// Items: classes of tiles by pair of sensors and distance from the diagonal, or single tiles.
-    #[arg(long, value_name = "I", value_enum, default_value_t = TuneItems::Classes)]
+    #[arg(long, value_name = "I", value_enum, default_value_t = TuneItems::Classes, hide_short_help = true)]
     pub items: TuneItems,
     /// Cost: bytes that tile products read and write, or measured seconds.
-    #[arg(long, value_name = "C", value_enum, default_value_t = TuneCost::Bytes)]
+    #[arg(long, value_name = "C", value_enum, default_value_t = TuneCost::Bytes, hide_short_help = true)]
     pub cost: TuneCost,
     /// Use predicted seconds on this platform as the cost: a shipped one, a .toml file, or host.
     ///
@@ -56,16 +62,16 @@ pub struct TuneTor {
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
     /// Direction of the verification (arcsec) [default: a quarter of the field away].
-    #[arg(long, value_name = "X,Y", value_parser = target)]
+    #[arg(long, value_name = "X,Y", value_parser = target, hide_short_help = true)]
     pub verify_target: Option<[f64; 2]>,
     /// Turbulence profile of the verification [default: r0 times 0.85, altitudes times 1.1].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub verify_atm: Option<Input>,
     /// Do not verify the result on another direction and profile.
-    #[arg(long, conflicts_with_all = ["verify_target", "verify_atm"])]
+    #[arg(long, conflicts_with_all = ["verify_target", "verify_atm"], hide_short_help = true)]
     pub no_verify: bool,
     /// Do not search the best band, tile and operand rules to compare with.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_rules: bool,
     #[command(flatten)]
     pub search: TuneSearch,
