@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::iter::Sum;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use bytemuck::Pod;
 use zellige_stochastic::{Samples, Stochastic, element, follow, vectorize};
 
 /// A real number of 64 bits: `f64`, or a stochastic number, which carries its rounding errors.
@@ -23,7 +24,7 @@ use zellige_stochastic::{Samples, Stochastic, element, follow, vectorize};
 /// assert_eq!(length(&[3.0, 4.0].map(Stochastic::<f64, Eight>::new)).value(), 5.0);
 /// ```
 pub trait RealNumber:
-    Copy
+    Pod
     + Debug
     + Default
     + PartialOrd
@@ -36,7 +37,6 @@ pub trait RealNumber:
     + Div<Output = Self>
     + Neg<Output = Self>
     + Sum
-    + 'static
 {
     /// Words of 64 bits of a number.
     const WORDS: usize = size_of::<Self>() / size_of::<f64>();
@@ -78,19 +78,31 @@ pub trait RealNumber:
     ///
     /// # Panics
     /// If they are not whole numbers.
-    fn of_words(words: &[f64]) -> &[Self];
+    #[inline(always)]
+    fn of_words(words: &[f64]) -> &[Self] {
+        bytemuck::cast_slice(words)
+    }
 
     /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
-    fn of_words_mut(words: &mut [f64]) -> &mut [Self];
+    #[inline(always)]
+    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
+        bytemuck::cast_slice_mut(words)
+    }
 
     /// Returns the words of some numbers.
-    fn words(numbers: &[Self]) -> &[f64];
+    #[inline(always)]
+    fn words(numbers: &[Self]) -> &[f64] {
+        bytemuck::cast_slice(numbers)
+    }
 
     /// Returns the words of some numbers.
-    fn words_mut(numbers: &mut [Self]) -> &mut [f64];
+    #[inline(always)]
+    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
+        bytemuck::cast_slice_mut(numbers)
+    }
 
     /// Returns `f` of the number, or of each of its samples: for functions that are exact.
     #[must_use]
@@ -154,26 +166,6 @@ impl RealNumber for f64 {
     fn apply(self, f: impl Fn(f64) -> f64) -> f64 {
         f(self)
     }
-
-    #[inline(always)]
-    fn of_words(words: &[f64]) -> &[f64] {
-        words
-    }
-
-    #[inline(always)]
-    fn of_words_mut(words: &mut [f64]) -> &mut [f64] {
-        words
-    }
-
-    #[inline(always)]
-    fn words(numbers: &[f64]) -> &[f64] {
-        numbers
-    }
-
-    #[inline(always)]
-    fn words_mut(numbers: &mut [f64]) -> &mut [f64] {
-        numbers
-    }
 }
 
 impl<S: Samples> RealNumber for Stochastic<f64, S> {
@@ -214,26 +206,6 @@ impl<S: Samples> RealNumber for Stochastic<f64, S> {
     #[track_caller]
     fn apply(self, f: impl Fn(f64) -> f64) -> Self {
         Stochastic::apply(self, f)
-    }
-
-    #[inline(always)]
-    fn of_words(words: &[f64]) -> &[Self] {
-        Stochastic::of_words(words)
-    }
-
-    #[inline(always)]
-    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
-        Stochastic::of_words_mut(words)
-    }
-
-    #[inline(always)]
-    fn words(numbers: &[Self]) -> &[f64] {
-        Stochastic::words(numbers)
-    }
-
-    #[inline(always)]
-    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
-        Stochastic::words_mut(numbers)
     }
 
     #[inline(always)]

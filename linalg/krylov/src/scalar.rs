@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::iter::Sum;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use bytemuck::Pod;
 use num_complex::Complex;
 use smallvec::SmallVec;
 use zellige_kernels::sell::Panel;
@@ -28,8 +29,7 @@ use zellige_stochastic::{Samples, Stochastic};
 /// assert_eq!(squared_norm(&[Complex::new(3.0, 4.0)]), 25.0);
 /// ```
 pub trait Scalar:
-    Copy
-    + 'static
+    Pod
     + Send
     + Sync
     + Debug
@@ -140,22 +140,34 @@ pub trait Scalar:
     }
 
     /// Returns the words of some numbers.
-    fn words(numbers: &[Self]) -> &[f64];
+    #[inline(always)]
+    fn words(numbers: &[Self]) -> &[f64] {
+        bytemuck::cast_slice(numbers)
+    }
 
     /// Returns the words of some numbers.
-    fn words_mut(numbers: &mut [Self]) -> &mut [f64];
+    #[inline(always)]
+    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
+        bytemuck::cast_slice_mut(numbers)
+    }
 
     /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
-    fn of_words(words: &[f64]) -> &[Self];
+    #[inline(always)]
+    fn of_words(words: &[f64]) -> &[Self] {
+        bytemuck::cast_slice(words)
+    }
 
     /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
-    fn of_words_mut(words: &mut [f64]) -> &mut [Self];
+    #[inline(always)]
+    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
+        bytemuck::cast_slice_mut(words)
+    }
 }
 
 /// Computes [`Scalar::combine`], number by number.
@@ -178,37 +190,10 @@ fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E
     }
 }
 
-/// The words of numbers that are real.
-macro_rules! words_of_real {
-    () => {
-        #[inline(always)]
-        fn words(numbers: &[Self]) -> &[f64] {
-            RealNumber::words(numbers)
-        }
-
-        #[inline(always)]
-        fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
-            RealNumber::words_mut(numbers)
-        }
-
-        #[inline(always)]
-        fn of_words(words: &[f64]) -> &[Self] {
-            RealNumber::of_words(words)
-        }
-
-        #[inline(always)]
-        fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
-            RealNumber::of_words_mut(words)
-        }
-    };
-}
-
 impl Scalar for f64 {
     type Real = f64;
 
     const HAS_KERNELS: bool = true;
-
-    words_of_real!();
 
     fn from_real(real: impl Into<f64>) -> f64 {
         real.into()
@@ -254,22 +239,6 @@ impl Scalar for Complex<f64> {
 
     const HAS_KERNELS: bool = true;
 
-    fn words(numbers: &[Self]) -> &[f64] {
-        bytemuck::cast_slice(numbers)
-    }
-
-    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
-        bytemuck::cast_slice_mut(numbers)
-    }
-
-    fn of_words(words: &[f64]) -> &[Self] {
-        bytemuck::cast_slice(words)
-    }
-
-    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
-        bytemuck::cast_slice_mut(words)
-    }
-
     fn from_real(real: impl Into<f64>) -> Self {
         Complex::new(real.into(), 0.0)
     }
@@ -312,8 +281,6 @@ impl<S: Samples> Scalar for Stochastic<f64, S> {
     type Real = Self;
 
     const IS_STOCHASTIC: bool = true;
-
-    words_of_real!();
 
     #[inline(always)]
     fn from_real(real: impl Into<Self>) -> Self {
@@ -365,22 +332,6 @@ impl<S: Samples> Scalar for Complex<Stochastic<f64, S>> {
     const PARTS: usize = 2;
 
     const IS_STOCHASTIC: bool = true;
-
-    fn words(numbers: &[Self]) -> &[f64] {
-        bytemuck::cast_slice(numbers)
-    }
-
-    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
-        bytemuck::cast_slice_mut(numbers)
-    }
-
-    fn of_words(words: &[f64]) -> &[Self] {
-        bytemuck::cast_slice(words)
-    }
-
-    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
-        bytemuck::cast_slice_mut(words)
-    }
 
     fn from_real(real: impl Into<Self::Real>) -> Self {
         Complex::new(real.into(), Stochastic::default())
