@@ -60,7 +60,7 @@ fn leave() -> ! {
     // A write to standard error blocks if nobody reads it, so another thread does it.
     let (said, heard) = std::sync::mpsc::channel();
     let speaker = std::thread::Builder::new().spawn(move || {
-        bar::clear();
+        bar::end();
         out::error(&CommandError::Interrupted.to_string());
         let _ = said.send(());
     });
