@@ -36,6 +36,17 @@ enum Operation {
     Fused,
 }
 
+/// The result of a closure for each lane. A closure that is not inlined into
+/// [`vectorize`](crate::vectorize) would be compiled without its instructions.
+macro_rules! lanes {
+    (|$lane:ident| $value:expr) => {
+        S::build(
+            #[inline(always)]
+            |$lane| $value,
+        )
+    };
+}
+
 /// Operands of an operation.
 type Operands<T, S> = [Stochastic<T, S>; 3];
 
@@ -48,18 +59,15 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         // not.
         let opposed = word & !4 | (!word & 2) << 1;
         Stochastic {
-            lanes: S::build(
-                #[inline(always)]
-                |lane| {
-                    let error = errors.as_ref()[lane];
-                    let moved = if S::OPPOSED {
-                        f64::from_bits(error.to_bits() ^ (opposed << (63 - lane) & 1 << 63)) > 0.0
-                    } else {
-                        (word >> lane & 1 == 1) & ((error > 0.0) | (error < 0.0))
-                    };
-                    r.lane(lane).step(error, moved)
-                },
-            ),
+            lanes: lanes!(|lane| {
+                let error = errors.as_ref()[lane];
+                let moved = if S::OPPOSED {
+                    f64::from_bits(error.to_bits() ^ (opposed << (63 - lane) & 1 << 63)) > 0.0
+                } else {
+                    (word >> lane & 1 == 1) & ((error > 0.0) | (error < 0.0))
+                };
+                r.lane(lane).step(error, moved)
+            }),
         }
     }
 
@@ -92,12 +100,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             let slow = computed(operation, [a, b, c, r], word);
             // Read one by one: the path that is taken most would otherwise find the samples in
             // memory.
-            Stochastic {
-                lanes: S::build(
-                    #[inline(always)]
-                    |lane| slow.lane(lane),
-                ),
-            }
+            Stochastic { lanes: lanes!(|lane| slow.lane(lane)) }
         } else {
             Self::stepped(r, errors, word)
         };
@@ -125,15 +128,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[inline(always)]
     fn sum(self, b: Self, place: &'static Location<'static>) -> Self {
         let word = state::bits();
-        let r = self.map2(
-            b,
-            #[inline(always)]
-            |x, y| x.plus(y),
-        );
-        let errors = S::build(
-            #[inline(always)]
-            |lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)),
-        );
+        let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).plus(b.lane(lane))) };
+        let errors = lanes!(|lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)));
         Self::result(
             Operation::Sum,
             (self, b, b),
@@ -159,15 +155,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[inline(always)]
     fn product(self, b: Self, place: &'static Location<'static>) -> Self {
         let word = state::bits();
-        let r = self.map2(
-            b,
-            #[inline(always)]
-            |x, y| x.times(y),
-        );
-        let errors = S::build(
-            #[inline(always)]
-            |lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)),
-        );
+        let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).times(b.lane(lane))) };
+        let errors = lanes!(|lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)));
         let mut special = false;
         for lane in 0..S::LANES {
             special |= T::product_is_special(self.lane(lane), b.lane(lane), r.lane(lane));
@@ -188,15 +177,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[inline(always)]
     fn quotient(self, b: Self, place: &'static Location<'static>) -> Self {
         let word = state::bits();
-        let r = self.map2(
-            b,
-            #[inline(always)]
-            |x, y| x.over(y),
-        );
-        let errors = S::build(
-            #[inline(always)]
-            |lane| T::quotient_error(self.lane(lane), b.lane(lane), r.lane(lane)),
-        );
+        let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).over(b.lane(lane))) };
+        let errors = lanes!(|lane| T::quotient_error(self.lane(lane), b.lane(lane), r.lane(lane)));
         let mut special = false;
         for lane in 0..S::LANES {
             special |= T::quotient_is_special(self.lane(lane), r.lane(lane));
@@ -219,14 +201,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[track_caller]
     pub fn sqrt(self) -> Self {
         let word = state::bits();
-        let r = self.map(
-            #[inline(always)]
-            |x| x.root(),
-        );
-        let errors = S::build(
-            #[inline(always)]
-            |lane| T::root_error(self.lane(lane), r.lane(lane)),
-        );
+        let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).root()) };
+        let errors = lanes!(|lane| T::root_error(self.lane(lane), r.lane(lane)));
         let mut special = false;
         for lane in 0..S::LANES {
             special |= T::root_is_special(self.lane(lane));
@@ -249,16 +225,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[track_caller]
     pub fn mul_add(self, b: Self, c: Self) -> Self {
         let word = state::bits();
-        let r = Stochastic {
-            lanes: S::build(
-                #[inline(always)]
-                |lane| self.lane(lane).fused(b.lane(lane), c.lane(lane)),
-            ),
-        };
-        let errors = S::build(
-            #[inline(always)]
-            |lane: usize| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane)),
-        );
+        let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).fused(b.lane(lane), c.lane(lane))) };
+        let errors = lanes!(|lane| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane)));
         let mut special = false;
         for lane in 0..S::LANES {
             special |= T::fused_is_special(self.lane(lane), b.lane(lane), c.lane(lane));
@@ -285,12 +253,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// `f` of the samples of two numbers, without rounding.
     #[inline(always)]
     pub fn map2(self, b: Self, f: impl Fn(T, T) -> T) -> Self {
-        Stochastic {
-            lanes: S::build(
-                #[inline(always)]
-                |lane| f(self.lane(lane), b.lane(lane)),
-            ),
-        }
+        Stochastic { lanes: lanes!(|lane| f(self.lane(lane), b.lane(lane))) }
     }
 
     pub(crate) fn has_nan(&self) -> bool {
@@ -319,19 +282,19 @@ fn computed<T: Sample, S: Samples>(
     [a, b, c, r]: [Stochastic<T, S>; 4],
     word: u64,
 ) -> Stochastic<T, S> {
-    let errors = S::build(
-        #[inline(always)]
-        |lane| {
-            let (a, b, c, r) = (a.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane));
-            match operation {
-                Operation::Sum => T::sum_error(a, b, r),
-                Operation::Product => T::careful_product(a, b, r),
-                Operation::Quotient => T::careful_quotient(a, b, r),
-                Operation::Root => T::careful_root(a, r),
-                Operation::Fused => T::careful_fused(a, b, c, r),
-            }
-        },
-    );
+    if !state::mode().perturbation.uses_errors() {
+        return Stochastic::rounded(r, S::build(|_| 0.0), word);
+    }
+    let errors = S::build(|lane| {
+        let (a, b, c, r) = (a.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane));
+        match operation {
+            Operation::Sum => T::sum_error(a, b, r),
+            Operation::Product => T::careful_product(a, b, r),
+            Operation::Quotient => T::careful_quotient(a, b, r),
+            Operation::Root => T::careful_root(a, r),
+            Operation::Fused => T::careful_fused(a, b, c, r),
+        }
+    });
     Stochastic::rounded(r, errors, word)
 }
 
@@ -389,10 +352,7 @@ impl<T: Sample, S: Samples> Neg for Stochastic<T, S> {
     type Output = Self;
     #[inline(always)]
     fn neg(self) -> Self {
-        self.map(
-            #[inline(always)]
-            |x| x.negative(),
-        )
+        Stochastic { lanes: lanes!(|lane| self.lane(lane).negative()) }
     }
 }
 

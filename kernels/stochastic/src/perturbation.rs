@@ -28,6 +28,13 @@ pub enum Perturbation {
     },
 }
 
+impl Perturbation {
+    /// Whether results depend on the error of an operation, which can be costly.
+    pub(crate) fn uses_errors(self) -> bool {
+        matches!(self, Perturbation::Random | Perturbation::MonteCarlo { .. })
+    }
+}
+
 /// The lanes of a result under the perturbation of the scope, which is not random rounding.
 #[cold]
 #[inline(never)]
