@@ -14,7 +14,7 @@ const LEAST: f64 = 1e-12;
 pub(crate) struct Exchange<'s> {
     space: &'s Space,
     /// Number of trials after which none begins, so that enough are left to prove a result minimal.
-    room: usize,
+    most_trials: usize,
     /// Share of the allowance that each item uses in each format, alone; empty if not measured.
     used: Vec<Vec<f64>>,
     is_measured: bool,
@@ -30,7 +30,12 @@ struct Step {
 impl<'s> Exchange<'s> {
     pub fn new(space: &'s Space) -> Self {
         let steps: usize = space.items().iter().map(|item| item.formats.len() - 1).sum();
-        Exchange { space, room: limit(space).saturating_sub(steps), used: Vec::new(), is_measured: false }
+        Exchange {
+            space,
+            most_trials: limit(space).saturating_sub(steps),
+            used: Vec::new(),
+            is_measured: false,
+        }
     }
 
     /// Looks for a cheaper accepted assignment; returns whether there is one.
@@ -60,8 +65,8 @@ impl<'s> Exchange<'s> {
         ledger.list[ledger.cheapest()].cost < ledger.list[before].cost
     }
 
-    fn has_room(&self, ledger: &Ledger<'_, '_>) -> bool {
-        ledger.list.len() < self.room
+    fn may_try(&self, ledger: &Ledger<'_, '_>) -> bool {
+        ledger.list.len() < self.most_trials
     }
 
     /// Whether some assignment is cheaper and not below a rejected one; true for large spaces.
@@ -88,7 +93,9 @@ impl<'s> Exchange<'s> {
         let pairs: Vec<(usize, usize)> = (0..self.space.items().len())
             .flat_map(|item| (0..reference.level(item)).map(move |level| (item, level)))
             .collect();
-        if ledger.list.len() + pairs.len() + pairs.len().checked_ilog2().unwrap_or(0) as usize > self.room {
+        if ledger.list.len() + pairs.len() + pairs.len().checked_ilog2().unwrap_or(0) as usize
+            > self.most_trials
+        {
             return Ok(());
         }
         let mut used: Vec<Vec<f64>> =
@@ -191,10 +198,10 @@ impl<'s> Exchange<'s> {
         Ok(())
     }
 
-    /// Whether an assignment is accepted; false without a trial below a rejected one, and if there
-    /// is no room for trials.
+    /// Whether an assignment is accepted; false without a trial below a rejected one, and if too
+    /// few trials are left.
     fn try_one(&self, ledger: &mut Ledger<'_, '_>, candidate: &Assignment) -> Result<bool, Stop> {
-        if !self.has_room(ledger) || ledger.is_below_rejected(candidate) {
+        if !self.may_try(ledger) || ledger.is_below_rejected(candidate) {
             return Ok(false);
         }
         let at = ledger.judge(candidate, [])?;

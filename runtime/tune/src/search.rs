@@ -1,4 +1,4 @@
-//! The search: its description, its options and its course.
+//! The search and its options.
 
 use std::path::PathBuf;
 
@@ -97,7 +97,7 @@ impl<'s, 't> Search<'s, 't> {
         let bound = limit(space).min(options.max_trials.unwrap_or(usize::MAX));
         observer.stage("trials", bound as u64);
         let reference = ledger.judge_reference(Data::Search, &space.reference())?;
-        let ended = match course(space, &mut ledger, options) {
+        let ended = match by_method(space, &mut ledger, options) {
             Ok(ended) | Err(Stop::Budget(ended)) => ended,
             Err(Stop::Failed(error)) => return Err(error),
         };
@@ -122,7 +122,7 @@ pub(crate) fn limit(space: &Space) -> usize {
     linear.min(n * n + 3.0 * n) as usize
 }
 
-fn course(space: &Space, ledger: &mut Ledger<'_, '_>, options: &Options) -> Result<Ended, Stop> {
+fn by_method(space: &Space, ledger: &mut Ledger<'_, '_>, options: &Options) -> Result<Ended, Stop> {
     match options.method {
         Method::Greedy => baselines::greedy(space, ledger),
         Method::Random => baselines::random(space, ledger, options.seed),

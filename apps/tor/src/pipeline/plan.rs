@@ -296,8 +296,8 @@ fn need(system: &System, info: &Info, grid: &TileGrid, rules: &[Rule], options: 
     memory
 }
 
-/// Returns the bytes of the covariances that are kept: those that the memory has room for, if the
-/// matrices are generated more than once.
+/// Returns the bytes of covariances to keep: as many as fit into the free memory, and none if the
+/// matrices are generated only once.
 fn kept_bytes(
     system: &System,
     rules: &[Rule],
@@ -307,8 +307,8 @@ fn kept_bytes(
     if !options.judge && options.refine == 0 && rules.len() == 1 {
         return Ok(0);
     }
-    let room = memory.available.map_or(u64::MAX, |available| available.saturating_sub(memory.total()));
-    Ok(worth_keeping(system)?.min(room))
+    let free = memory.available.map_or(u64::MAX, |available| available.saturating_sub(memory.total()));
+    Ok(worth_keeping(system)?.min(free))
 }
 
 /// Returns the number of workers of a run with these options.
