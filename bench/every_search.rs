@@ -1,4 +1,4 @@
-//! Every method of a search in every format: `cargo run --release -p zellige-psa --example
+//! Every method of a search in every format: `cargo run --release -p zellige-bench --example
 //! every_search -- BASIS EVENTS [PASSES]`, with the folders of `zellige psa simulate` and `zellige
 //! psa events`.
 //!
@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rustix::time::{ClockId, clock_gettime};
+use zellige_measure::cpu_seconds;
 use zellige_psa::Error;
 use zellige_psa::channels::CHANNELS;
 use zellige_psa::files;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let searches = read(Path::new(basis), Path::new(events))?;
     let mut found: BTreeMap<String, (Vec<f64>, Measures)> = BTreeMap::new();
     for _ in 0..passes {
-        let mut tuning = Tuning::new(&searches, None, Plan::DEFAULT.p, cpu_seconds)?;
+        let mut tuning = Tuning::new(&searches, None, Plan::DEFAULT.p, |run| cpu_seconds(run))?;
         let all = tuning.space().clone();
         let [methods, samples, tables] = [0, 1, 2].map(|item| &all.items()[item].formats);
         for (method, sample) in methods.iter().flat_map(|a| samples.iter().map(move |b| (a, b))) {
@@ -95,15 +95,4 @@ fn read(basis: &Path, events: &Path) -> Result<Searches, Error> {
     };
     let rules = Rules { window: Rules::DEFAULT.window.min(basis.sampling().samples), ..Rules::DEFAULT };
     Searches::of_crystal(&basis, rules, signals.zip(&events.timestamps).map(event))
-}
-
-/// CPU time of this thread (s) while something runs.
-fn cpu_seconds(run: &mut dyn FnMut()) -> f64 {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
-    };
-    let begin = now();
-    run();
-    now() - begin
 }
