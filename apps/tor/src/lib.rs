@@ -16,6 +16,7 @@
 //! | [`dm`] | deformable mirror, interaction matrix, command matrix `Dx` |
 //! | [`evaluate`] | error covariance `Cee` of any reconstructor, and what it costs on the actuators |
 //! | [`change`] | the same for many changes of one reconstructor |
+//! | [`end_to_end`] | the same judged by simulation, frame by frame |
 //! | [`image`] | long-exposure image and Strehl ratio |
 //! | [`mod@reference`] | a small dense float64 reconstructor, the yardstick of every other one |
 //! | [`files`] | FITS and npy, slope orders |
@@ -30,6 +31,7 @@
 pub mod change;
 pub mod covariance;
 pub mod dm;
+pub mod end_to_end;
 pub mod error;
 pub mod evaluate;
 pub mod files;

@@ -107,7 +107,7 @@ impl Place {
         Warning { file: self.file.clone(), line, key, message: message.into() }
     }
 
-    fn range(&self, key: &str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), Error> {
+    pub(super) fn range(&self, key: &str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), Error> {
         if value >= low && value <= high {
             Ok(())
         } else {

@@ -292,7 +292,12 @@ pub fn parse_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warn
         columns.push(values);
     }
     let layers = (0..count)
-        .map(|i| Layer { cn2: columns[0][i], altitude: columns[1][i], outer_scale: columns[2][i] })
+        .map(|i| Layer {
+            cn2: columns[0][i],
+            altitude: columns[1][i],
+            outer_scale: columns[2][i],
+            wind: None,
+        })
         .collect();
     let atmosphere = Atmosphere { layers };
     check::atmosphere(&atmosphere, &c.place)?;

@@ -130,6 +130,8 @@ struct Profile {
     cn2: EachLayer,
     altitude: EachLayer,
     outer_scale: EachLayer,
+    wind_speed: Option<EachLayer>,
+    wind_direction: Option<EachLayer>,
     r0: Option<f64>,
 }
 
@@ -326,8 +328,14 @@ fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
             ));
         }
     }
-    let layers =
-        (0..count).map(|i| Layer { altitude: altitude[i], cn2: cn2[i], outer_scale: outer[i] }).collect();
+    let winds = winds(p.wind_speed, p.wind_direction, count, place)?;
+    let layer = |i: usize| Layer {
+        altitude: altitude[i],
+        cn2: cn2[i],
+        outer_scale: outer[i],
+        wind: winds.as_ref().map(|winds| winds[i]),
+    };
+    let layers = (0..count).map(layer).collect();
     let mut atmosphere = Atmosphere { layers };
     check::atmosphere(&atmosphere, place)?;
     if let Some(r0) = p.r0 {
@@ -346,6 +354,48 @@ fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
         check::atmosphere(&atmosphere, place)?;
     }
     Ok(atmosphere)
+}
+
+/// Converts speeds \[m/s\] and directions of motion \[degrees from x to y\] to velocities.
+fn winds(
+    speed: Option<EachLayer>,
+    direction: Option<EachLayer>,
+    count: usize,
+    place: &Place,
+) -> Result<Option<Vec<[f64; 2]>>, Error> {
+    let (speed, direction) = match (speed, direction) {
+        (None, None) => return Ok(None),
+        (Some(speed), Some(direction)) => (speed.list(count), direction.list(count)),
+        (speed, _) => {
+            let [given, missing] = match speed {
+                Some(_) => ["wind_speed", "wind_direction"],
+                None => ["wind_direction", "wind_speed"],
+            };
+            return Err(place.error(
+                &format!("atmosphere.{given}"),
+                format!("there is no atmosphere.{missing}"),
+                "give both wind_speed (m/s) and wind_direction (degrees), or none",
+            ));
+        }
+    };
+    for (key, list) in [("wind_speed", &speed), ("wind_direction", &direction)] {
+        if list.len() != count {
+            return Err(place.error(
+                &format!("atmosphere.{key}"),
+                format!("{} values for {count} layers", list.len()),
+                "give one value, or as many as cn2 has",
+            ));
+        }
+    }
+    for (&speed, &direction) in speed.iter().zip(&direction) {
+        place.range("atmosphere.wind_speed", speed, 0.0, 200.0, "m/s")?;
+        place.range("atmosphere.wind_direction", direction, -360.0, 360.0, "degrees")?;
+    }
+    let velocity = |(speed, direction): (f64, f64)| {
+        let (sin, cos) = direction.to_radians().sin_cos();
+        [speed * cos, speed * sin]
+    };
+    Ok(Some(speed.into_iter().zip(direction).map(velocity).collect()))
 }
 
 fn deserialize<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> Result<T, Error> {

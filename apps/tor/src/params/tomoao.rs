@@ -333,6 +333,7 @@ impl<'t> TomoaoReader<'t> {
             altitude: 1e3 * altitudes[i],
             cn2: if sum > 0.0 { fractions[i] / sum * total } else { 0.0 },
             outer_scale: outer[i],
+            wind: None,
         };
         let atmosphere = Atmosphere { layers: (0..count).map(layer).collect() };
         check::atmosphere(&atmosphere, &self.place)?;

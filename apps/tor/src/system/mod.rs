@@ -186,7 +186,12 @@ pub struct Layer {
     pub cn2: f64,
     /// Outer scale in m.
     pub outer_scale: f64,
+    /// Velocity `[x, y]` of the frozen turbulence in m/s, if it is known ([`Atmosphere::winds`]).
+    pub wind: Option<[f64; 2]>,
 }
+
+/// Wind speed in m/s of a layer whose wind is not given.
+pub const WIND_SPEED: f64 = 10.0;
 
 /// The turbulence profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,6 +210,17 @@ impl Atmosphere {
     /// arcsec.
     pub fn seeing(&self) -> f64 {
         0.976 * 500e-9 / self.r0() * ARCSEC_PER_RADIAN
+    }
+
+    /// Returns the velocity `[x, y]` of each layer in m/s. A layer without one has [`WIND_SPEED`],
+    /// in a direction that differs from those of its neighbours by the golden angle.
+    pub fn winds(&self) -> Vec<[f64; 2]> {
+        let golden = std::f64::consts::PI * (3.0 - 5f64.sqrt());
+        let default = |i: usize| {
+            let (sin, cos) = (golden * i as f64).sin_cos();
+            [WIND_SPEED * cos, WIND_SPEED * sin]
+        };
+        self.layers.iter().enumerate().map(|(i, layer)| layer.wind.unwrap_or_else(|| default(i))).collect()
     }
 }
 

@@ -278,6 +278,27 @@ fn toml_traps() {
     refused(toml("not toml at all"), &["demo.toml:1"]);
 }
 
+#[test]
+fn winds_of_layers() {
+    let with = |lines: &str| toml(&DEMO.replace("[atmosphere]\n", &format!("[atmosphere]\n{lines}\n")));
+    let winds = |lines: &str| with(lines).unwrap().atmosphere.winds();
+    let near = |a: [f64; 2], b: [f64; 2]| (a[0] - b[0]).hypot(a[1] - b[1]) < 1e-12;
+    assert!(winds("wind_speed = 12.0\nwind_direction = 90.0").iter().all(|w| near(*w, [0.0, 12.0])));
+    let each = winds("wind_speed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\nwind_direction = 180.0");
+    assert!(each.iter().enumerate().all(|(i, w)| near(*w, [-(i as f64) - 1.0, 0.0])));
+    // Directions of layers without a wind differ.
+    let absent = winds("");
+    assert!(absent.iter().all(|w| (w[0].hypot(w[1]) - 10.0).abs() < 1e-12));
+    assert!((0..10).all(|i| (0..i).all(|j| !near(absent[i], absent[j]))));
+    refused(with("wind_speed = 3.0"), &["demo.toml:", "atmosphere.wind_speed", "wind_direction"]);
+    refused(
+        with("wind_speed = [1.0, 2.0]\nwind_direction = 0.0"),
+        &["atmosphere.wind_speed", "2 values for 10 layers"],
+    );
+    refused(with("wind_speed = -1.0\nwind_direction = 0.0"), &["atmosphere.wind_speed", "-1"]);
+    refused(with("wind_speed = nan\nwind_direction = 0.0"), &["atmosphere.wind_speed", "NaN"]);
+}
+
 proptest! {
     #![proptest_config(zellige_tests::cases(400))]
 

@@ -53,7 +53,8 @@ fn build(p: &Value) -> (System, Atmosphere) {
         })
         .collect();
     let (h, c, l) = (list(&p["h_m"]), list(&p["cn2"]), list(&p["L0_m"]));
-    let layers = (0..h.len()).map(|i| Layer { altitude: h[i], cn2: c[i], outer_scale: l[i] }).collect();
+    let layers =
+        (0..h.len()).map(|i| Layer { altitude: h[i], cn2: c[i], outer_scale: l[i], wind: None }).collect();
     (system, Atmosphere { layers })
 }
 

@@ -492,6 +492,7 @@ impl CompassReader<'_> {
             altitude: altitude[i] * airmass(zenith_angle),
             cn2: if sum > 0.0 { fraction[i] / sum * total } else { 0.0 },
             outer_scale: outer[i],
+            wind: None,
         };
         let atmosphere = Atmosphere { layers: (0..count).map(layer).collect() };
         check::atmosphere(&atmosphere, &self.place)?;

@@ -59,7 +59,7 @@ pub fn layers(list: &[(f64, f64, f64)]) -> Atmosphere {
     Atmosphere {
         layers: list
             .iter()
-            .map(|&(altitude, cn2, outer_scale)| Layer { altitude, cn2, outer_scale })
+            .map(|&(altitude, cn2, outer_scale)| Layer { altitude, cn2, outer_scale, wind: None })
             .collect(),
     }
 }
