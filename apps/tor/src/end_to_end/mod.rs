@@ -1,8 +1,8 @@
 //! End-to-end simulation: turbulence, wavefront sensors, control and images, frame by frame.
 //!
-//! Every quantity on the pupil is a wavefront \[m\] on a [`Sampling`]: a grid of pupil positions
+//! Every quantity on the pupil is a wavefront \[m\] on a [`PupilGrid`]: a grid of pupil positions
 //! that the sensor, or the image, asks for.
 
-mod sampling;
+mod grid;
 
-pub use sampling::Sampling;
+pub use grid::PupilGrid;

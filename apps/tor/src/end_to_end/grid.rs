@@ -4,29 +4,29 @@
 ///
 /// A wavefront on it holds `xs.len() * ys.len()` values, row by row (y outer, x inner).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sampling {
+pub struct PupilGrid {
     /// Positions of the columns in m from the centre of the pupil, ascending.
     pub xs: Vec<f64>,
     /// Positions of the rows in m, ascending.
     pub ys: Vec<f64>,
 }
 
-impl Sampling {
+impl PupilGrid {
     /// Returns the centres of `across x across` pixels that cover the square around a pupil of this
     /// diameter \[m\].
-    pub fn centres(diameter: f64, across: usize) -> Sampling {
+    pub fn centres(diameter: f64, across: usize) -> PupilGrid {
         let pixel = diameter / across as f64;
-        Sampling::square((0..across).map(|k| (k as f64 + 0.5) * pixel - diameter / 2.0).collect())
+        PupilGrid::square((0..across).map(|k| (k as f64 + 0.5) * pixel - diameter / 2.0).collect())
     }
 
     /// Returns the corners of those pixels, `(across + 1) x (across + 1)` positions.
-    pub fn corners(diameter: f64, across: usize) -> Sampling {
+    pub fn corners(diameter: f64, across: usize) -> PupilGrid {
         let pixel = diameter / across as f64;
-        Sampling::square((0..=across).map(|k| k as f64 * pixel - diameter / 2.0).collect())
+        PupilGrid::square((0..=across).map(|k| k as f64 * pixel - diameter / 2.0).collect())
     }
 
-    fn square(positions: Vec<f64>) -> Sampling {
-        Sampling { xs: positions.clone(), ys: positions }
+    fn square(positions: Vec<f64>) -> PupilGrid {
+        PupilGrid { xs: positions.clone(), ys: positions }
     }
 
     /// Returns the number of positions.
