@@ -4,5 +4,8 @@
 //! that the sensor, or the image, asks for.
 
 mod grid;
+mod random;
+mod turbulence;
 
 pub use grid::PupilGrid;
+pub use turbulence::FrozenTurbulence;

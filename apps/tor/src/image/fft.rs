@@ -4,21 +4,28 @@ use rustfft::num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
 use std::sync::Arc;
 
-pub(super) struct Fft2 {
+/// Plans for square images of one size.
+pub(crate) struct Fft2 {
     size: usize,
     forward: Arc<dyn Fft<f64>>,
     inverse: Arc<dyn Fft<f64>>,
 }
 
+impl std::fmt::Debug for Fft2 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fft2").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
 impl Fft2 {
-    pub(super) fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         let mut planner = FftPlanner::new();
         Fft2 { size, forward: planner.plan_fft_forward(size), inverse: planner.plan_fft_inverse(size) }
     }
 
     /// Transforms a real image. The result is transposed, which does not matter because callers
     /// treat all images alike.
-    pub(super) fn forward(&self, image: &[f64]) -> Vec<Complex64> {
+    pub(crate) fn forward(&self, image: &[f64]) -> Vec<Complex64> {
         let mut data: Vec<Complex64> = image.iter().map(|&x| Complex64::new(x, 0.0)).collect();
         self.both(&self.forward, &mut data);
         data
@@ -26,7 +33,7 @@ impl Fft2 {
 
     /// Computes the inverse of [`Fft2::forward`], normalised by `1 / size^2`; returns the real
     /// part.
-    pub(super) fn inverse(&self, mut data: Vec<Complex64>) -> Vec<f64> {
+    pub(crate) fn inverse(&self, mut data: Vec<Complex64>) -> Vec<f64> {
         self.both(&self.inverse, &mut data);
         let scale = 1.0 / (self.size * self.size) as f64;
         data.iter().map(|z| z.re * scale).collect()

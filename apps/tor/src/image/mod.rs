@@ -20,6 +20,7 @@ mod sampled;
 mod stationary;
 
 pub use exact::ExactStrehl;
+pub(crate) use fft::Fft2;
 pub(crate) use pupil::variances;
 pub use pupil::{Pupil, Residual, residual};
 pub use stationary::{Psf, psf, size, uncorrected};
