@@ -55,17 +55,9 @@ pub fn of_sensor(
         NoiseModel::Photometric(p) => match star.kind {
             StarKind::Ngs => vec![natural(p, star, atmosphere.r0(), grid.pitch); grid.len()],
             StarKind::Lgs => {
-                let mut launcher = launcher(system.diameter, star);
-                if star.slopes_turn {
-                    // Slopes are along the axes of the rotated sensor, so the position of the
-                    // launcher is rotated back.
-                    let (sin, cos) = star.rotation.to_radians().sin_cos();
-                    let [x, y] = launcher;
-                    launcher = [cos * x + sin * y, cos * y - sin * x];
-                }
-                (0..grid.len())
-                    .map(|i| laser(p, launcher, atmosphere.r0(), grid.pitch, grid.centre(i)))
-                    .collect()
+                let launcher = launcher_on_sensor(system, star);
+                let (r0, electrons) = (atmosphere.r0(), electrons(p, star, grid.pitch));
+                (0..grid.len()).map(|i| laser(p, launcher, r0, electrons, grid.centre(i))).collect()
             }
         },
     };
@@ -96,32 +88,70 @@ fn factors(p: &Photometry, electrons: f64, pixel: f64) -> (f64, f64) {
     (0.32 / electrons, 0.82 * (p.read_noise / (electrons * pixel)).powi(2))
 }
 
+/// Returns the electrons that a whole sub-aperture of side `pitch` \[m\] gives in a frame.
+pub fn electrons(p: &Photometry, star: &GuideStar, pitch: f64) -> f64 {
+    match star.kind {
+        StarKind::Ngs => {
+            10f64.powf(ZERO_POINT - 0.4 * star.magnitude.unwrap_or(f64::NAN))
+                * p.throughput_ngs
+                * pitch
+                * pitch
+                * p.frame_time
+                * (p.bandwidth * 1e10)
+                * 1e4
+        }
+        StarKind::Lgs => {
+            p.lgs_flux * p.frame_time * pitch * pitch * p.throughput_lgs / p.throughput_atmosphere
+        }
+    }
+}
+
+/// Returns the covariance `[xx, yy, xy]` in arcsec^2 of the Gaussian spot of a laser star in each
+/// sub-aperture, without turbulence. Widths and elongations are FWHM.
+pub fn laser_spots(system: &System, star: &GuideStar, p: &Photometry, grid: &SubApertures) -> Vec<[f64; 3]> {
+    let launcher = launcher_on_sensor(system, star);
+    let to_variance = 1.0 / (8.0 * 2f64.ln());
+    let spot = |i| {
+        let (elongation, [cos, sin]) = elongation(p, launcher, grid.centre(i));
+        let (width2, long2) = (p.spot_width * p.spot_width, elongation * elongation);
+        [width2 + long2 * cos * cos, width2 + long2 * sin * sin, long2 * sin * cos].map(|x| x * to_variance)
+    };
+    (0..grid.len()).map(spot).collect()
+}
+
+/// Returns the elongation of a laser spot in arcsec, seen from `centre`, and its direction.
+fn elongation(p: &Photometry, launcher: [f64; 2], centre: [f64; 2]) -> (f64, [f64; 2]) {
+    let [dx, dy] = [centre[0] - launcher[0], centre[1] - launcher[1]];
+    let distance = dx.hypot(dy);
+    let elongation = ARCSEC_PER_RADIAN * p.sodium_depth / (p.sodium_altitude * p.sodium_altitude) * distance;
+    (elongation, if distance > 0.0 { [dx / distance, dy / distance] } else { [1.0, 0.0] })
+}
+
+/// Returns the position of the launcher along the axes of the sensor.
+fn launcher_on_sensor(system: &System, star: &GuideStar) -> [f64; 2] {
+    let [x, y] = launcher(system.diameter, star);
+    if !star.slopes_turn {
+        return [x, y];
+    }
+    // Slopes are along the axes of the rotated sensor, so the position is rotated back.
+    let (sin, cos) = star.rotation.to_radians().sin_cos();
+    [cos * x + sin * y, cos * y - sin * x]
+}
+
 fn natural(p: &Photometry, star: &GuideStar, r0: f64, pitch: f64) -> SlopeNoise {
-    let magnitude = star.magnitude.unwrap_or(f64::NAN);
-    let electrons = 10f64.powf(ZERO_POINT - 0.4 * magnitude)
-        * p.throughput_ngs
-        * pitch
-        * pitch
-        * p.frame_time
-        * (p.bandwidth * 1e10)
-        * 1e4;
-    let (f1, f2) = factors(p, electrons, p.pixel_ngs);
+    let (f1, f2) = factors(p, electrons(p, star, pitch), p.pixel_ngs);
     let s2 = seeing2(r0, p.wavelength_ngs);
     let variance = f1 * s2 + f2 * s2 * s2;
     SlopeNoise { xx: variance, yy: variance, xy: 0.0 }
 }
 
-fn laser(p: &Photometry, launcher: [f64; 2], r0: f64, pitch: f64, centre: [f64; 2]) -> SlopeNoise {
-    let electrons = p.lgs_flux * p.frame_time * pitch * pitch * p.throughput_lgs / p.throughput_atmosphere;
+fn laser(p: &Photometry, launcher: [f64; 2], r0: f64, electrons: f64, centre: [f64; 2]) -> SlopeNoise {
     let (f1, f2) = factors(p, electrons, p.pixel_lgs);
     let w2 = seeing2(r0, p.wavelength_lgs) + p.spot_width * p.spot_width;
-    let [dx, dy] = [centre[0] - launcher[0], centre[1] - launcher[1]];
-    let distance = dx.hypot(dy);
-    let elongation = ARCSEC_PER_RADIAN * p.sodium_depth / (p.sodium_altitude * p.sodium_altitude) * distance;
+    let (elongation, [cos, sin]) = elongation(p, launcher, centre);
     let long2 = w2 + elongation * elongation;
     let short = f1 * w2 + f2 * w2 * w2;
     let long = f1 * long2 + f2 * long2.powf(1.5) * w2.sqrt();
-    let (cos, sin) = if distance > 0.0 { (dx / distance, dy / distance) } else { (1.0, 0.0) };
     SlopeNoise {
         xx: long * cos * cos + short * sin * sin,
         yy: long * sin * sin + short * cos * cos,

@@ -5,7 +5,9 @@
 
 mod grid;
 mod random;
+mod sensor;
 mod turbulence;
 
 pub use grid::PupilGrid;
+pub use sensor::{GeometricSensor, ShackHartmann, ShackHartmannSettings, WavefrontSensor};
 pub use turbulence::FrozenTurbulence;

@@ -14,17 +14,17 @@ impl CounterRandom {
     /// seed. Neighbouring seeds and numbers give independent families.
     pub(super) fn new(seed: u64, numbers: &[u64]) -> Self {
         let start = scramble(seed.wrapping_add(STEP));
-        let key = numbers.iter().fold(start, |key, n| scramble(key ^ scramble(n.wrapping_add(STEP))));
-        CounterRandom { key }
+        CounterRandom { key: numbers.iter().fold(start, |key, &n| next(key, n)) }
     }
 
     /// Returns the sequence of a counter.
     pub(super) fn sequence(self, counter: u64) -> RandomSequence {
-        RandomSequence { state: scramble(self.key.wrapping_add(counter.wrapping_mul(STEP))) }
+        RandomSequence { state: next(self.key, counter) }
     }
 }
 
-/// A sequence of random numbers with random access: `SplitMix64` from a state that is itself random.
+/// A sequence of random numbers with random access: `SplitMix64` from a state that is itself
+/// random.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RandomSequence {
     state: u64,
@@ -37,8 +37,8 @@ impl RandomSequence {
         (self.word(n) >> 11) as f64 * TO_UNIT
     }
 
-    /// Returns two independent normal numbers of variance 1 (Box and Muller) from the uniform numbers
-    /// `2 n` and `2 n + 1`.
+    /// Returns two independent normal numbers of variance 1 (Box and Muller) from the uniform
+    /// numbers `2 n` and `2 n + 1`.
     #[inline(always)]
     pub(super) fn normals(self, n: u64) -> [f64; 2] {
         let first = n.wrapping_mul(2);
@@ -50,8 +50,14 @@ impl RandomSequence {
 
     #[inline(always)]
     fn word(self, n: u64) -> u64 {
-        scramble(self.state.wrapping_add(n.wrapping_add(1).wrapping_mul(STEP)))
+        next(self.state, n)
     }
+}
+
+/// Returns number `n` after a state.
+#[inline(always)]
+fn next(state: u64, n: u64) -> u64 {
+    scramble(state.wrapping_add(n.wrapping_add(1).wrapping_mul(STEP)))
 }
 
 const TO_UNIT: f64 = 1.0 / (1u64 << 53) as f64;

@@ -32,9 +32,9 @@ impl Kernel {
     /// Computes the kernel of the von Karman spectrum of `outer_scale`, less that of
     /// `finer_outer_scale` (0: nothing), for a strength of 1 per pixel^(5/3), in rad at 500 nm.
     ///
-    /// The spectrum of the screen follows from the samples of the covariance, so that the power above
-    /// the sampling frequency is kept. Averaged over the positions between pixels, the screen then has
-    /// the exact structure function at whole separations.
+    /// The spectrum of the screen follows from the samples of the covariance, so that the power
+    /// above the sampling frequency is kept. Averaged over the positions between pixels, the screen
+    /// then has the exact structure function at whole separations.
     pub(super) fn new(fft: &Fft2, outer_scale: f64, finer_outer_scale: f64) -> Self {
         let distance = |k: usize| k.min(SIDE - k) as f64;
         let squared = |k: usize| distance(k % SIDE).powi(2) + distance(k / SIDE).powi(2);
@@ -64,7 +64,8 @@ impl Kernel {
         rows.flat_map(|row| &row[MARGIN..MARGIN + TILE]).copied().collect()
     }
 
-    /// Returns the covariance of coefficients by their offset, x fastest, negative offsets at the end.
+    /// Returns the covariance of coefficients by their offset, x fastest, negative offsets at the
+    /// end.
     #[cfg(test)]
     pub(super) fn covariance(&self, fft: &Fft2) -> Vec<f64> {
         fft.inverse(self.transform.iter().map(|k| (k * k).into()).collect())

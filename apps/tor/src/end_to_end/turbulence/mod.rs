@@ -68,11 +68,12 @@ struct ScreenLevel {
 }
 
 impl FrozenTurbulence {
-    /// Prepares the layers of an atmosphere for grids whose positions are about `pixel` \[m\] apart.
-    /// Details smaller than half a pixel are left out.
+    /// Prepares the layers of an atmosphere for grids whose positions are about `pixel` \[m\]
+    /// apart. Details smaller than half a pixel are left out.
     ///
     /// # Errors
-    /// A strength is negative, or an outer scale, a strength or the pixel is not finite and positive.
+    /// A strength is negative, or an outer scale, a strength or the pixel is not finite and
+    /// positive.
     pub fn new(atmosphere: &Atmosphere, pixel: f64, seed: u64) -> Result<Self, Error> {
         let failed = |problem: String| Error::numeric("turbulence", problem);
         if !(pixel > 0.0 && pixel.is_finite()) {
@@ -110,8 +111,8 @@ impl FrozenTurbulence {
         self.layers.len()
     }
 
-    /// Computes the wavefront \[m\] of a star at a time \[s\], row by row: the sum of all layers below
-    /// the star. A rotation or magnification of its pupil applies to the whole grid.
+    /// Computes the wavefront \[m\] of a star at a time \[s\], row by row: the sum of all layers
+    /// below the star. A rotation or magnification of its pupil applies to the whole grid.
     ///
     /// # Panics
     /// `out` does not have the length of the grid.

@@ -2,6 +2,7 @@ use super::*;
 use crate::geometry::truth_star;
 use crate::system::Layer;
 use crate::turbulence::structure_function;
+use std::collections::HashMap;
 
 const R0: f64 = 0.15;
 
@@ -33,21 +34,24 @@ fn at(turbulence: &FrozenTurbulence, time: f64, grid: &PupilGrid) -> Vec<f64> {
 fn implied(turbulence: &FrozenTurbulence, covariances: &[Vec<f64>], a: [f64; 2], b: [f64; 2]) -> f64 {
     let mut sum = 0.0;
     for (level, covariance) in turbulence.layers[0].levels.iter().zip(covariances) {
-        let [a, b] = [a, b].map(|p| p.map(|x| taps(x / level.pixel)));
-        let between = |p: &[(i64, [f64; TAPS]); 2], q: &[(i64, [f64; TAPS]); 2]| {
-            let mut sum = 0.0;
-            for k in 0..TAPS.pow(4) {
-                let [i, j, m, n] = [k % TAPS, k / TAPS % TAPS, k / TAPS.pow(2) % TAPS, k / TAPS.pow(3)];
-                let offset = |axis: usize, i: usize, m: usize| p[axis].0 + i as i64 - q[axis].0 - m as i64;
-                let [x, y] = [offset(0, i, m), offset(1, j, n)];
-                if x.abs().max(y.abs()) < SIDE as i64 / 2 {
-                    let index = x.rem_euclid(SIDE as i64) + y.rem_euclid(SIDE as i64) * SIDE as i64;
-                    sum += p[0].1[i] * p[1].1[j] * q[0].1[m] * q[1].1[n] * covariance[index as usize];
-                }
+        // Differences of the weights, before any product: weights of coarse levels nearly cancel.
+        let mut weights: HashMap<[i64; 2], f64> = HashMap::new();
+        for (point, sign) in [(a, 1.0), (b, -1.0)] {
+            let [(x, across), (y, along)] = point.map(|x| taps(x / level.pixel));
+            for k in 0..TAPS * TAPS {
+                let pixel = [x + (k % TAPS) as i64, y + (k / TAPS) as i64];
+                *weights.entry(pixel).or_default() += sign * across[k % TAPS] * along[k / TAPS];
             }
-            sum
-        };
-        sum += level.amplitude.powi(2) * (between(&a, &a) + between(&b, &b) - 2.0 * between(&a, &b));
+        }
+        for (p, v) in &weights {
+            for (q, w) in &weights {
+                let [x, y] = [p[0] - q[0], p[1] - q[1]];
+                let far = x.abs().max(y.abs()) >= SIDE as i64 / 2;
+                let index = x.rem_euclid(SIDE as i64) + y.rem_euclid(SIDE as i64) * SIDE as i64;
+                let value = if far { 0.0 } else { covariance[index as usize] };
+                sum += level.amplitude.powi(2) * v * w * (value - covariance[0]);
+            }
+        }
     }
     sum
 }
@@ -71,9 +75,9 @@ fn kernels_have_the_structure_function_at_every_position() {
             }
             let mean = ratios.iter().sum::<f64>() / 16.0;
             let worst = ratios.iter().map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max);
-            println!("L0 {outer_scale} r {r}: mean {mean:.4} worst {worst:.4}");
             assert!((mean - 1.0).abs() < 0.01, "L0 {outer_scale} r {r}: {mean}");
-            let bound = if r < 2.0 * pixel { 0.025 } else { 0.01 };
+            // One pixel apart, positions on pixels and between them differ by a few per cent.
+            let bound = [0.035, 0.02, 0.01][((r / pixel).round() as usize - 1).min(2)];
             assert!(worst < bound, "L0 {outer_scale} r {r}: {ratios:?}");
         }
     }
@@ -86,8 +90,8 @@ fn drawn_screens_have_the_structure_function() {
     let lags = [1, 2, 4, 10, 40];
     let draws: Vec<Vec<f64>> = (0..24)
         .map(|seed| {
-            let screen = turbulence(outer_scale, pixel, seed);
-            let w = at(&screen, 3.7 * seed as f64, &grid);
+            let screen = FrozenTurbulence::new(&atmosphere(outer_scale, [10.0, 7.0]), pixel, seed).unwrap();
+            let w = at(&screen, 3.7137 * seed as f64, &grid);
             let mean = |lag: usize| {
                 let pairs = (0..80 * (80 - lag)).map(|k| (k / (80 - lag), k % (80 - lag)));
                 let squares = pairs.map(|(i, j)| {
@@ -104,7 +108,6 @@ fn drawn_screens_have_the_structure_function() {
             draws.iter().map(|draw| draw[k] / theory(lag as f64 * pixel, outer_scale)).collect();
         let mean = ratios.iter().sum::<f64>() / 24.0;
         let error = (ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / 24.0 / 23.0).sqrt();
-        println!("lag {lag}: {mean:.4} +- {error:.4}");
         assert!(
             (mean - 1.0).abs() < 3.0 * error + 0.01 && (mean - 1.0).abs() < 0.03,
             "{lag}: {mean} +- {error}"

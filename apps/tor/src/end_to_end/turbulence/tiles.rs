@@ -41,8 +41,8 @@ impl CacheState {
 }
 
 impl TileCache {
-    /// Returns the tiles that hold the pixels `columns x rows` of a level. `compute` returns the values
-    /// of a tile; several threads may compute different ones at once.
+    /// Returns the tiles that hold the pixels `columns x rows` of a level. `compute` returns the
+    /// values of a tile; several threads may compute different ones at once.
     pub(super) fn region(
         &self,
         level: usize,
