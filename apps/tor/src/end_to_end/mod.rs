@@ -3,6 +3,7 @@
 //! Every quantity on the pupil is a wavefront \[m\] on a [`PupilGrid`]: a grid of pupil positions
 //! that the sensor, or the image, asks for.
 
+mod elementary;
 mod grid;
 mod random;
 mod sensor;

@@ -1,6 +1,6 @@
 //! Random numbers by a counter, so that a number depends on nothing but its place.
 
-use std::f64::consts::TAU;
+use super::elementary::{ln, sin_cos};
 use zellige_runtime::internal::{STEP, scramble};
 
 /// A family of sequences of random numbers, one for each counter.
@@ -43,8 +43,8 @@ impl RandomSequence {
     pub(super) fn normals(self, n: u64) -> [f64; 2] {
         let first = n.wrapping_mul(2);
         let positive = ((self.word(first) >> 11) + 1) as f64 * TO_UNIT;
-        let (sin, cos) = (TAU * self.uniform(first.wrapping_add(1))).sin_cos();
-        let radius = (-2.0 * positive.ln()).sqrt();
+        let [sin, cos] = sin_cos(self.uniform(first.wrapping_add(1)));
+        let radius = (-2.0 * ln(positive)).sqrt();
         [radius * cos, radius * sin]
     }
 

@@ -6,7 +6,6 @@
 mod geometric;
 mod noise;
 mod shack_hartmann;
-mod trigonometry;
 
 use super::grid::PupilGrid;
 

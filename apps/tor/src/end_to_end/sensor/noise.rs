@@ -45,30 +45,33 @@ impl NormalSlopeNoise {
     }
 }
 
-/// Adds the noise of pair `n` of pixels to their means: Poisson numbers if `photon_noise`, and the
-/// read noise.
+/// Adds noise to the means of pixels: Poisson numbers if `photon_noise`, and the read noise. The
+/// first pixel is the first one of pair `first`.
 #[inline(always)]
 pub(super) fn add_noise(
     sequence: RandomSequence,
-    n: u64,
+    first: u64,
     pixels: &mut [f64],
     photon_noise: bool,
     read_noise: f64,
 ) {
-    // Eight uniform numbers a pair: two for Poisson numbers, a pair for the read noise, and a pair
-    // for the light of each bright pixel.
+    // Eight uniform numbers for two pixels: two for Poisson numbers, a pair for the read noise, and
+    // a pair for the light of each bright pixel.
     if photon_noise {
         for (k, value) in (0..).zip(pixels.iter_mut()) {
+            let n = first + k / 2;
             *value = if *value < LARGEST_EXACT_MEAN {
-                poisson(sequence.uniform(8 * n + k), *value)
+                poisson(sequence.uniform(8 * n + k % 2), *value)
             } else {
-                (*value + value.sqrt() * sequence.normals(4 * n + 2 + k)[0]).round().max(0.0)
+                (*value + value.sqrt() * sequence.normals(4 * n + 2 + k % 2)[0]).round().max(0.0)
             };
         }
     }
     if read_noise > 0.0 {
-        for (value, read) in pixels.iter_mut().zip(sequence.normals(4 * n + 1)) {
-            *value += read_noise * read;
+        for (n, pair) in (first..).zip(pixels.chunks_mut(2)) {
+            for (value, read) in pair.iter_mut().zip(sequence.normals(4 * n + 1)) {
+                *value += read_noise * read;
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::WavefrontSensor;
 use super::noise::{add_noise, random};
-use super::trigonometry::sin_cos;
+use crate::end_to_end::elementary::sin_cos;
 use crate::end_to_end::grid::PupilGrid;
 use crate::end_to_end::random::{CounterRandom, RandomSequence};
 use crate::geometry::SubApertures;
@@ -253,9 +253,10 @@ impl ShackHartmann {
     fn add_noise(&self, lenslet: usize, sequence: RandomSequence, image: &mut [f64]) {
         let first = lenslet * image.len().div_ceil(2);
         let ShackHartmannSettings { photon_noise, read_noise, .. } = self.settings;
-        for (k, pair) in image.chunks_mut(2).enumerate() {
-            add_noise(sequence, (first + k) as u64, pair, photon_noise, read_noise);
-        }
+        vectorize(
+            #[inline(always)]
+            || add_noise(sequence, first as u64, image, photon_noise, read_noise),
+        );
     }
 
     /// Returns the centre of gravity in arcsec; the centre for an image without light.

@@ -30,6 +30,7 @@ use spline::{SplineTaps, TAPS, taps};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 use tiles::{TileCache, TileRegion};
+use zellige_stochastic::vectorize;
 
 /// Pixels of the finest level across one pixel of the pupil. With one, values between pixels would
 /// be smoother than those on pixels.
@@ -201,9 +202,19 @@ impl ScreenLevel {
     fn noise_around(&self, x: i64, y: i64) -> Vec<f64> {
         // Margin and tile are even, so that a pair of normal numbers belongs to two pixels.
         let first = |tile: i64| tile * TILE as i64 - MARGIN as i64;
-        let rows = (0..SIDE as i64).map(|k| self.noise.sequence((first(y) + k) as u64));
-        let pair = first(x) / 2;
-        rows.flat_map(|row| (0..SIDE as i64 / 2).flat_map(move |k| row.normals((pair + k) as u64))).collect()
+        let mut noise = vec![0.0; SIDE * SIDE];
+        for (row, values) in (first(y)..).zip(noise.chunks_exact_mut(SIDE)) {
+            let sequence = self.noise.sequence(row as u64);
+            vectorize(
+                #[inline(always)]
+                || {
+                    for (k, pair) in (first(x) / 2..).zip(values.as_chunks_mut().0) {
+                        *pair = sequence.normals(k as u64);
+                    }
+                },
+            );
+        }
+        noise
     }
 }
 
