@@ -1,4 +1,4 @@
-"""Task graphs on numpy arrays, mixed-precision dense and sparse solvers.
+"""Task graphs on numpy arrays, mixed-precision dense and sparse solvers, searches for cheap formats.
 
 >>> import numpy as np, zellige
 >>> rt = zellige.Runtime()
@@ -24,12 +24,13 @@ from typing import Any, Callable, Literal, Mapping, Sequence, overload as _overl
 import numpy as _np
 
 from . import _arrays, _zellige
+from ._tune import Trial, TuneResult, tune
 from ._zellige import Error, Graph, Handle, Task
 from .stochastic import Stochastic, Trust
 
 __all__ = [
-    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Stochastic", "Task", "cholesky",
-    "psa", "read", "solve", "stochastic", "tor", "update", "write",
+    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Stochastic", "Task", "Trial",
+    "TuneResult", "cholesky", "psa", "read", "solve", "stochastic", "tor", "tune", "update", "write",
 ]
 
 __version__ = _version("zellige")

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "CATEGORIES", "Cholesky", "Crystal", "Error", "Graph", "Handle", "Runtime", "Scope", "Search", "Task", "covariances",
-    "digits", "reconstruct", "report_text", "solve", "text", "trust", "trust_text",
+    "digits", "reconstruct", "report_text", "solve", "text", "trust", "trust_text", "tune",
 ]
 
 class Error(RuntimeError): ...
@@ -143,3 +143,12 @@ def reconstruct(
 def covariances(
     files: tuple[str | PathLike[str], str | PathLike[str] | None], targets: Sequence[Sequence[float]] | None
 ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]], NDArray[np.float64]]: ...
+
+# Items: name, group, and formats with their costs. The trial has formats by item, and whether they are verified; it
+# returns measures with standard errors, or why it has failed. Result as JSON and as text.
+def tune(
+    items: list[tuple[str, str, list[tuple[str, float]]]],
+    trial: Callable[[dict[str, str], bool], list[tuple[str, float, float]] | str],
+    accept: str | tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any]],
+    settings: dict[str, Any],
+) -> tuple[str, str]: ...
