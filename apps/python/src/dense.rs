@@ -96,16 +96,17 @@ impl Cholesky {
         Ok((self.array(py, count, x)?, found.residual, found.before.len()))
     }
 
-    /// Judges the digits of the factor and of the solution. Returns JSON.
+    /// Judges the digits of the factor, and of a solution if there are right-hand sides. Returns
+    /// JSON.
     fn trust(
         &self,
         py: Python<'_>,
-        b: PyReadonlyArray2<'_, f64>,
+        b: Option<PyReadonlyArray2<'_, f64>>,
         samples: usize,
         seed: u64,
     ) -> PyResult<String> {
-        let (b, options) = (columns(&b), options(samples, seed)?);
-        judged(py, |rt| self.factor.trust(rt, &b, &options))
+        let (b, options) = (b.as_ref().map(columns), options(samples, seed)?);
+        judged(py, |rt| self.factor.trust(rt, b.as_deref(), &options))
     }
 }
 

@@ -7,6 +7,7 @@ mod psa;
 mod sparse;
 mod stochastic;
 mod tor;
+mod tune;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -76,5 +77,6 @@ fn _zellige(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sparse::trust, module)?)?;
     module.add_function(wrap_pyfunction!(tor::reconstruct, module)?)?;
     module.add_function(wrap_pyfunction!(tor::covariances, module)?)?;
+    module.add_function(wrap_pyfunction!(tune::tune, module)?)?;
     Ok(())
 }

@@ -145,8 +145,13 @@ fn numbers<T: Sample + Element, S: Samples>(
     operands.iter().map(of_operand).collect()
 }
 
-/// Functions of one number, by their names in numpy.
-fn functions<T: Sample, S: Samples>() -> [(&'static str, fn(Stochastic<T, S>) -> Stochastic<T, S>); 26] {
+/// Function of one number with its name in numpy.
+type Unary<N> = (&'static str, fn(N) -> N);
+/// Function of two numbers with its name in numpy.
+type Binary<N, R> = (&'static str, fn(N, N) -> R);
+
+/// Functions of one number.
+fn functions<T: Sample, S: Samples>() -> [Unary<Stochastic<T, S>>; 26] {
     [
         ("negative", |x| -x),
         ("absolute", Stochastic::abs),
@@ -177,9 +182,8 @@ fn functions<T: Sample, S: Samples>() -> [(&'static str, fn(Stochastic<T, S>) ->
     ]
 }
 
-/// Operations on two numbers, by their names in numpy.
-fn operators<T: Sample, S: Samples>()
--> [(&'static str, fn(Stochastic<T, S>, Stochastic<T, S>) -> Stochastic<T, S>); 9] {
+/// Operations on two numbers.
+fn operators<T: Sample, S: Samples>() -> [Binary<Stochastic<T, S>, Stochastic<T, S>>; 9] {
     [
         ("add", |a, b| a + b),
         ("subtract", |a, b| a - b),
@@ -193,9 +197,8 @@ fn operators<T: Sample, S: Samples>()
     ]
 }
 
-/// Comparisons, by their names in numpy.
-fn comparisons<T: Sample, S: Samples>() -> [(&'static str, fn(Stochastic<T, S>, Stochastic<T, S>) -> bool); 6]
-{
+/// Comparisons.
+fn comparisons<T: Sample, S: Samples>() -> [Binary<Stochastic<T, S>, bool>; 6] {
     [
         ("equal", |a, b| a == b),
         ("not_equal", |a, b| a != b),

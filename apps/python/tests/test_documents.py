@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["docs/tutorials/python.md", "apps/python/README.md"])
+@pytest.mark.parametrize("page", ["docs/tutorials/python.md", "docs/how-to/tune.md", "apps/python/README.md"])
 def test_the_programs_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     text = (ROOT / page).read_text()
     shutil.copy(ROOT / "apps/tor/systems/check.toml", tmp_path / "mine.toml")

@@ -421,6 +421,25 @@ def test_digits_of_a_dense_solution():
     assert "lost in pivot 8" in poor.conclusions[0]
 
 
+@pytest.mark.parametrize("rule, all_digits", [("fp32", 7), ("fp64", 15)])
+def test_digits_of_a_factor(rule, all_digits):
+    n = 120
+    a = 1 / (1 + abs(np.subtract.outer(np.arange(n), np.arange(n)))) + np.eye(n)
+    trust = on_one_and_all_cores(lambda: zellige.cholesky(a, rule, tile=40, trust=True, samples=16, seed=1))
+    assert list(trust.maps) == ["L", "pivots"] and trust.samples == 16 and trust.seed == 1
+    assert trust.maps["L"].digits.shape == (3, 3) and trust.maps["L"].all == all_digits
+    assert trust.maps["pivots"].digits.shape == (n,) and trust.maps["pivots"].digits.min() >= all_digits - 3
+    assert "digits of L are exact" in trust.conclusions[0] and trust.plain_seconds > 0
+
+
+def test_the_worst_pivot_of_a_factor_is_named():
+    hilbert = 1 / (1 + np.add.outer(np.arange(9.0), np.arange(9.0)))
+    poor = zellige.cholesky(hilbert, "fp64", trust=True)
+    pivots = poor.maps["pivots"].digits
+    assert pivots[-1] < pivots[0] - 6 and "lost in pivot 8" in poor.conclusions[0]
+    assert poor.maps["L"].digits.min() <= pivots[-1] + 1
+
+
 @pytest.mark.parametrize("precision, all_digits", [("fp32", 7), ("fp64", 15)])
 def test_digits_of_searches(precision, all_digits):
     rng = np.random.default_rng(2)
@@ -447,8 +466,14 @@ def test_what_has_no_digits_to_judge_is_named():
         zellige.solve(a, b, precond="ic0", trust=True)
     with pytest.raises(ValueError, match="trust: the rule hp1; .*fp32 and fp64"):
         zellige.cholesky(np.eye(9) * 2, "hp1", tile=3).solve(np.ones(9), trust=True)
+    with pytest.raises(ValueError, match="trust: the rule hp1; .*fp32 and fp64"):
+        zellige.cholesky(np.eye(9) * 2, "hp1", tile=3, trust=True)
     with pytest.raises(ValueError, match="seed: -1"):
         zellige.cholesky(np.eye(3)).solve(np.ones(3), trust=True, seed=-1)
+    with pytest.raises(ValueError, match="samples: 5; 3, 8 or 16"):
+        zellige.cholesky(np.eye(3), trust=True, samples=5)
+    with pytest.raises(zellige.Error, match="not positive definite"):
+        zellige.cholesky(-np.eye(3), "fp64", trust=True)
     with pytest.raises(zellige.Error, match="precision"):
         basis, positions = np.random.rand(9, 2, 5), np.random.rand(9, 3)
         zellige.psa.Search(basis, positions, precision="int16").locate(basis, trust=True)

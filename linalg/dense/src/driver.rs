@@ -237,17 +237,17 @@ impl<'r> Cholesky<'r> {
         Ok((x, refinement))
     }
 
-    /// Judges the digits of the factor and of [`solve`](Cholesky::solve), on a runtime that keeps
-    /// subnormal numbers. Both are computed again, with all products in the format of the factor.
-    /// The right-hand sides are the rows of the map `X`.
+    /// Judges the digits of the factor, and of [`solve`](Cholesky::solve) where there are
+    /// right-hand sides, on a runtime that keeps subnormal numbers. They are computed again, with
+    /// all products in the format of the factor. The right-hand sides are the rows of the map `X`.
     ///
     /// # Errors
     /// Those of [`solve`](Cholesky::solve) and [`trust::solve`].
-    pub fn trust(&self, rt: &Runtime, b: &[f64], options: &TrustOptions) -> Result<Trust, Error> {
-        let b = self.right_hand_sides(b)?;
+    pub fn trust(&self, rt: &Runtime, b: Option<&[f64]>, options: &TrustOptions) -> Result<Trust, Error> {
+        let b = b.map(|b| self.right_hand_sides(b)).transpose()?;
         match &self.l {
-            Factor::Single(l) => self.judged(rt, l, &b, options),
-            Factor::Double(l) => self.judged(rt, l, &b, options),
+            Factor::Single(l) => self.judged(rt, l, b.as_ref(), options),
+            Factor::Double(l) => self.judged(rt, l, b.as_ref(), options),
         }
     }
 
@@ -255,11 +255,17 @@ impl<'r> Cholesky<'r> {
         &self,
         rt: &Runtime,
         l: &SymmetricTiled<T>,
-        b: &RightHandSides<'_>,
+        b: Option<&RightHandSides<'_>>,
         options: &TrustOptions,
     ) -> Result<Trust, Error> {
-        let (a, right) = (block::<T>(&self.a, self.n), rows::<T>(&b.scaled, self.n));
-        trust::solve(rt, l.grid(), &a, &TileGrid::uniform(b.columns, TILE)?, &right, options)
+        let a = block::<T>(&self.a, self.n);
+        match b {
+            None => trust::cholesky(rt, l.grid(), &a, options),
+            Some(b) => {
+                let (rows, right) = (TileGrid::uniform(b.columns, TILE)?, rows::<T>(&b.scaled, self.n));
+                trust::solve(rt, l.grid(), &a, &rows, &right, options)
+            }
+        }
     }
 
     /// Computes `A^-1 B` by iterative refinement in float64 with corrections from GMRES,

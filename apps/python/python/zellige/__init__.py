@@ -1,4 +1,4 @@
-"""Task graphs on numpy arrays, mixed-precision dense and sparse solvers.
+"""Task graphs on numpy arrays, mixed-precision dense and sparse solvers, searches for cheap formats.
 
 >>> import numpy as np, zellige
 >>> rt = zellige.Runtime()
@@ -24,12 +24,13 @@ from typing import Any, Callable, Literal, Mapping, Sequence, overload as _overl
 import numpy as _np
 
 from . import _arrays, _zellige
+from ._tune import Trial, TuneResult, tune
 from ._zellige import Error, Graph, Handle, Task
 from .stochastic import Stochastic, Trust
 
 __all__ = [
-    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Stochastic", "Task", "cholesky",
-    "psa", "read", "solve", "stochastic", "tor", "update", "write",
+    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Stochastic", "Task", "Trial",
+    "TuneResult", "cholesky", "psa", "read", "solve", "stochastic", "tor", "tune", "update", "write",
 ]
 
 __version__ = _version("zellige")
@@ -313,8 +314,7 @@ class Cholesky:
         """
         b, is_vector = self._right_hand_sides(b)
         if trust:
-            if self._rule not in ("fp32", "fp64"):
-                raise ValueError(f"trust: the rule {self._rule}; digits are judged with the rules fp32 and fp64")
+            _check_trusted(self._rule)
             return stochastic._trust(self._factor.trust(b, *stochastic._options(samples, seed)))
         x = self._factor.solve(b)
         return x[:, 0] if is_vector else x
@@ -340,7 +340,21 @@ class Cholesky:
 _ASYMMETRY = {_np.dtype(_np.float64): 1e-5, _np.dtype(_np.float32): 1e-3, _np.dtype(_np.float16): 1e-1}
 
 
-def cholesky(a: Any, rule: str = "fp32", tile: int | None = None) -> Cholesky:
+def _check_trusted(rule: str) -> None:
+    if rule not in ("fp32", "fp64"):
+        raise ValueError(f"trust: the rule {rule}; digits are judged with the rules fp32 and fp64")
+
+
+@_overload
+def cholesky(a: Any, rule: str = ..., tile: int | None = ..., *, trust: Literal[False] = ..., samples: int = ...,
+             seed: int = ...) -> Cholesky: ...
+@_overload
+def cholesky(a: Any, rule: str = ..., tile: int | None = ..., *, trust: Literal[True], samples: int = ...,
+             seed: int = ...) -> Trust: ...
+
+
+def cholesky(a: Any, rule: str = "fp32", tile: int | None = None, *, trust: bool = False, samples: int = 8,
+             seed: int = 0) -> Cholesky | Trust:
     """Factor a symmetric positive definite matrix.
 
     Parameters
@@ -355,6 +369,12 @@ def cholesky(a: Any, rule: str = "fp32", tile: int | None = None) -> Cholesky:
     tile : int, optional
         Rows of a tile; 256 by default. A rule is about products of tiles, which there are from three tiles along a
         side on: a matrix of 512 rows or fewer needs smaller ones.
+    trust : bool
+        Return, in place of the factor, how many of its digits are exact: the matrix is also factored in stochastic
+        arithmetic (`zellige.stochastic`). Maps are ``L`` by tiles, and ``pivots``. The matrix counts as exact.
+        `Cholesky.solve` has the digits of a solution.
+    samples, seed : int
+        Of the stochastic arithmetic: 3, 8 or 16 samples, and the seed of the random bits.
 
     Raises
     ------
@@ -364,7 +384,7 @@ def cholesky(a: Any, rule: str = "fp32", tile: int | None = None) -> Cholesky:
     ValueError
         For a matrix that is not symmetric: ``|a[i, j] - a[j, i]|`` above 1e-5 of the largest element (1e-3 in
         float32, 0.1 in float16). ``(a + a.T) / 2`` is symmetric; ``l + numpy.tril(l, -1).T`` where there is only a
-        lower triangle.
+        lower triangle. With `trust`, for rules other than fp32 and fp64.
     TypeError
         For complex numbers, and for what is no array of numbers.
 
@@ -373,9 +393,12 @@ def cholesky(a: Any, rule: str = "fp32", tile: int | None = None) -> Cholesky:
     UserWarning
         If a rule has lowered no product, as there is none or its condition held for none.
     """
+    if trust:
+        _check_trusted(rule)
+    options = stochastic._options(samples, seed)
     factor = Cholesky.__new__(Cholesky)
     factor._factored("a", a, rule, tile, stacklevel=3)
-    return factor
+    return stochastic._trust(factor._factor.trust(None, *options)) if trust else factor
 
 
 @_dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "CATEGORIES", "Cholesky", "Crystal", "Error", "Graph", "Handle", "Runtime", "Scope", "Search", "Task", "covariances",
-    "digits", "reconstruct", "report_text", "solve", "text", "trust", "trust_text",
+    "digits", "reconstruct", "report_text", "solve", "text", "trust", "trust_text", "tune",
 ]
 
 class Error(RuntimeError): ...
@@ -59,8 +59,8 @@ class Cholesky:
     def solve(self, b: NDArray[np.float64]) -> NDArray[np.float64]: ...
     # The solution, its relative residual, and the number of refinement steps.
     def refine(self, b: NDArray[np.float64], tolerance: float) -> tuple[NDArray[np.float64], float, int]: ...
-    # JSON, as of the other functions of this name.
-    def trust(self, b: NDArray[np.float64], samples: int, seed: int) -> str: ...
+    # JSON, as of the other functions of this name. Of the factor alone where there are no right-hand sides.
+    def trust(self, b: NDArray[np.float64] | None, samples: int, seed: int) -> str: ...
 
 # Signals by point or event, channel and sample; options as of `zellige psa run`.
 # Answers: an array for each field of `psa.Hits`.
@@ -143,3 +143,12 @@ def reconstruct(
 def covariances(
     files: tuple[str | PathLike[str], str | PathLike[str] | None], targets: Sequence[Sequence[float]] | None
 ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]], NDArray[np.float64]]: ...
+
+# Items: name, group, and formats with their costs. The trial has formats by item, and whether they are verified; it
+# returns measures with standard errors, or why it has failed. Result as JSON and as text.
+def tune(
+    items: list[tuple[str, str, list[tuple[str, float]]]],
+    trial: Callable[[dict[str, str], bool], list[tuple[str, float, float]] | str],
+    accept: str | tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any]],
+    settings: dict[str, Any],
+) -> tuple[str, str]: ...

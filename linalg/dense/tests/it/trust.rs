@@ -172,7 +172,11 @@ fn systems_from_arrays_are_judged() {
     let (rt, a) = (runtime(2, "prio"), random_spd(N, 1e-3, 20));
     let judged = |a: &[f64], rule| {
         let factor = Cholesky::factor_tiled(&rt, N, a, rule, 64).unwrap();
-        factor.trust(&rt, &vec![1.0; 2 * N], &TrustOptions::default()).unwrap().maps
+        let of_factor = factor.trust(&rt, None, &TrustOptions::default()).unwrap();
+        assert!(of_factor.conclusions[0].contains("digits of L are exact"), "{:?}", of_factor.conclusions);
+        let maps = factor.trust(&rt, Some(&vec![1.0; 2 * N]), &TrustOptions::default()).unwrap().maps;
+        assert_eq!(of_factor.maps.len(), 2);
+        maps
     };
     for (rule, all) in [("fp32", 7), ("fp64", 15)] {
         let maps = judged(&a, rule);
