@@ -109,7 +109,7 @@ impl Tuning {
 
     /// Adds the measures [`TRACKING`] to the trials: photopeak efficiency and peak-to-total ratio
     /// of simulated gamma rays, whose points are displaced as the hits of the trial are from those
-    /// of the reference. A trial takes some seconds more.
+    /// of the reference.
     ///
     /// # Errors
     /// None that can occur: the parameters of the simulation are valid.

@@ -17,7 +17,7 @@ use crate::track::survey::in_peak;
 use crate::track::{Motion, Point, Settings, track};
 
 /// Number of simulated events.
-const EVENTS: usize = 400;
+const EVENTS: usize = 2000;
 /// Number of gamma rays of each.
 const GAMMAS: usize = 10;
 /// Half width of the peak (keV).
