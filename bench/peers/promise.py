@@ -40,7 +40,7 @@ def promise(folder, program, digits):
     found = re.findall(r"^\{.*\}$", done.stdout, re.MULTILINE)
     runs = re.findall(r"(\d+) compilations", done.stdout)
     if not found:
-        return None, None, done.stdout.strip().splitlines()[-1]
+        return None, None, (done.stdout.strip().splitlines() or ["it printed nothing"])[-1]
     sets = ast.literal_eval(found[-1])
     formats = {str(at): kind for kind, variables in sets.items() for at in variables}
     return dict(sorted(formats.items())), int(runs[-1]), None

@@ -47,7 +47,9 @@ pub use psa::{
 pub use selftest::SelftestArgs;
 pub use simulate::{Simulate, SimulateCommon};
 pub use solve::SolveArgs;
-pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem, Size, SpmvArgs};
+pub use sparse::{
+    MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OperatorChoice, Problem, SetChoice, Size, SpmvArgs,
+};
 pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };

@@ -10,14 +10,13 @@ use zellige_solve::pipeline;
 use zellige_solve::pipeline::least_squares::{self, Fitted};
 use zellige_solve::pipeline::results::{LeastSquaresResult, RankUse, SolveOutput, SolveResult};
 use zellige_solve::report::{self, text};
+use zellige_solve::tune::RowAccuracies;
 use zellige_sparse::Csr;
 use zellige_sparse::files::{self, Vectors};
 use zellige_sparse::krylov::Stop;
-use zellige_sparse::system::{
-    self, Inner, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System,
-};
+use zellige_sparse::system::{self, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System};
 
-use crate::args::SolveArgs;
+use crate::args::{OperatorChoice, SolveArgs};
 use crate::devices::{self, Needs};
 use crate::exit::CommandError;
 use crate::processes::Session;
@@ -141,7 +140,7 @@ fn only_for_real(args: &SolveArgs) -> Result<(), CommandError> {
 fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
     let given = [
         ("--method", args.method != MethodChoice::Auto),
-        ("--operator", args.operator != Inner::default()),
+        ("--operator", args.operator != OperatorChoice::default()),
         (
             "--precond",
             args.precond != PreconditionerChoice::Auto && args.precond != PreconditionerChoice::None,
@@ -213,6 +212,17 @@ pub(crate) fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Option
     let longest = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let time = args.max_time.map(|seconds| Stop::After(longest(seconds)));
     let stop = [Stop::RelativeToRhs(args.tol), Stop::Steps(args.max_steps)];
+    let x_for = args.x_for.as_ref().map(|x| vectors::one("--x-for", x, columns)).transpose()?;
+    let (inner, x_for) = match &args.operator {
+        OperatorChoice::Copy(inner) => (*inner, x_for),
+        OperatorChoice::Map(_) if x_for.is_some() => {
+            return Err(CommandError::option("--x-for", "a map of row blocks is for any vector").into());
+        }
+        OperatorChoice::Map(path) => {
+            let rows = RowAccuracies::read(path, columns)?;
+            (rows.inner(), Some(rows.weights))
+        }
+    };
     Ok(Options {
         method: args.method,
         // Shifted systems are solved without a preconditioner.
@@ -220,8 +230,8 @@ pub(crate) fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Option
             PreconditionerChoice::Auto if !args.shifts.is_empty() => PreconditionerChoice::None,
             preconditioner => preconditioner,
         },
-        inner: args.operator,
-        x_for: args.x_for.as_ref().map(|x| vectors::one("--x-for", x, columns)).transpose()?,
+        inner,
+        x_for,
         basis: args.basis_format,
         relaxed: args.relax.clone(),
         reliable: args.reliable,

@@ -4,11 +4,14 @@ use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
 use zellige_files::observe::Observer;
 use zellige_measure::spmv::results::SpmvResult;
-use zellige_measure::spmv::{StorageRow, Survey, report};
+use zellige_measure::spmv::{Layout, StorageRow, Survey, report};
+use zellige_solve::tune::RowAccuracies;
+use zellige_sparse::adaptive::FormatSet;
 use zellige_sparse::files;
 
-use crate::args::SpmvArgs;
+use crate::args::{SetChoice, SpmvArgs};
 use crate::devices;
+use crate::exit::CommandError;
 use crate::out;
 use crate::progress::Progress;
 use crate::results::{is_stdout, write_json, write_page};
@@ -22,13 +25,25 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     let matrix = files::read_real(&args.matrix)?.without_zeros();
     let x = vectors::one("--x-for", &args.x_for, matrix.columns())?;
     let criteria: Vec<&str> = args.criterion.iter().map(String::as_str).collect();
-    let sets: Vec<_> = args.sets.iter().map(|set| set.0).collect();
+    let rows = match &args.sets[..] {
+        [SetChoice::Map(path)] => Some(RowAccuracies::read(path, matrix.rows())?),
+        _ => None,
+    };
+    let (sets, criteria, accuracies, layout) = match (&rows, args.layout) {
+        (Some(rows), layout) => {
+            // The fastest layout is predicted from parts of the matrix.
+            let layout = if layout == Layout::Auto { Layout::Tiled } else { layout };
+            (vec![Some(rows.set)], vec!["rows"], std::slice::from_ref(&rows.accuracy), layout)
+        }
+        (None, layout) => (sets(&args.sets)?, criteria, &args.eps[..], layout),
+    };
     let workers = devices::workers(args.workers);
     let survey = Survey {
-        layout: args.layout,
+        layout,
         sets: &sets,
-        accuracies: &args.eps,
+        accuracies,
         criteria: &criteria,
+        weights: rows.as_ref().map_or(&[], |rows| &rows.weights),
         x: Some(&x),
         workers: workers.into(),
         repeats: args.repeats.into(),
@@ -50,6 +65,15 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
         true => Ok(()),
         false => out::print(&text),
     }
+}
+
+fn sets(choices: &[SetChoice]) -> Result<Vec<Option<FormatSet>>, CommandError> {
+    let set = |choice: &SetChoice| match choice {
+        SetChoice::Set(set) => Ok(Some(*set)),
+        SetChoice::Auto => Ok(None),
+        SetChoice::Map(_) => Err(CommandError::option("--sets", "a map stands alone: name no other set")),
+    };
+    choices.iter().map(set).collect()
 }
 
 fn table(name: &str, by_rows: u64, workers: u16, rows: &[StorageRow]) -> String {

@@ -3,6 +3,8 @@
 //! Answers are compared with those of a full search in `fp64`. Shares of hits are samples, so that
 //! they have standard errors.
 
+mod tracking;
+
 use zellige_tune::{Assignment, Candidate, Data, Item, Measures, Space};
 
 use crate::Error;
@@ -10,14 +12,18 @@ use crate::basis::SegmentBasis;
 use crate::pipeline::compare::{FAR, NEAR, Outcome, distance};
 use crate::search::{Method, Plan, PointGrid, PowerTable, Precision, Prepared, SegmentEvents};
 use crate::trust::Searches;
+use tracking::Tracking;
 
 /// Condition for which no other is given: 99.5 % of the same points.
 pub const ACCEPT: &str = "same >= 0.995";
 /// Measure that is the cost if no other is given: CPU time of a hit.
 pub const COST: &str = "microseconds";
 
+/// Names of the measures that only trials with [`Tuning::with_tracking`] have.
+pub const TRACKING: [&str; 2] = ["efficiency", "peak_to_total"];
+
 /// Names of all measures.
-pub const MEASURES: [&str; 9] = [
+pub const MEASURES: [&str; 11] = [
     "hits",
     "microseconds",
     "bytes",
@@ -27,6 +33,8 @@ pub const MEASURES: [&str; 9] = [
     "within_5mm_by_energy",
     "beyond_20mm",
     "beyond_20mm_by_energy",
+    TRACKING[0],
+    TRACKING[1],
 ];
 
 const METHOD: &str = "method";
@@ -74,6 +82,7 @@ pub struct Tuning {
     space: Space,
     p: f64,
     clock: Clock,
+    tracking: Option<Tracking>,
     /// Hits that the search sees, and those of the verification.
     parts: [Part; 2],
 }
@@ -95,7 +104,18 @@ impl Tuning {
             }
         };
         let space = space(parts[0].points(), parts[0].segments[0].events.shape().terms());
-        Ok(Tuning { space, p, clock, parts })
+        Ok(Tuning { space, p, clock, tracking: None, parts })
+    }
+
+    /// Adds the measures [`TRACKING`] to the trials: photopeak efficiency and peak-to-total ratio
+    /// of simulated gamma rays, whose points are displaced as the hits of the trial are from those
+    /// of the reference.
+    ///
+    /// # Errors
+    /// None that can occur: the parameters of the simulation are valid.
+    pub fn with_tracking(mut self) -> Result<Self, Error> {
+        self.tracking = Some(Tracking::new()?);
+        Ok(self)
     }
 
     /// Returns the items: `method`, `samples` and `table`.
@@ -137,7 +157,8 @@ impl Tuning {
         if let Some((_, measures)) = part.known.iter().find(|(known, _)| *known == plan) {
             return Ok(measures.clone());
         }
-        let measures = part.measure(&plan, self.clock).map_err(|error| error.to_string())?;
+        let measures =
+            part.measure(&plan, self.clock, self.tracking.as_ref()).map_err(|error| error.to_string())?;
         part.known.push((plan, measures.clone()));
         Ok(measures)
     }
@@ -230,7 +251,7 @@ impl Part {
         self.segments.iter().map(all).sum::<usize>() as f64 / self.hits as f64
     }
 
-    fn measure(&mut self, plan: &Plan, clock: Clock) -> Result<Measures, Error> {
+    fn measure(&mut self, plan: &Plan, clock: Clock, tracking: Option<&Tracking>) -> Result<Measures, Error> {
         let (mut outcomes, mut seconds, mut bytes) = (Vec::with_capacity(self.hits), 0.0, 0.0);
         for segment in &mut self.segments {
             let (time, found) = segment.find(plan, clock)?;
@@ -255,6 +276,10 @@ impl Part {
                 // The reference is itself on all events, not on those of the sample alone.
                 measures.insert(name, value, if is_reference { 0.0 } else { error });
             }
+        }
+        let shares = tracking.map(|tracking| tracking.measure(&outcomes));
+        for (name, (value, error)) in TRACKING.into_iter().zip(shares.into_iter().flatten()) {
+            measures.insert(name, value, error);
         }
         Ok(measures)
     }

@@ -1,6 +1,7 @@
 //! Formats of a system's solver as items of `zellige tune solve`, and trials with them; those of a
 //! product are in [`spmv`].
 
+mod rows;
 pub mod spmv;
 
 use zellige_sparse::krylov::{Executor, Space as VectorSpace};
@@ -11,13 +12,18 @@ use zellige_sparse::{Csr, Error, Stored};
 use zellige_tune::{Assignment, Candidate, Data, Item, Measures, Space};
 
 use crate::pipeline::solve;
+use crate::trust::{self, TrustOptions};
+pub use rows::RowAccuracies;
 
 /// Measure that is the cost if no other is given.
 pub const COST: &str = "seconds";
 
+/// Name of the measure that only trials with [`Tuning::with_digits`] have.
+pub const DIGITS: &str = "digits";
+
 /// Names of all measures.
-pub const MEASURES: [&str; 7] =
-    ["residual", "steps", "bytes", "backward_error", "difference", "setup_seconds", "seconds"];
+pub const MEASURES: [&str; 8] =
+    ["residual", "steps", "bytes", "backward_error", "difference", "setup_seconds", "seconds", DIGITS];
 
 const OPERATOR: &str = "operator";
 const RELIABLE: &str = "reliable";
@@ -42,6 +48,7 @@ pub struct Tuning<'a> {
     b: [Vec<Vec<f64>>; 2],
     options: Options,
     repeats: usize,
+    has_digits: bool,
     space: Space,
     /// Solution of the reference, once it is known.
     reference: [Option<Vec<f64>>; 2],
@@ -65,7 +72,17 @@ impl<'a> Tuning<'a> {
         let options = Options { method, preconditioner, ..options.clone() };
         let space = space(rt, a, &options)?;
         let b = b.map(|b| vec![b]);
-        Ok(Tuning { rt, a, b, options, repeats: repeats.max(1), space, reference: [None, None] })
+        let (repeats, reference) = (repeats.max(1), [None, None]);
+        Ok(Tuning { rt, a, b, options, repeats, has_digits: false, space, reference })
+    }
+
+    /// Adds the measure [`DIGITS`] to the trials: the mean number of exact digits of `x`, by
+    /// another solve in stochastic arithmetic ([`trust::solve`]). Trials with reliable updates,
+    /// relaxed products or preconditioners other than Jacobi then fail.
+    #[must_use]
+    pub fn with_digits(mut self) -> Self {
+        self.has_digits = true;
+        self
     }
 
     /// Returns the items: `operator`, and those that the method and the preconditioner have.
@@ -105,7 +122,8 @@ impl<'a> Tuning<'a> {
     ///
     /// The measures are the recomputed `residual` relative to the right-hand side, `steps`, `bytes`
     /// of the data that steps work on, `backward_error`, the `difference` of the solution from that
-    /// of the reference, `setup_seconds`, and `seconds` of the solve without the setup.
+    /// of the reference, `setup_seconds`, `seconds` of the solve without the setup, and `digits` if
+    /// they are requested.
     ///
     /// # Errors
     /// The reason why it cannot be solved.
@@ -123,7 +141,7 @@ impl<'a> Tuning<'a> {
         times.sort_by(f64::total_cmp);
         let difference = self.difference(&x, data).map_err(problem)?;
         let solution = &answer.solution;
-        Ok(Measures::from([
+        let mut measures = Measures::from([
             ("residual", solution.true_residual / solution.rhs),
             ("steps", solution.steps as f64),
             ("bytes", bytes_of_steps(&answer.bytes) as f64),
@@ -131,7 +149,20 @@ impl<'a> Tuning<'a> {
             ("difference", difference),
             ("setup_seconds", setup),
             ("seconds", times[times.len() / 2]),
-        ]))
+        ]);
+        if self.has_digits {
+            let digits = self.digits(&options, data).map_err(|error| format!("digits: {error}"))?;
+            measures.insert(DIGITS, digits, 0.0);
+        }
+        Ok(measures)
+    }
+
+    /// Returns the mean number of exact digits of the solution.
+    fn digits(&self, options: &Options, data: Data) -> Result<f64, Error> {
+        let b = &self.b[data as usize][0];
+        let trust = trust::solve(self.rt, self.a, b, options, &TrustOptions::default())?;
+        let digits = &trust.maps[0].digits;
+        Ok(digits.iter().map(|&digits| f64::from(digits)).sum::<f64>() / digits.len().max(1) as f64)
     }
 
     fn solve(&self, system: &System<'_>, data: Data) -> Result<(Answer, Vec<f64>), Error> {
@@ -251,7 +282,7 @@ mod tests {
         let [best, reference] =
             [outcome.best(), outcome.reference()].map(|trial| trial.cost.expect("a cost"));
         assert!(outcome.verified.is_some());
-        let unknown = Acceptance::parse("digits > 3").expect("a condition");
+        let unknown = Acceptance::parse("unknown > 3").expect("a condition");
         let problem = unknown.check(&outcome.reference().measures).expect_err("unknown").to_string();
         assert!(problem.contains("backward_error, bytes, difference, residual"), "{problem}");
         (options_of(&tuning, &outcome.best().formats), best / reference)
@@ -259,6 +290,63 @@ mod tests {
 
     fn options_of(tuning: &Tuning<'_>, formats: &Assignment) -> String {
         options(&tuning.options(formats).expect("options"), formats)
+    }
+
+    /// A copy whose row blocks have accuracies of their own solves a system, in any order of rows.
+    #[test]
+    fn systems_are_solved_with_accuracies_of_rows() {
+        let rt = Runtime::builder().workers(2).build().expect("a runtime");
+        let a = flow(&Flow { cells: [6, 5, 4], ..Flow::default() }).expect("a matrix");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows.json");
+        let file = r#"{"rows 0..60":"ap7:cw:2^-16","rows 60..120":"ap7:cw:2^-24"}"#;
+        std::fs::write(&path, file).expect("a file");
+        let rows = RowAccuracies::read(&path, a.rows()).expect("accuracies");
+        for (reorder, scaling) in [(false, "none"), (true, "both"), (true, "matching")] {
+            let options = Options {
+                inner: rows.inner(),
+                x_for: Some(rows.weights.clone()),
+                method: "gmres:40".parse().expect("a method"),
+                reorder,
+                scaling: scaling.parse().expect("a scaling"),
+                ..Options::default()
+            };
+            let system = System::new(&rt, &a, &options).expect("a system");
+            let (_, solved) = solve(&system, &[vec![1.0; a.rows()]], None, |_| ()).expect("a solution");
+            let answer = &solved[0].answer;
+            assert!(answer.solution.reason.is_converged(), "{scaling}: {answer:?}");
+            assert!(answer.bytes.inner > 0 && answer.bytes.inner < answer.bytes.matrix);
+        }
+    }
+
+    /// Digits of the solution are those of stochastic arithmetic.
+    #[test]
+    fn digits_are_a_measure() {
+        let rt = Runtime::builder().workers(2).build().expect("a runtime");
+        let a = flow(&Flow { cells: [6, 5, 4], ..Flow::default() }).expect("a matrix");
+        let b = [vec![1.0; a.rows()], vec![1.0; a.rows()]];
+        let options = Options {
+            method: "cg".parse().expect("a method"),
+            preconditioner: "jacobi".parse().expect("a preconditioner"),
+            stop: vec![
+                zellige_sparse::krylov::Stop::RelativeToRhs(1e-8),
+                zellige_sparse::krylov::Stop::Steps(2000),
+            ],
+            ..Options::default()
+        };
+        let mut tuning = Tuning::new(&rt, &a, b, &options, 1).expect("a system").with_digits();
+        let space = tuning.space().clone();
+        let trial = |tuning: &mut Tuning<'_>, formats: &[(&str, &str)]| {
+            let formats = space.assignment(formats.iter().copied()).expect("formats");
+            tuning.trial(&formats, Data::Search)
+        };
+        let digits = |measures: &Measures| measures.get(DIGITS).expect("digits").value;
+        let reference = trial(&mut tuning, &[]).expect("measures");
+        assert!((5.0..=15.0).contains(&digits(&reference)), "{reference:?}");
+        let single = trial(&mut tuning, &[(OPERATOR, "fp32")]).expect("measures");
+        assert!(digits(&single) > 0.0, "{single:?}");
+        let reason = trial(&mut tuning, &[(OPERATOR, "fp32"), (RELIABLE, "0.1")]).expect_err("no digits");
+        assert!(reason.starts_with("digits: ") && reason.contains("reliable"), "{reason}");
     }
 
     #[test]

@@ -76,6 +76,15 @@ impl Acceptance {
         &self.text
     }
 
+    /// Returns whether an expression has the name of a measure; true for a closure, which may read
+    /// any. Measures that take long need not be computed otherwise.
+    pub fn has(&self, measure: &str) -> bool {
+        match &self.criterion {
+            Criterion::Expression(expression) => expression.has(measure),
+            Criterion::Closure(_) => true,
+        }
+    }
+
     /// Checks that the measures of the reference have all names of an expression.
     ///
     /// # Errors
@@ -118,6 +127,14 @@ impl fmt::Debug for Acceptance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn expressions_know_their_names() {
+        let acceptance = Acceptance::parse("a >= 1 && abs(REF.b - 2) < max(c.d, 3)").expect("a condition");
+        let names = ["a", "b", "c.d", "c", "abs"].map(|name| acceptance.has(name));
+        assert_eq!(names, [true, true, true, false, false]);
+        assert!(Acceptance::new("any", |_, _| true).has("a"));
+    }
 
     fn accepts(text: &str) -> bool {
         let mut measures = Measures::from([("a", 2.0), ("b.c", -3.0), ("zero", 0.0), ("one", 1.0)]);

@@ -62,6 +62,13 @@ impl Expression {
         }
     }
 
+    /// Returns whether it has the name of a measure, of the trial or of the reference.
+    pub fn has(&self, measure: &str) -> bool {
+        let mut has = false;
+        self.node.visit_names(&mut |name| has |= name == measure);
+        has
+    }
+
     /// Returns the value for some measures; not finite if a name is missing.
     pub fn value(&self, measures: &Measures) -> f64 {
         let scene = Scene { measures, reference: measures };

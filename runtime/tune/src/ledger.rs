@@ -7,12 +7,15 @@ use zellige_files::observe::Observer;
 
 use crate::acceptance::Acceptance;
 use crate::error::Error;
-use crate::log::Log;
+use crate::log::{Log, Subject};
 use crate::measures::Measures;
 use crate::outcome::{Ended, Trial, Verdict};
 use crate::search::{Cost, Options};
 use crate::space::{Assignment, Space};
 use crate::trials::{Data, Run, Trials};
+
+/// Largest relative difference of two sums of the same costs.
+const ROUNDING: f64 = 1e-9;
 
 /// End of a search before its method is complete.
 pub(crate) enum Stop {
@@ -63,6 +66,10 @@ impl<'s, 't> Ledger<'s, 't> {
             }
             None => (None, Vec::new()),
         };
+        let known = |(data, subject, run)| match subject {
+            Subject::Formats(formats) => Some(((data, formats), (run, true))),
+            Subject::Other(_) => None,
+        };
         Ok(Ledger {
             trials,
             acceptance,
@@ -72,7 +79,7 @@ impl<'s, 't> Ledger<'s, 't> {
             max_trials: options.max_trials.unwrap_or(usize::MAX),
             max_seconds: options.max_seconds.unwrap_or(f64::INFINITY),
             log,
-            runs: logged.into_iter().map(|(data, formats, run)| ((data, formats), (run, true))).collect(),
+            runs: logged.into_iter().filter_map(known).collect(),
             judged: HashMap::new(),
             list: Vec::new(),
             reference: HashMap::new(),
@@ -153,6 +160,15 @@ impl<'s, 't> Ledger<'s, 't> {
         judged.and_then(|&at| self.list[at].cost).unwrap_or_else(|| formats.cost())
     }
 
+    /// Whether some cost differs from the predicted one by another amount than that of the
+    /// reference, the first trial.
+    pub fn has_measured_costs(&self) -> bool {
+        let apart = |trial: &Trial| trial.cost.map(|cost| cost - trial.formats.cost());
+        let Some(constant) = self.list.first().and_then(apart) else { return false };
+        let scale = constant.abs() + self.list[0].formats.cost().abs();
+        self.list.iter().filter_map(apart).any(|apart| (apart - constant).abs() > ROUNDING * scale)
+    }
+
     /// The accepted trial of the search that costs least; the reference is one.
     pub fn cheapest(&self) -> usize {
         self.accepted_by_cost()[0]
@@ -193,7 +209,7 @@ impl<'s, 't> Ledger<'s, 't> {
                 return Ok(());
             }
             if let Some(log) = log {
-                log.write(data, &wave[at], &run)?;
+                log.write(data, &Subject::Formats(wave[at].clone()), &run)?;
             }
             runs.insert((data, wave[at].clone()), (run, false));
             Ok(())

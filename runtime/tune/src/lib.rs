@@ -24,8 +24,9 @@
 //!
 //! The search is delta debugging over groups of items: the whole tree is lowered by one format, and
 //! a part that is rejected is split in two. Then each item is tried at each of its lower formats
-//! (the result is 1-minimal), and exchanges of items look for a cheaper result. Every trial runs
-//! once; a log on disk makes a search resumable.
+//! (the result is 1-minimal), and exchanges of items look for a cheaper result. Measured costs may
+//! fall with a dearer format: single items are then raised, too. Every trial runs once; a log on
+//! disk makes a search resumable.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -38,6 +39,7 @@ mod ledger;
 mod log;
 mod measures;
 mod minimal;
+mod others;
 mod outcome;
 mod search;
 mod space;
@@ -47,6 +49,7 @@ pub use acceptance::Acceptance;
 pub use error::Error;
 pub use expression::Expression;
 pub use measures::{Measure, Measures};
+pub use others::OtherTrials;
 pub use outcome::{Ended, Outcome, Trial, Verdict};
 pub use search::{Method, Options, Search};
 pub use space::{Assignment, Candidate, Item, Space};

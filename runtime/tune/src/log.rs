@@ -14,13 +14,22 @@ use crate::trials::{Data, Run};
 
 /// An open log. Each line is written by one call and counts only with its newline, so that a killed
 /// process loses the trials that were running and no others.
+#[derive(Debug)]
 pub(crate) struct Log {
     path: PathBuf,
     file: File,
 }
 
+/// Description of a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Subject {
+    Formats(Assignment),
+    /// Name of a trial outside of the space.
+    Other(String),
+}
+
 /// A trial of a log.
-pub(crate) type Logged = (Data, Assignment, Run);
+pub(crate) type Logged = (Data, Subject, Run);
 
 /// First line: the search that the trials belong to.
 #[derive(Serialize)]
@@ -35,7 +44,10 @@ struct Header<'h> {
 #[derive(Serialize, Deserialize)]
 struct Line {
     data: Data,
-    formats: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    formats: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    other: Option<String>,
     seconds: f64,
     /// Measures as text such as `0.5` or `0.5 +- 0.01`. As numbers they could lose their last bit,
     /// and a search that goes on must judge as the first one did.
@@ -86,11 +98,18 @@ impl Log {
     }
 
     /// Appends a trial.
-    pub fn write(&mut self, data: Data, formats: &Assignment, run: &Run) -> Result<(), Error> {
-        let names = formats.iter().map(|(item, format)| (item.name.clone(), format.name.clone().into()));
+    pub fn write(&mut self, data: Data, subject: &Subject, run: &Run) -> Result<(), Error> {
+        let names = |formats: &Assignment| {
+            formats.iter().map(|(item, format)| (item.name.clone(), format.name.clone().into())).collect()
+        };
+        let (formats, other) = match subject {
+            Subject::Formats(formats) => (Some(names(formats)), None),
+            Subject::Other(name) => (None, Some(name.clone())),
+        };
         let line = Line {
             data,
-            formats: names.collect(),
+            formats,
+            other,
             seconds: run.seconds,
             measures: run.result.as_ref().ok().map(write_measures),
             failed: run.result.as_ref().err().cloned(),
@@ -119,15 +138,21 @@ fn json(value: &impl Serialize) -> String {
 
 fn parse(line: &[u8], space: &Space) -> Option<Logged> {
     let line: Line = serde_json::from_slice(line).ok()?;
-    let names: Option<Vec<_>> =
-        line.formats.iter().map(|(item, format)| Some((&**item, format.as_str()?))).collect();
-    let formats = space.assignment(names?).ok()?;
+    let subject = match (line.formats, line.other) {
+        (Some(formats), None) => {
+            let names: Option<Vec<_>> =
+                formats.iter().map(|(item, format)| Some((&**item, format.as_str()?))).collect();
+            Subject::Formats(space.assignment(names?).ok()?)
+        }
+        (None, Some(name)) => Subject::Other(name),
+        _ => return None,
+    };
     let result = match (line.measures, line.failed) {
         (Some(measures), None) => Ok(read_measures(&measures)?),
         (None, Some(reason)) => Err(reason),
         _ => return None,
     };
-    Some((line.data, formats, Run { result, seconds: line.seconds }))
+    Some((line.data, subject, Run { result, seconds: line.seconds }))
 }
 
 /// Separates a value from its standard error.

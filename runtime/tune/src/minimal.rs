@@ -1,9 +1,11 @@
-//! Delta debugging: lowers groups of items, then proves that no single item can be lowered.
+//! Delta debugging: lowers groups of items, then proves that no single item can be lowered. Where
+//! costs are measured, single items are raised, too.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use crate::ledger::{Ledger, Stop};
+use crate::search::linear;
 use crate::space::{Assignment, Space};
 
 /// Lowers groups of items format by format: all items by one, then those that went down by another
@@ -137,11 +139,36 @@ pub(crate) fn lower_items(space: &Space, ledger: &mut Ledger<'_, '_>) -> Result<
     }
 }
 
-/// Assignments with one item in a lower format, those that save most first.
+/// Tries the dearer formats of single items of the cheapest accepted assignment, where measured
+/// costs may be lower; returns whether one is accepted and costs less.
+pub(crate) fn raise_item(space: &Space, ledger: &mut Ledger<'_, '_>) -> Result<bool, Stop> {
+    if !ledger.has_measured_costs() {
+        return Ok(false);
+    }
+    let state = ledger.list[ledger.cheapest()].formats.clone();
+    let candidates = steps(space, &state, |item| state.level(item) + 1..space.items()[item].formats.len());
+    for (at, candidate) in candidates.iter().enumerate() {
+        if ledger.list.len() >= linear(space) {
+            break;
+        }
+        let trial = ledger.judge(candidate, candidates[at + 1..].iter().cloned())?;
+        if ledger.is_accepted(trial) && ledger.cost(candidate) < ledger.cost(&state) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Assignments with one item in a lower format.
 fn single_steps(space: &Space, state: &Assignment) -> Vec<Assignment> {
+    steps(space, state, |item| 0..state.level(item))
+}
+
+/// Assignments with one item in another format, those that save most, or add least, first.
+fn steps(space: &Space, state: &Assignment, levels: impl Fn(usize) -> Range<usize>) -> Vec<Assignment> {
     let items = 0..space.items().len();
     let mut steps: Vec<(f64, usize, usize)> = items
-        .flat_map(|item| (0..state.level(item)).map(move |level| (item, level)))
+        .flat_map(|item| levels(item).map(move |level| (item, level)))
         .map(|(item, level)| (state.gain(item, level), item, level))
         .collect();
     steps.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));

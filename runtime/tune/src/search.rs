@@ -23,6 +23,7 @@ const VERIFIED: usize = 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// Delta debugging over groups, exchanges of items, and a proof that no item can be lowered.
+    /// With measured costs, a dearer format of a single item may cost less: each is tried.
     #[default]
     Delta,
     /// A baseline: each item in turn is lowered as far as it goes, those that save most first.
@@ -68,8 +69,9 @@ impl<'s, 't> Search<'s, 't> {
         Search { space, trials, acceptance, cost, observer: &Silent }
     }
 
-    /// Sets the cost of a trial, e.g. a measured time. Predicted costs then only order the search.
-    /// A cost that is not finite rejects the trial.
+    /// Sets the cost of a trial, e.g. a measured time. Predicted costs then only order the search,
+    /// and single items are raised, too, where that costs less. A cost that is not finite rejects
+    /// the trial.
     #[must_use]
     pub fn cost(mut self, cost: impl Fn(&Assignment, &Measures) -> f64 + 's) -> Self {
         self.cost = Box::new(cost);
@@ -117,9 +119,14 @@ impl<'s, 't> Search<'s, 't> {
 /// Number of trials after which no exchanges are tried, of `n` items with up to `k + 1` formats:
 /// `3 k n log2 n`, at most `n^2 + 3 n`.
 pub(crate) fn limit(space: &Space) -> usize {
+    let n = space.items().len();
+    linear(space).min(n * n + 3 * n)
+}
+
+/// `3 k n log2 n`, at least as many trials as there are changes of single items.
+pub(crate) fn linear(space: &Space) -> usize {
     let n = space.items().len() as f64;
-    let linear = 3.0 * space.depth() as f64 * n * n.log2().max(1.0);
-    linear.min(n * n + 3.0 * n) as usize
+    (3.0 * space.depth() as f64 * n * n.log2().max(1.0)) as usize
 }
 
 fn by_method(space: &Space, ledger: &mut Ledger<'_, '_>, options: &Options) -> Result<Ended, Stop> {
@@ -130,7 +137,7 @@ fn by_method(space: &Space, ledger: &mut Ledger<'_, '_>, options: &Options) -> R
             minimal::lower_groups(space, ledger)?;
             minimal::lower_items(space, ledger)?;
             let mut exchange = Exchange::new(space);
-            while exchange.improve(ledger)? {
+            while exchange.improve(ledger)? || minimal::raise_item(space, ledger)? {
                 minimal::lower_items(space, ledger)?;
             }
             Ok(Ended::Minimal)

@@ -7,6 +7,7 @@ use zellige_sparse::system::{Inner, MethodChoice, PreconditionerChoice, ScalingC
 use super::execution::{DEVICES, ExecutionArgs};
 use super::outputs::RunOutputs;
 use super::paths::{Input, Output, OutputFile, with_ending};
+use super::sparse::OperatorChoice;
 use super::vector::VectorSource;
 use super::word;
 
@@ -101,13 +102,14 @@ pub struct SolveArgs {
     /// Method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
     #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = word::<MethodChoice>)]
     pub method: MethodChoice,
-    /// Operator of the inner iteration: fp64, fp32, auto, or SET:nw|cw|cw-exact:EPS.
+    /// Operator of the inner iteration: fp64, fp32, auto, SET:nw|cw|cw-exact:EPS, map:FILE.
     ///
     /// SET:...:EPS is a compressed copy of the matrix, e.g. ap7:cw:2^-24. A suffix :tiled, :bsr2,
     /// :bsr3 or :bsr4 selects the layout. auto, or e.g. auto:nw:2^-37, selects the set and layout
-    /// that is fastest on this machine, or fp64 if none is faster.
-    #[arg(long, value_name = "COPY", default_value = "fp64", value_parser = word::<Inner>)]
-    pub operator: Inner,
+    /// that is fastest on this machine, or fp64 if none is faster. map:FILE is a copy with the
+    /// accuracies of row blocks that zellige tune spmv -o has written.
+    #[arg(long, value_name = "COPY", default_value = "fp64", value_parser = word::<OperatorChoice>)]
+    pub operator: OperatorChoice,
     /// Vector for which cw-exact chooses formats: a file, ones, or random:SEED.
     ///
     /// It has one column and no zero entries. An earlier solution is suitable.

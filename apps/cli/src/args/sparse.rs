@@ -1,10 +1,13 @@
 //! Options of `zellige matrix` and `zellige spmv`.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_measure::spmv::Layout;
+use zellige_sparse::Error;
 use zellige_sparse::adaptive::{Accuracy, FormatSet, UnknownSet};
+use zellige_sparse::system::Inner;
 
 use super::paths::{Input, Output, OutputFile, with_ending};
 use super::vector::VectorSource;
@@ -12,6 +15,9 @@ use super::word;
 
 /// Name endings of Matrix Market files.
 const MATRIX_MARKET: &[&str] = &[".mtx", ".mtx.gz"];
+
+/// Beginning of a choice that is a file of [`zellige_solve::tune::RowAccuracies`].
+const MAP: &str = "map:";
 
 const GENERATE_EXAMPLES: &str = "\
 Kinds
@@ -153,12 +159,13 @@ pub struct SpmvArgs {
     /// Matrix file, in any format of docs/reference/files.md; explicit zeros are dropped.
     #[arg(value_name = "MATRIX")]
     pub matrix: Input,
-    /// Format sets: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, the fastest.
+    /// Format sets: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, the fastest; map:FILE.
     ///
     /// auto selects the set that the cost model predicts to be fastest, or plain fp64 if that is
-    /// faster.
+    /// faster. map:FILE alone has the accuracies of row blocks that zellige tune spmv -o has
+    /// written, in place of --eps and --criterion.
     #[arg(long, value_name = "SET,..", value_delimiter = ',', default_value = "ap2,ap4,ap7,ap7re,ap7reu")]
-    pub sets: Vec<SetOrAuto>,
+    pub sets: Vec<SetChoice>,
     /// Accuracies in [2^-53, 1).
     #[arg(long, value_name = "EPS,..", value_delimiter = ',', default_value = "2^-53,2^-37,2^-24", value_parser = word::<Accuracy>)]
     pub eps: Vec<Accuracy>,
@@ -196,18 +203,49 @@ pub struct SpmvArgs {
     pub report: Option<OutputFile>,
 }
 
-/// One value of `--sets`; `None` is auto, the set with the best predicted time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetOrAuto(pub Option<FormatSet>);
+/// One value of `--sets`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetChoice {
+    Set(FormatSet),
+    /// The set with the best predicted time.
+    Auto,
+    /// Accuracies of row blocks.
+    Map(PathBuf),
+}
 
-impl FromStr for SetOrAuto {
+impl FromStr for SetChoice {
     type Err = UnknownSet;
 
     fn from_str(s: &str) -> Result<Self, UnknownSet> {
-        if s.eq_ignore_ascii_case("auto") {
-            Ok(SetOrAuto(None))
-        } else {
-            s.parse().map(|set| SetOrAuto(Some(set)))
+        match s.strip_prefix(MAP) {
+            Some(file) => Ok(SetChoice::Map(file.into())),
+            None if s.eq_ignore_ascii_case("auto") => Ok(SetChoice::Auto),
+            None => s.parse().map(SetChoice::Set),
+        }
+    }
+}
+
+/// Value of `--operator`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OperatorChoice {
+    Copy(Inner),
+    /// Accuracies of row blocks.
+    Map(PathBuf),
+}
+
+impl Default for OperatorChoice {
+    fn default() -> Self {
+        OperatorChoice::Copy(Inner::default())
+    }
+}
+
+impl FromStr for OperatorChoice {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Self, Error> {
+        match s.strip_prefix(MAP) {
+            Some(file) => Ok(OperatorChoice::Map(file.into())),
+            None => s.parse().map(OperatorChoice::Copy),
         }
     }
 }

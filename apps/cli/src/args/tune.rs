@@ -26,7 +26,8 @@ The search
   The reference, with every item in its last format, is tried first and must be
   accepted. Then all items together are lowered by one format; where that is
   rejected, groups, parts of groups and items are. In the result no single item
-  can go to any of its lower formats.
+  can go to any of its lower formats. With a measured cost, dearer formats of
+  single items are tried as well.
 
 Acceptance (--accept)
   strehl >= REF.strehl - 1e-4

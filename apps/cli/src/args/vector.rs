@@ -1,5 +1,6 @@
 //! Vectors that options name.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -20,6 +21,16 @@ impl VectorSource {
         match self {
             VectorSource::File(path) => Some(path),
             VectorSource::Ones | VectorSource::Random(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for VectorSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VectorSource::Ones => f.pad("ones"),
+            VectorSource::Random(seed) => write!(f, "random:{seed}"),
+            VectorSource::File(file) => file.display().fmt(f),
         }
     }
 }

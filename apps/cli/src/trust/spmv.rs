@@ -7,7 +7,7 @@ use zellige_sparse::adaptive::{Adaptation, FormatSet};
 use zellige_sparse::files;
 
 use super::{options, write};
-use crate::args::{RunOutputs, SpmvArgs, Trusted};
+use crate::args::{RunOutputs, SetChoice, SpmvArgs, Trusted};
 use crate::exit::CommandError;
 use crate::run::Run;
 use crate::vectors;
@@ -20,9 +20,8 @@ pub fn run(args: &Trusted<SpmvArgs>) -> anyhow::Result<()> {
     let Trusted { sampling, verb: args } = args;
     let a = files::read_real(&args.matrix)?.without_zeros();
     let x = vectors::one("--x-for", &args.x_for, a.columns())?;
-    let set = one("--sets", &args.sets)?;
-    let Some(set) = set.0 else {
-        return Err(CommandError::option("--sets", "auto is not judged: name a set").into());
+    let SetChoice::Set(set) = *one("--sets", &args.sets)? else {
+        return Err(CommandError::option("--sets", "auto and maps are not judged: name a set").into());
     };
     let accuracy = *one("--eps", &args.eps)?;
     let adaptation = match set {

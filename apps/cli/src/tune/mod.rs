@@ -53,6 +53,12 @@ fn check(search: &TuneSearch, cost: &Expression, names: &[&str]) -> Result<(), z
     search.accept.as_ref().map_or(Ok(()), |accept| accept.check(&measures))
 }
 
+/// Returns whether `--accept` or `--cost` has one of some names.
+fn has(search: &TuneSearch, cost: &Expression, names: &[&str]) -> bool {
+    let accept = search.accept.as_ref();
+    names.iter().any(|name| cost.has(name) || accept.is_some_and(|accept| accept.has(name)))
+}
+
 /// A search that a verb has prepared.
 pub struct Tuning<'a> {
     /// Items and formats.

@@ -5,7 +5,7 @@ use zellige_psa::search::Plan;
 use zellige_psa::tune;
 use zellige_tune::{Acceptance, Trials};
 
-use super::{Tuning, check};
+use super::{Tuning, check, has};
 use crate::args::{PsaInput, TunePsa};
 use crate::psa::searches;
 use crate::run::Run;
@@ -25,13 +25,25 @@ pub fn run(args: &TunePsa) -> anyhow::Result<()> {
     let verify = verify.transpose()?;
     let mut search = tune::Tuning::new(&all, verify.as_ref(), args.p, |run| cpu_seconds(run))?;
     drop((all, verify));
+    let is_tracked = has(&args.search, &args.cost, &tune::TRACKING);
+    if is_tracked {
+        search = search.with_tracking()?;
+    }
     let space = search.space().clone();
     let tuning = Tuning {
         space: &space,
         accept: &Acceptance::parse(tune::ACCEPT)?,
         unit: args.cost.text(),
         cost: &|_, measures| args.cost.value(measures),
-        subject: format!("psa {:?} {:?} {} {:?}", args.input, args.verify_events, args.p, args.rules),
+        // Trials without tracking cannot be used again with it.
+        subject: format!(
+            "psa {:?} {:?} {} {:?}{}",
+            args.input,
+            args.verify_events,
+            args.p,
+            args.rules,
+            if is_tracked { ", tracked" } else { "" }
+        ),
         verify: true,
     };
     let run = Run::on_cpu(Some(1), &args.outputs)?;

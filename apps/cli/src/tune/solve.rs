@@ -6,7 +6,7 @@ use zellige_sparse::krylov::Stop;
 use zellige_sparse::system::Options;
 use zellige_tune::{Acceptance, Trials};
 
-use super::{Tuning, check};
+use super::{Tuning, check, has};
 use crate::args::{TuneSolve, VectorSource};
 use crate::exit::CommandError;
 use crate::run::Run;
@@ -38,6 +38,10 @@ pub fn run(args: &TuneSolve) -> anyhow::Result<()> {
     let executor = run.session().executor();
     let (b, other) = (b?, other?);
     let mut search = tune::Tuning::new(executor, &a, [b, other], &options, args.repeats.into())?;
+    let has_digits = has(&args.search, &args.cost, &[tune::DIGITS]);
+    if has_digits {
+        search = search.with_digits();
+    }
     let space = search.space().clone();
     let given = format!(
         "{} --method {} --precond {} --tol {:e} --max-steps {}",
@@ -52,21 +56,24 @@ pub fn run(args: &TuneSolve) -> anyhow::Result<()> {
         accept: &Acceptance::parse(&tune::accept(args.tol))?,
         unit: args.cost.text(),
         cost: &|_, measures| args.cost.value(measures),
-        subject: format!("solve {given} {:?} {} {:?}", args.rhs, args.repeats, args.workers),
+        // Trials without digits cannot be used again with them.
+        subject: format!(
+            "solve {given} {:?} {} {:?}{}",
+            args.rhs,
+            args.repeats,
+            args.workers,
+            if has_digits { ", digits" } else { "" }
+        ),
         verify: args.verify,
     };
     let trials = Trials::in_turn(|formats, data| search.trial(formats, data));
     let outcome = tuning.search(&run, &args.search, trials)?;
     let formats = &outcome.best().formats;
     let found = search.options(formats).map_err(CommandError::Argument)?;
-    let rhs = match &args.rhs {
-        VectorSource::Ones => "ones".to_owned(),
-        VectorSource::Random(seed) => format!("random:{seed}"),
-        VectorSource::File(file) => file.display().to_string(),
-    };
     let repeat = format!(
-        "zellige solve {} -b {rhs} --tol {:e} --max-steps {} {}",
+        "zellige solve {} -b {} --tol {:e} --max-steps {} {}",
         args.matrix.display(),
+        args.rhs,
         args.tol,
         args.max_steps,
         tune::options(&found, formats)

@@ -34,5 +34,9 @@ pub fn run(args: &TuneSpmv) -> anyhow::Result<()> {
     };
     let trials = Trials::in_turn(|formats, data| products.trial(formats, data));
     let outcome = tuning.search(&run, &args.search, trials)?;
-    tuning.write(run, &args.search, &format!("zellige tune spmv {}", args.matrix.display()), outcome, None)
+    let matrix = args.matrix.display();
+    let file = args.search.output.as_ref().filter(|output| !output.is_stdout());
+    let repeat = file
+        .map(|file| format!("zellige spmv {matrix} --sets map:{} --x-for {}", file.display(), args.x_for));
+    tuning.write(run, &args.search, &format!("zellige tune spmv {matrix}"), outcome, repeat)
 }

@@ -21,6 +21,14 @@ fn systems_and_products_need_fewer_bytes() {
         here,
         "tune solve a.mtx --method gmres:30 --precond jacobi --tol 1e-8 --repeats 1 --cost bytes --verify --workers 2",
     );
+    tuned(here, "tune spmv a.mtx --blocks 4 --repeats 1 --verify -o rows.json");
+    let solved =
+        ok(here, &words("solve a.mtx --method gmres:30 --operator map:rows.json --json - --workers 2"));
+    assert!(result(&solved)["operator"].as_str().unwrap().starts_with("ap7:rows:2^-"), "{solved}");
+    run(here, &words("solve a.mtx --operator map:rows.json --x-for ones")).expect(2).says("any vector");
+    run(here, &words("spmv a.mtx --sets ap7,map:rows.json")).expect(2).says("a map stands alone");
+    std::fs::write(here.join("other.json"), r#"{"rows 0..7":"ap7:cw:2^-24"}"#).unwrap();
+    run(here, &words("spmv a.mtx --sets map:other.json")).expect(2).says("a matrix with 210 rows");
     let text = ok(here, &words("tune spmv a.mtx --blocks 4 --repeats 1 --json -"));
     let products = result(&text);
     assert_eq!(products["items"].as_array().unwrap().len(), 4);

@@ -119,6 +119,8 @@ pub struct Survey<'a> {
     pub accuracies: &'a [Accuracy],
     /// The criteria: [`Criterion::name`]s.
     pub criteria: &'a [&'a str],
+    /// Weights of the rows, for the criterion `rows`.
+    pub weights: &'a [f64],
     /// Vector that is multiplied, and that `cw-exact` uses; none for ones.
     pub x: Option<&'a [f64]>,
     /// Threads of each timed product; the predictions of the fastest storage are for this number.
@@ -158,7 +160,8 @@ impl Survey<'_> {
         let exact = ExactProduct::of(a, &x)?;
         let mut rows = Vec::with_capacity(self.len());
         for &name in self.criteria {
-            let criterion = criterion(name, &x)?;
+            let of_rows = Criterion::Rows(self.weights);
+            let criterion = if name == of_rows.name() { of_rows } else { criterion(name, &x)? };
             for &accuracy in self.accuracies {
                 for &set in self.sets {
                     let (set, block_size) = self.choose(a, set, criterion, accuracy)?;
@@ -363,6 +366,7 @@ mod tests {
             sets: &[Some(FormatSet::Ap2), Some(FormatSet::Ap7Reu)],
             accuracies: &accuracies,
             criteria: &["nw", "CW"],
+            weights: &[],
             x: None,
             workers: 1,
             repeats: 3,
@@ -415,6 +419,20 @@ mod tests {
             }
         }
         assert!(Survey { x: Some(&x[1..]), ..survey.clone() }.run(&a, |_| ()).is_err());
+        // Weights of one are no weights, and larger ones need fewer bytes.
+        let weighted = |weight: f64| {
+            let weights = vec![weight; a.rows()];
+            let criteria = &["rows"];
+            Survey { criteria, weights: &weights, ..survey.clone() }.run(&a, |_| ()).unwrap()
+        };
+        let of_rows = |rows: &[StorageRow]| {
+            rows.iter().map(|row| (row.counts.clone(), row.bytes, row.error)).collect::<Vec<_>>()
+        };
+        assert_eq!(of_rows(&weighted(1.0)), of_rows(&rows[4..]));
+        let fewer =
+            |(wide, row): (&StorageRow, &StorageRow)| wide.bytes < row.bytes && wide.counts != row.counts;
+        assert!(weighted(256.0).iter().zip(&rows[4..]).any(fewer));
+        assert!(Survey { criteria: &["rows"], ..survey.clone() }.run(&a, |_| ()).is_err());
         // The criterion that minds x has no scaled formats.
         assert!(Survey { criteria: &["cw-exact"], ..survey }.run(&a, |_| ()).is_err());
     }

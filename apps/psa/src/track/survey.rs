@@ -84,16 +84,10 @@ impl Tally {
         event.interactions.iter().for_each(|at| touched[at.gamma] = true);
         self.seen += touched.into_iter().filter(|&touched| touched).count() as u64;
         self.tracked += tracked.gammas.len() as u64;
-        let mut left: Vec<f64> = event.gammas.iter().map(|gamma| gamma.energy).collect();
+        self.peak += in_peak(event, tracked, window) as u64;
         for gamma in &tracked.gammas {
             self.energies.add(gamma.energy);
             self.corrected.add(gamma.corrected);
-            let off = |energy: &f64| (energy - gamma.corrected).abs();
-            let nearest = (0..left.len()).min_by(|&a, &b| off(&left[a]).total_cmp(&off(&left[b])));
-            if let Some(at) = nearest.filter(|&at| off(&left[at]) <= window) {
-                left.swap_remove(at);
-                self.peak += 1;
-            }
         }
         self.calorimetric.add(event.points.iter().map(|point| point.energy).sum());
     }
@@ -125,6 +119,22 @@ impl Tally {
     pub fn absorbed_share(&self) -> f64 {
         self.absorbed as f64 / self.emitted.max(1) as f64
     }
+}
+
+/// Counts the reconstructed gamma rays with the energy of an emitted one, within `window` (keV).
+/// Each emitted one counts once.
+pub(crate) fn in_peak(event: &Simulated, tracked: &Tracked, window: f64) -> usize {
+    let mut left: Vec<f64> = event.gammas.iter().map(|gamma| gamma.energy).collect();
+    let mut count = 0;
+    for gamma in &tracked.gammas {
+        let off = |energy: &f64| (energy - gamma.corrected).abs();
+        let nearest = (0..left.len()).min_by(|&a, &b| off(&left[a]).total_cmp(&off(&left[b])));
+        if let Some(at) = nearest.filter(|&at| off(&left[at]) <= window) {
+            left.swap_remove(at);
+            count += 1;
+        }
+    }
+    count
 }
 
 /// Limit of the blocks of events of one multiplicity: each block holds spectra until all are

@@ -1,10 +1,12 @@
 //! Accuracies of row blocks of a product as items of `zellige tune spmv`, and trials with them.
+//! Formats are named as copies of a whole matrix are, such as `ap7:cw:2^-24`.
 
 use std::ops::Range;
 use std::time::Instant;
 
 use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
 use zellige_sparse::exact::ExactProduct;
+use zellige_sparse::system::{CriterionChoice, Inner};
 use zellige_sparse::{Csr, Error};
 use zellige_tune::{Assignment, Candidate, Data, Item, Measures, Space};
 
@@ -13,9 +15,8 @@ pub const COST: &str = "bytes";
 /// Names of all measures.
 pub const MEASURES: [&str; 4] = ["normwise", "componentwise", "bytes", "seconds"];
 
-/// Accuracies of copies that are tried; the last format is float64.
-const ACCURACIES: [&str; 5] = ["2^-8", "2^-11", "2^-16", "2^-24", "2^-37"];
-const DOUBLE: &str = "fp64";
+/// Accuracies that are tried; the last is that of float64.
+const ACCURACIES: [&str; 6] = ["2^-8", "2^-11", "2^-16", "2^-24", "2^-37", "2^-53"];
 
 /// Trials of a product `A x` whose row blocks are stored in different accuracies.
 #[derive(Debug)]
@@ -62,9 +63,10 @@ impl ProductTuning {
             for name in ACCURACIES {
                 let accuracy: Accuracy = name.parse()?;
                 let adaptation = Adaptation::new(set, Criterion::Componentwise, accuracy);
-                of_block.push((name.to_owned(), BlockProduct::new(&part, &adaptation, x, repeats)?));
+                let criterion = CriterionChoice::Componentwise;
+                let name = Inner::Adaptive { set, criterion, accuracy, block_size: None }.to_string();
+                of_block.push((name, BlockProduct::new(&part, &adaptation, x, repeats)?));
             }
-            of_block.push((DOUBLE.to_owned(), BlockProduct::new(&part, &Adaptation::double(), x, repeats)?));
             items.push(item(rows, &of_block));
             products.push(of_block);
         }
@@ -136,7 +138,7 @@ fn part(a: &Csr, rows: Range<usize>) -> Result<Csr, Error> {
     Csr::new(a.columns(), starts, column, value)
 }
 
-/// Item of a row block: its formats by their bytes, and float64 last.
+/// Item of a row block: its formats by their bytes, and the most accurate one last.
 fn item(rows: &Range<usize>, of_block: &[(String, BlockProduct)]) -> Item {
     let bytes = |product: &BlockProduct| product.bytes as f64;
     let most = of_block.last().map_or(0.0, |(_, double)| bytes(double));
@@ -151,6 +153,7 @@ fn item(rows: &Range<usize>, of_block: &[(String, BlockProduct)]) -> Item {
 
 #[cfg(test)]
 mod tests {
+    use super::super::RowAccuracies;
     use super::*;
     use zellige_sparse::generate::{Flow, flow};
     use zellige_tune::{Acceptance, Ended, Options, Search, Trials};
@@ -174,6 +177,18 @@ mod tests {
         let problem = Acceptance::parse("steps < 3").expect("a condition").check(reference);
         let problem = problem.expect_err("no such figure").to_string();
         assert!(problem.contains("bytes, componentwise, normwise, seconds"), "{problem}");
+        // The file of the result gives the same product.
+        let file = serde_json::to_string(&outcome.best().formats).expect("JSON");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows.json");
+        std::fs::write(&path, file).expect("a file");
+        let rows = RowAccuracies::read(&path, a.rows()).expect("accuracies");
+        let mut y = vec![0.0; a.rows()];
+        let matrix = TiledMatrix::new(&a, 1, &rows.adaptation()).expect("a copy");
+        matrix.multiply(&ones, &mut y).expect("a product");
+        let error = tuning.exact[0].backward_error(&y).expect("an error");
+        let tuned = outcome.best().measures.get("componentwise").expect("an error").value;
+        assert!((error.componentwise / tuned - 1.0).abs() < 1e-9, "{error:?} {tuned}");
         let accuracy = "2^-24".parse().expect("an accuracy");
         assert!(super::accept(accuracy).starts_with("componentwise <= 5.96"));
     }

@@ -89,6 +89,12 @@ impl<'x> Adaptation<'x> {
                 return Err(Error::parameter("criterion", problem));
             }
         }
+        if let Criterion::Rows(weights) = self.criterion
+            && weights.len() != a.rows()
+        {
+            let problem = format!("{} for {} rows", weights.len(), a.rows());
+            return Err(Error::shape("number of weights", problem));
+        }
         if self.symmetric && has_scales && self.criterion != Criterion::Normwise {
             let problem = format!(
                 "{} stores a scale for each row, so that the copy is not symmetric: use ap7, or nw",

@@ -16,6 +16,9 @@ pub enum Criterion<'x> {
     /// `sum_j |a_ij x_j|` of the row, compared with `|a_ij x_j|`: bounds the componentwise error
     /// for this `x` (equations 3.15, 3.16).
     ComponentwiseFor(&'x [f64]),
+    /// `sum_j |a_ij|` of the row, times its weight: each row has an accuracy of its own, its weight
+    /// times that of the product.
+    Rows(&'x [f64]),
 }
 
 impl Criterion<'_> {
@@ -33,6 +36,7 @@ impl Criterion<'_> {
             Criterion::Normwise => "nw",
             Criterion::Componentwise => "cw",
             Criterion::ComponentwiseFor(_) => "cw-exact",
+            Criterion::Rows(_) => "rows",
         }
     }
 }
@@ -136,6 +140,9 @@ pub(super) fn scales(a: &Csr, criterion: Criterion<'_>) -> Vec<f64> {
     match criterion {
         Criterion::Normwise => vec![a.norm_inf(); a.rows()],
         Criterion::Componentwise => a.iter().map(|(_, value)| abs_sum(value)).collect(),
+        Criterion::Rows(weights) => {
+            a.iter().zip(weights).map(|((_, value), weight)| weight * abs_sum(value)).collect()
+        }
         Criterion::ComponentwiseFor(_) => {
             let row = |(column, value): (&[u32], &[f64])| {
                 column.iter().zip(value).fold(0.0, |sum, (&j, &a)| sum + criterion.magnitude(j, a))

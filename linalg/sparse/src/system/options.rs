@@ -252,6 +252,8 @@ pub enum CriterionChoice {
     Componentwise,
     /// The norm of the nonzero's row times a vector ([`Options::x_for`]).
     ComponentwiseFor,
+    /// The norm of the nonzero's row times its weight; [`Options::x_for`] has the weights.
+    Rows,
 }
 
 impl CriterionChoice {
@@ -261,6 +263,7 @@ impl CriterionChoice {
             CriterionChoice::Normwise => Criterion::Normwise,
             CriterionChoice::Componentwise => Criterion::Componentwise,
             CriterionChoice::ComponentwiseFor => Criterion::ComponentwiseFor(x),
+            CriterionChoice::Rows => Criterion::Rows(x),
         }
     }
 }
@@ -351,13 +354,19 @@ impl Inner {
         }
     }
 
+    /// Returns true if rows have accuracies of their own.
+    pub(super) fn has_row_weights(&self) -> bool {
+        let (Inner::Adaptive { criterion, .. } | Inner::Auto { criterion, .. }) = self else { return false };
+        *criterion == CriterionChoice::Rows
+    }
+
     /// Returns true if the formats are chosen for a vector.
     pub fn is_for_vector(&self) -> bool {
-        use CriterionChoice::ComponentwiseFor;
+        use CriterionChoice::{ComponentwiseFor, Rows};
         matches!(
             self,
-            Inner::Adaptive { criterion: ComponentwiseFor, .. }
-                | Inner::Auto { criterion: ComponentwiseFor, .. }
+            Inner::Adaptive { criterion: ComponentwiseFor | Rows, .. }
+                | Inner::Auto { criterion: ComponentwiseFor | Rows, .. }
         )
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use zellige_tune::{Error, Options, Outcome, Search, Trials};
+use zellige_tune::{Data, Error, Measures, Options, OtherTrials, Outcome, Search, Trials};
 
 use crate::landscapes::{Landscape, all, levels};
 
@@ -51,6 +51,43 @@ fn a_search_goes_on_from_every_byte() {
         let parsed = std::fs::read_to_string(&path).expect("a log");
         assert_eq!(parsed.lines().count(), trials + 1, "cut at {cut}");
     }
+}
+
+/// Trials outside of the space are kept in the same log, by their names and data; errors are not.
+#[test]
+fn other_trials_run_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trials.jsonl");
+    let landscape = all().swap_remove(7);
+    let (whole, trials) = search(&landscape, &options(&path)).expect("an outcome");
+    let mut ran = 0;
+    let mut results = || {
+        let mut others = OtherTrials::open(&landscape.space, &options(&path)).expect("a log");
+        let mut run = |data, name: &str, result: Result<Measures, String>| {
+            let trial = || {
+                ran += 1;
+                if name == "stop" { Err(Error::Cancelled) } else { Ok(result) }
+            };
+            others.run(data, name, trial)
+        };
+        let measures = Measures::from([("error", 0.1 + 0.2)]);
+        assert!(matches!(run(Data::Search, "stop", Ok(measures.clone())), Err(Error::Cancelled)));
+        let one = run(Data::Search, "one", Ok(measures.clone())).expect("a result");
+        assert_eq!(one, Ok(measures));
+        let lost = run(Data::Verify, "one", Err("not definite".into())).expect("a result");
+        assert_eq!(lost, Err("not definite".into()));
+        assert_eq!(run(Data::Search, "one", Err("again".into())).expect("a result"), one);
+        let bytes = std::fs::read(&path).expect("a log");
+        (ran, bytes)
+    };
+    let (first, bytes) = results();
+    let (second, again) = results();
+    // The trial that ended with an error runs again.
+    assert_eq!((first, second), (3, 4));
+    assert_eq!(bytes, again);
+    let (outcome, ran) = search(&landscape, &options(&path)).expect("an outcome");
+    assert_eq!((outcome, ran), (whole, 0));
+    assert_eq!(bytes.iter().filter(|&&byte| byte == b'\n').count(), trials + 3);
 }
 
 #[test]

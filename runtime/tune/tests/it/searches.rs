@@ -153,6 +153,26 @@ fn costs_may_be_measured() {
     assert_eq!((best.format("a"), best.format("b"), best.format("c")), ("low", "high", "low"));
 }
 
+/// Everything in its cheapest format is accepted, but one item costs less in a dearer one.
+#[test]
+fn items_are_raised_where_measured_costs_fall() {
+    let space = small();
+    let trials = Trials::in_turn(|formats, _| {
+        let seconds = |item: &str, low: f64, high: f64| match formats.format(item) {
+            "low" => low,
+            _ => high,
+        };
+        let seconds = seconds("a", 1.0, 2.0) + seconds("b", 3.0, 4.0) + seconds("c", 2.0, 1.0);
+        Ok(Measures::from([("ok", 1.0), ("seconds", seconds)]))
+    });
+    let acceptance = ok();
+    let search = Search::new(&space, trials, &acceptance)
+        .cost(|_, measures| measures.get("seconds").map_or(f64::NAN, |seconds| seconds.value));
+    let outcome = search.run(&Options::default()).expect("an outcome");
+    assert_eq!((outcome.best().cost, outcome.ended), (Some(5.0), Ended::Minimal));
+    assert_eq!(outcome.best().formats.format("c"), "high");
+}
+
 #[test]
 fn items_are_checked() {
     let error = |items: Vec<Item>| Space::new(items).expect_err("an error").to_string();
@@ -215,6 +235,35 @@ proptest! {
         let count = seen.len();
         seen.dedup();
         prop_assert_eq!(seen.len(), count, "a trial ran twice");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever trials cost, no change of a single item is accepted and costs less.
+    #[test]
+    fn measured_costs_are_least_in_each_item(seed: u64, n in 1usize..5, formats in 2usize..4, share in 30usize..101) {
+        let (space, accepts) = by_chance(seed, n, formats, share);
+        let cost = |levels: &[usize]| {
+            let code = levels.iter().fold(!seed, |code, &level| code.wrapping_mul(37).wrapping_add(level as u64 + 1));
+            SplitMix(code).below(1000) as f64
+        };
+        let trials = Trials::in_turn(|formats, _| {
+            Ok(Measures::from([("ok", f64::from(u8::from(accepts(&levels(formats)))))]))
+        });
+        let acceptance = ok();
+        let search = Search::new(&space, trials, &acceptance).cost(|formats, _| cost(&levels(formats)));
+        let outcome = search.run(&Options::default()).expect("an outcome");
+        let best = levels(&outcome.best().formats);
+        let most = (3 * (formats - 1) * n) as f64 * (n as f64).log2().max(1.0);
+        for item in 0..n {
+            for level in (0..formats).filter(|_| outcome.trials.len() < most as usize) {
+                let mut other = best.clone();
+                other[item] = level;
+                prop_assert!(!accepts(&other) || cost(&other) >= cost(&best), "{best:?} {other:?}");
+            }
+        }
     }
 }
 

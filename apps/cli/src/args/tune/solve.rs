@@ -29,6 +29,9 @@ Measures
   difference     Norm of the difference from the solution of the reference,
                  relative to it
   backward_error
+  digits         Mean number of exact digits of x, by another solve as in
+                 zellige trust solve. Computed only if named; trials that it
+                 does not judge, such as those with reliable updates, fail.
 
 Without --accept, the residual must be within --tol, in at most 1.1 times the
 steps of the reference.
@@ -36,7 +39,9 @@ steps of the reference.
 Examples
   zellige tune solve A.mtx
   zellige tune solve A.mtx --method gmres:40 --tol 1e-8 --cost bytes --verify \\
-      --accept 'residual <= 1e-8 && seconds <= REF.seconds'";
+      --accept 'residual <= 1e-8 && seconds <= REF.seconds'
+  zellige tune solve A.mtx --method gmres:40 --precond jacobi --tol 1e-8 \\
+      --accept 'residual <= 1e-8 && digits >= REF.digits - 0.5'";
 
 /// Options of `zellige tune solve`.
 #[derive(Debug, Args)]

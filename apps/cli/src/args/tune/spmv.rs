@@ -10,8 +10,7 @@ use crate::args::{Input, RunOutputs, VectorSource, word};
 
 pub(super) const EXAMPLES: &str = "\
 Items
-  rows A..B  Each row block, in accuracies from 2^-8 to 2^-37 of the set --set,
-             or fp64
+  rows A..B  Each row block, in accuracies from 2^-8 to 2^-53 of the set --set
 
 Measures
   normwise, componentwise
@@ -20,8 +19,11 @@ Measures
   bytes, seconds
              Sums over the row blocks; medians of times on one thread
 
+The formats (-o rows.json) are for zellige spmv --sets map:rows.json and
+zellige solve --operator map:rows.json.
+
 Examples
-  zellige tune spmv A.mtx
+  zellige tune spmv A.mtx -o rows.json
   zellige tune spmv A.mtx --blocks 64 --x-for x.npy --verify \\
       --accept 'normwise <= 1e-7' --cost seconds";
 

@@ -143,7 +143,7 @@ impl EmissionSpec {
 }
 
 /// Draws an isotropic direction.
-fn isotropic(random: &mut impl Rng) -> Vec3 {
+pub(crate) fn isotropic(random: &mut impl Rng) -> Vec3 {
     let z = random.random_range(-1.0..1.0f64);
     let (sine, cosine) = random.random_range(0.0..std::f64::consts::TAU).sin_cos();
     let r = (1.0 - z * z).sqrt();

@@ -13,7 +13,14 @@ use crate::{Matrix, image};
 use std::sync::Arc;
 use zellige_dense::{Factorisation, GemmPrecision, Rule, Solution};
 use zellige_runtime::Runtime;
-use zellige_tune::Measures;
+use zellige_tune::{Data, Measures};
+
+/// The systems of the search and of the verification, the latter prepared when a trial needs it.
+pub(super) struct Benches<'a> {
+    search: Bench<'a>,
+    verify: Option<Bench<'a>>,
+    verification: Option<&'a Input>,
+}
 
 /// A system prepared for trials.
 pub(super) struct Bench<'a> {
@@ -22,7 +29,7 @@ pub(super) struct Bench<'a> {
     options: Options,
     workspace: Workspace,
     dx: Matrix,
-    /// The first reconstructor, and the residuals of changed ones.
+    /// The reconstructor of the reference, and the residuals of changed ones.
     first: Option<(Arc<Matrix>, ResidualChange)>,
     with_error: bool,
     observer: Quiet<'a>,
@@ -55,6 +62,28 @@ impl Observer for Quiet<'_> {
     }
 }
 
+impl<'a> Benches<'a> {
+    pub(super) fn new(search: Bench<'a>, verification: Option<&'a Input>) -> Benches<'a> {
+        Benches { search, verify: None, verification }
+    }
+
+    pub(super) fn problem(&self) -> &Problem {
+        self.search.problem()
+    }
+
+    /// Returns the system of some data.
+    pub(super) fn at(&mut self, data: Data) -> Result<&mut Bench<'a>, PipelineError> {
+        let Bench { rt, options, with_error, observer, .. } = &self.search;
+        match (data, self.verification, &mut self.verify) {
+            (Data::Search, _, _) | (_, None, _) => Ok(&mut self.search),
+            (_, _, Some(bench)) => Ok(bench),
+            (_, Some(input), place) => {
+                Ok(place.insert(Bench::new(rt, input, options, *with_error, observer.0)?))
+            }
+        }
+    }
+}
+
 impl<'a> Bench<'a> {
     pub(super) fn new(
         rt: &'a Runtime,
@@ -80,11 +109,17 @@ impl<'a> Bench<'a> {
         &self.problem
     }
 
-    /// Runs a map or a rule; `Ok(Err(..))` if it loses positive definiteness.
+    /// Runs a map or a rule; `Ok(Err(..))` if it loses positive definiteness. The reference, which
+    /// others are compared with, runs first, unless a log has its trial.
     ///
     /// # Errors
     /// A failed task, cancellation.
     pub(super) fn run(&mut self, rule: &Rule) -> Result<Result<Tried, NotSpd>, PipelineError> {
+        let is_reference = rule.to_string() == GemmPrecision::Sp.name();
+        if self.first.is_none() && !is_reference {
+            // Without it, the first that is definite stands in for it.
+            let _ = self.run(&Rule::uniform(GemmPrecision::Sp))?;
+        }
         let (rt, problem, observer) = (self.rt, &self.problem, &self.observer);
         let made = reconstruct::<f32, _>(rt, problem, rule, &self.options, &mut self.workspace, observer)?;
         let made = match made {

@@ -15,16 +15,17 @@ pub use rules::RuleTrial;
 use super::problem::Problem;
 use super::{NotSpd, Observer, Options, PipelineError};
 use crate::params::Input;
-use bench::{Bench, Tried};
+use bench::{Bench, Benches};
 use costs::Costs;
 use items::Items;
+use rules::RuleTrials;
 use serde::Serialize;
 use std::cell::RefCell;
 use zellige_app::tune::TuneResult;
-use zellige_dense::{GemmPrecision, PanelPrecision, TileMap};
+use zellige_dense::{GemmPrecision, PanelPrecision, Rule, TileMap};
 use zellige_runtime::Runtime;
 use zellige_sim::platform::Platform;
-use zellige_tune::{Acceptance, Assignment, Data, Measures, Search, Trial, Trials};
+use zellige_tune::{Acceptance, Assignment, Data, Measures, OtherTrials, Search, Trial, Trials};
 
 /// Default criterion: the exact Strehl ratio decreases by at most 1e-4.
 pub const ACCEPT: &str = "strehl >= REF.strehl - 1e-4";
@@ -126,41 +127,37 @@ pub fn tune(
     tuning: &Tuning,
     observer: &dyn Observer,
 ) -> Result<TunedMap, PipelineError> {
-    let with_error = tuning.acceptance.text().contains("backward_error");
-    let mut bench = Bench::new(rt, input, options, with_error, observer)?;
-    let (costs, items) = described(bench.problem(), options, tuning)?;
+    let with_error = tuning.acceptance.has("backward_error");
+    let bench = Bench::new(rt, input, options, with_error, observer)?;
+    let mut benches = Benches::new(bench, tuning.verification.as_ref());
+    let (costs, items) = described(benches.problem(), options, tuning)?;
     let bound = costs.of_map(&items.map("bound", &items.space().cheapest())?, None)?;
-    let mut other = None;
+    let uniform = items.space().reference();
     // The search continues after a trial that failed; an error stops it.
     let stopped: RefCell<Option<PipelineError>> = RefCell::new(None);
-    let mut trial = |formats: &Assignment, data: Data| -> Result<Result<Tried, NotSpd>, PipelineError> {
-        let map = items.map("trial", formats)?;
-        let bench = match (data, &tuning.verification) {
-            (Data::Verify, Some(input)) => match &mut other {
-                Some(other) => other,
-                place => place.insert(Bench::new(rt, input, options, with_error, observer)?),
-            },
-            _ => &mut bench,
+    let mut trial = |formats: &Assignment, data: Data| {
+        let rule = match *formats == uniform {
+            true => Rule::uniform(GemmPrecision::Sp),
+            false => items.map("trial", formats)?.into(),
         };
-        bench.run(&map.into())
+        let tried = benches.at(data)?.run(&rule)?;
+        Ok::<_, PipelineError>(tried.map(|tried| tried.measures).map_err(|lost| not_definite(&lost)))
     };
     let trials = Trials::in_turn(|formats, data| {
         if stopped.borrow().is_some() {
             return Err("stopped".into());
         }
-        match trial(formats, data) {
-            Ok(Ok(tried)) => Ok(tried.measures),
-            Ok(Err(lost)) => {
-                Err(format!("not positive definite at tile {}, pivot {}", lost.tile, lost.pivot))
-            }
-            Err(error) => {
-                let text = error.to_string();
-                *stopped.borrow_mut() = Some(error);
-                Err(text)
-            }
-        }
+        trial(formats, data).unwrap_or_else(|error| {
+            let text = error.to_string();
+            *stopped.borrow_mut() = Some(error);
+            Err(text)
+        })
     });
-    let search = zellige_tune::Options { verify: tuning.verification.is_some(), ..tuning.search.clone() };
+    let mut search = zellige_tune::Options { verify: tuning.verification.is_some(), ..tuning.search.clone() };
+    if with_error {
+        // Trials without this measure cannot be used again.
+        search.subject += ", backward error";
+    }
     let cost = |formats: &Assignment, measures: &Measures| {
         let map = items.map("cost", formats);
         let cost =
@@ -174,21 +171,20 @@ pub fn tune(
     }
     let outcome = outcome?;
     let map = items.map("tuned", &outcome.best().formats)?;
-    let (mut rules, rule_trials) = match tuning.rules {
+    let (rules, rule_trials) = match tuning.rules {
         true => {
-            let reference = &outcome.reference().measures;
-            let formats = items.formats();
+            let is_verified =
+                |trial: &&Trial| trial.data == Data::Verify && trial.formats == outcome.reference().formats;
+            let verified = outcome.trials.iter().find(is_verified).map(|trial| &trial.measures);
+            let reference = (&outcome.reference().measures, verified);
             let panel = zellige_dense::PrecisionPolicy::panel(&map);
-            rules::best(&mut bench, &costs, formats, panel, (&tuning.acceptance, reference), observer)?
+            let log = OtherTrials::open(items.space(), &search)?;
+            let trials = RuleTrials::new(&mut benches, &costs, (tuning, reference), panel, log, observer);
+            trials.best(items.formats())?
         }
         false => (Vec::new(), 0),
     };
-    let is_verified =
-        |trial: &&Trial| trial.data == Data::Verify && trial.formats == outcome.reference().formats;
-    if let (Some(bench), Some(reference)) = (&mut other, outcome.trials.iter().find(is_verified)) {
-        rules::verify(bench, &mut rules, &tuning.acceptance, &reference.measures)?;
-    }
-    let problem = bench.problem();
+    let problem = benches.problem();
     let cost = outcome.best().cost.unwrap_or(f64::NAN);
     let best_rule = rules.iter().find(|rule| rule.verified != Some(false)).map(|rule| rule.cost);
     let accept = tuning.acceptance.text();
@@ -222,6 +218,10 @@ pub fn bounds(input: &Input, options: &Options, tuning: &Tuning) -> Result<Optio
     let (costs, items) = described(&problem, options, tuning)?;
     let of = |formats: &Assignment| costs.of_map(&items.map("bound", formats)?, None);
     Ok(Some([of(&items.space().cheapest())?, of(&items.space().reference())?]))
+}
+
+fn not_definite(lost: &NotSpd) -> String {
+    format!("not positive definite at tile {}, pivot {}", lost.tile, lost.pivot)
 }
 
 fn described<'t>(
@@ -313,6 +313,27 @@ mod tests {
         }
         assert!(report::tune::text(&result, false).contains("fp32"));
         assert_eq!(serde_json::to_value(&result).unwrap()["m"], result.m);
+    }
+
+    /// Trials of maps and of rules, and their verifications, are all in the log.
+    #[test]
+    fn a_search_that_goes_on_repeats_no_trial() {
+        let (rt, folder) = (runtime(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("trials.jsonl");
+        let mut tuning = tuning(ACCEPT);
+        tuning.search.log = Some(path.clone());
+        tuning.search.max_trials = Some(4);
+        let run = || {
+            let result = tune(&rt, &small(), &options(), &tuning, &Silent).unwrap();
+            (result.rules, result.rule_trials, std::fs::read_to_string(&path).unwrap())
+        };
+        let (rules, count, log) = run();
+        assert!(count > 3 && rules.iter().any(|rule| rule.verified == Some(true)), "{rules:?}");
+        assert_eq!(run(), (rules, count, log.clone()));
+        // Without the last trials the result is the same, too, within rounding.
+        let lines: Vec<&str> = log.lines().collect();
+        std::fs::write(&path, lines[..lines.len() - 4].join("\n") + "\n").unwrap();
+        assert_eq!(run().2.lines().count(), lines.len());
     }
 
     #[test]

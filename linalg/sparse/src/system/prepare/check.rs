@@ -59,6 +59,11 @@ pub fn check_symmetry(options: &Options) -> Result<(), Error> {
 }
 
 fn check_vector(options: &Options) -> Result<(), Error> {
+    let of_rows = options.inner.has_row_weights();
+    if options.relaxed.iter().any(|copy| copy.has_row_weights() || of_rows && copy.is_for_vector()) {
+        let problem = "only the operator has weights of rows, and then no copy is for a vector: use cw";
+        return Err(Error::parameter("relax", problem));
+    }
     let is_needed = std::iter::once(&options.inner).chain(&options.relaxed).any(Inner::is_for_vector);
     match &options.x_for {
         None if is_needed => Err(Error::parameter(

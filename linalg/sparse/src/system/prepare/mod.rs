@@ -139,6 +139,14 @@ impl<'a> PreparedSystem<'a> {
         self.order.as_ref().map_or_else(|| v.to_vec(), |order| order.vector(v))
     }
 
+    /// Returns a vector of the rows of the given matrix in the order of this one.
+    pub(super) fn ordered_rows(&self, v: &[f64]) -> Vec<f64> {
+        match &self.matching {
+            Some(matching) => self.ordered(&matching.vector(v)),
+            None => self.ordered(v),
+        }
+    }
+
     /// Puts an answer into the order of the given matrix.
     pub(super) fn restore(&self, x: &[f64], out: &mut [f64]) {
         match &self.order {

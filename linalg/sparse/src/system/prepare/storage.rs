@@ -191,9 +191,12 @@ fn fastest_copy(
 }
 
 /// Returns the vector that formats are chosen for, in the matrix' order and divided by the column
-/// scales.
+/// scales; weights of rows are in the order alone.
 fn vector_of(options: &Options, prepared: &PreparedSystem<'_>) -> Vec<f64> {
     let Some(x) = &options.x_for else { return Vec::new() };
+    if options.inner.has_row_weights() {
+        return prepared.ordered_rows(x);
+    }
     let x = prepared.ordered(x);
     match prepared.scales() {
         Some(scales) => x.iter().zip(&scales.columns).map(|(x, scale)| x / scale).collect(),

@@ -58,6 +58,12 @@ fn options_without_meaning_together_are_named() -> Result<(), Error> {
     let (cg, narrow): (_, Inner) =
         (Options { method: MethodChoice::Cg, ..auto.clone() }, "ap7:cw:2^-24".parse()?);
     let gmres = Options { method: "gmres:9".parse()?, ..auto.clone() };
+    let weighted = Inner::Adaptive {
+        set: crate::adaptive::FormatSet::Ap7,
+        criterion: CriterionChoice::Rows,
+        accuracy: "2^-24".parse()?,
+        block_size: None,
+    };
     for (options, name) in [
         (Options { basis: "fp32".parse()?, ..cg.clone() }, "basis"),
         (Options { orthogonalisation: "mgs".parse()?, ..cg.clone() }, "orthogonalise"),
@@ -69,6 +75,9 @@ fn options_without_meaning_together_are_named() -> Result<(), Error> {
         (Options { reliable: Some(0.1), inner: narrow, ..auto.clone() }, "reliable"),
         (Options { reliable: Some(0.1), ..cg.clone() }, "reliable"),
         (Options { inner: "ap7:cw-exact:2^-24".parse()?, ..auto.clone() }, "x-for"),
+        (Options { inner: weighted, ..auto.clone() }, "x-for"),
+        (Options { inner: weighted, relaxed: vec!["ap7:cw-exact:2^-16".parse()?], ..gmres.clone() }, "relax"),
+        (Options { relaxed: vec![weighted], ..gmres.clone() }, "relax"),
         (Options { reliable: Some(1.0), inner: narrow, ..cg.clone() }, "reliable"),
         (Options { inner: "ap7re:cw:2^-24".parse()?, ..cg.clone() }, "operator"),
     ] {
