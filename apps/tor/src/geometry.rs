@@ -272,6 +272,12 @@ impl<R: RealNumber> Projection<R> {
         Projection { scale, offset, turn: [[cos * m, -sin * m], [sin * m, cos * m]] }
     }
 
+    /// Returns the projection on what a moving layer carries here: it lies `way` \[m\] upwind.
+    pub(crate) fn upwind(self, way: [f64; 2]) -> Self {
+        let offset = std::array::from_fn(|k| self.offset[k] - R::from(way[k]));
+        Projection { offset, ..self }
+    }
+
     /// Returns whether the light of the star crosses the layer.
     pub fn visible(&self) -> bool {
         self.scale.value() > 0.0

@@ -117,6 +117,11 @@ pub struct SystemArgs {
     /// Direction to reconstruct (arcsec), instead of those in SYSTEM; may be repeated.
     #[arg(long = "target", value_name = "X,Y", value_parser = target)]
     pub targets: Vec<[f64; 2]>,
+    /// Time in ms from the measurements to the wavefront to reconstruct, or to judge.
+    ///
+    /// The layers move by their wind during this time, so that the reconstructor predicts.
+    #[arg(long, value_name = "MS", value_parser = milliseconds, hide_short_help = true)]
+    pub lag_ms: Option<f64>,
     /// Map of valid sub-apertures, instead of SYSTEM's rule: text of 0 and 1, .fits or .npy (also
     /// bool).
     ///
@@ -326,6 +331,12 @@ pub(super) fn target(text: &str) -> Result<[f64; 2], String> {
     parsed.ok_or_else(|| "use two numbers in arcsec separated by a comma, e.g. 10,-5".into())
 }
 
+/// Parses a lag in ms, up to 10 s.
+pub(super) fn milliseconds(text: &str) -> Result<f64, String> {
+    let parsed = text.parse::<f64>().ok().filter(|ms| (0.0..=10_000.0).contains(ms));
+    parsed.ok_or_else(|| "use a time in ms from 0 to 10000, e.g. 4.5".into())
+}
+
 pub(super) fn tile(text: &str) -> Result<Tile, String> {
     match text {
         "auto" => Ok(Tile::Auto),
@@ -345,6 +356,15 @@ mod tests {
         assert_eq!(target("10,-5.5"), Ok([10.0, -5.5]));
         for bad in ["", "1", "1;2", "1,nan", "1,2,3", "x,y"] {
             assert!(target(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn lags_are_not_negative() {
+        assert_eq!(milliseconds("4.5"), Ok(4.5));
+        assert_eq!(milliseconds("0"), Ok(0.0));
+        for bad in ["", "-1", "nan", "inf", "20000", "4 ms"] {
+            assert!(milliseconds(bad).is_err(), "{bad}");
         }
     }
 

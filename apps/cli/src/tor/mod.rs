@@ -12,7 +12,7 @@ use zellige_runtime::Runtime;
 use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{self, Observer, OnNotSpd, Options, Outcome, TileChoice};
 use zellige_tor::report::text;
-use zellige_tor::system::{MirrorModel, Valid};
+use zellige_tor::system::{MirrorModel, Valid, WIND_SPEED};
 
 use crate::args::{ExecutionArgs, FactorArgs, NotSpd, SystemArgs, Tile, Tor};
 use crate::exit::CommandError;
@@ -46,6 +46,15 @@ pub(crate) fn read(args: &SystemArgs) -> anyhow::Result<Input> {
     }
     if !args.targets.is_empty() {
         input.system.targets.clone_from(&args.targets);
+    }
+    if let Some(lag) = args.lag_ms {
+        input.system.lag = 1e-3 * lag;
+        let still = input.atmosphere.layers.iter().filter(|layer| layer.wind.is_none()).count();
+        if lag > 0.0 && still > 0 {
+            out::note(&format!(
+                "warning: --lag-ms: {still} layer(s) have no wind in the profile; they move at {WIND_SPEED} m/s in spread directions: give atmosphere.wind_speed and wind_direction"
+            ));
+        }
     }
     if let Some(map) = &args.valid_map {
         let map = params::read_map(map).map_err(|error| bad_file("--valid-map", error))?;

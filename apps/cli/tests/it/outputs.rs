@@ -149,6 +149,8 @@ fn a_reconstructor_of_another_telescope_is_refused() {
     let folder = folder(5);
     let here = folder.path();
     run(here, &["tor", "build", "small.toml", "-o", "R.fits"]).expect(0);
+    let late = ["tor", "eval", "small.toml", "--rec", "R.fits", "--lag-ms", "5"];
+    run(here, &late).expect(0).says("LAG = 0, but").says("no wind in the profile");
     let text = fs::read_to_string(here.join("small.toml")).unwrap();
     for (key, value, code, said) in [
         ("diameter", "30.0", 2, "made for another instrument: DIAM = 8, but this system has 30"),

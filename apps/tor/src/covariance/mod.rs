@@ -20,6 +20,10 @@
 //!
 //! Every entry is a function of its two indices alone, with the same bits in any requested part of
 //! the matrix, and `cov(i, j) == cov(j, i)` exactly.
+//!
+//! With a lag ([`System::lag`]), the truth sensor looks at the wavefront that much later than the
+//! measurements. Turbulence is frozen: the phase of a layer with the wind `v` is `w(x, t) = w(x - v
+//! t, 0)`. So the truth sensor sees what lay `v lag` upwind at the time of the measurements.
 
 pub mod device;
 mod direct;
@@ -44,7 +48,8 @@ pub enum Kind {
     /// Measurements with measurements, `n x n`, with noise and the tip-tilt constant of laser
     /// stars.
     Cmm,
-    /// Truth sensor on the given target with measurements, `m x n`, without noise.
+    /// Truth sensor on the given target, [`System::lag`] later, with measurements, `m x n`, without
+    /// noise.
     Ctm(usize),
     /// Truth sensor with itself, `m x m`, without noise; the same for every target.
     Ctt,
@@ -168,7 +173,8 @@ impl<R: RealNumber + Scalar<Real = R>> Covariance<R> {
         atmosphere.check()?;
         let geometry = Geometry::new(&system)?;
         // An empty layer contributes nothing and costs as much as any other.
-        let layers: Vec<_> = atmosphere.layers.iter().filter(|l| l.cn2 > 0.0).collect();
+        let all = atmosphere.layers.iter().zip(atmosphere.winds());
+        let layers: Vec<_> = all.filter(|(l, _)| l.cn2 > 0.0).collect();
         let views = views(&system, &geometry, &layers);
         let term = |cn2: f64, outer_scale: f64| {
             let (cn2, outer_scale) = (R::from(cn2), R::from(outer_scale));
@@ -176,7 +182,7 @@ impl<R: RealNumber + Scalar<Real = R>> Covariance<R> {
             let stretch = R::from(2.0 * PI) / outer_scale;
             LayerTerm { weight, stretch: stretch * stretch }
         };
-        let terms: Vec<LayerTerm<R>> = layers.iter().map(|l| term(l.cn2, l.outer_scale)).collect();
+        let terms: Vec<LayerTerm<R>> = layers.iter().map(|(l, _)| term(l.cn2, l.outer_scale)).collect();
         let noise = (0..system.stars.len())
             .map(|i| noise::of_sensor(&system, atmosphere, i, &geometry.sensors()[i]))
             .collect::<Result<_, _>>()?;
@@ -408,22 +414,29 @@ pub(crate) fn worth_keeping(system: &System) -> Result<u64, Error> {
     Ok(all.sum::<u64>().min(KEPT_BUDGET))
 }
 
-/// Returns the views of all sensors, and of the truth sensor on every target.
-fn views<R: RealNumber>(system: &System, geometry: &Geometry, layers: &[&Layer]) -> Vec<View<R>> {
+/// Returns the views of all sensors, and of the truth sensor on every target. Layers have a wind.
+fn views<R: RealNumber>(system: &System, geometry: &Geometry, layers: &[(&Layer, [f64; 2])]) -> Vec<View<R>> {
     let view = |star: &GuideStar, grid: &SubApertures| {
         let upright = star.rotation == 0.0 && star.magnification == 1.0;
         View {
             grid: grid.clone(),
             inverse_altitude: star.inverse_altitude,
-            projections: layers.iter().map(|l| Projection::new(star, l.altitude)).collect(),
+            projections: layers.iter().map(|(l, _)| Projection::new(star, l.altitude)).collect(),
             lattice: upright || star.slopes_turn,
             upright,
         }
     };
     let mut views: Vec<View<R>> =
         system.stars.iter().zip(geometry.sensors()).map(|(s, g)| view(s, g)).collect();
-    let truths = system.targets.iter().map(|t| view(&truth_star(system.nssp, *t), geometry.truth()));
-    views.extend(truths);
+    views.extend(system.targets.iter().map(|t| {
+        let mut truth = view(&truth_star(system.nssp, *t), geometry.truth());
+        if system.lag != 0.0 {
+            for (projection, (_, wind)) in truth.projections.iter_mut().zip(layers) {
+                *projection = projection.upwind(wind.map(|v| v * system.lag));
+            }
+        }
+        truth
+    }));
     views
 }
 

@@ -140,6 +140,7 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
         fits_map("sensors.nssp", s.nssp, map.across(), place)?;
     }
     place.range("sensors.lgs_cst", s.lgs_cst, 0.0, 1e9, "arcsec^2")?;
+    place.range("lag", s.lag, 0.0, 10.0, "s")?;
     place.range("imaging.wavelength", s.wavelength, 1e-7, 1e-3, "m")?;
     if s.stars.is_empty() || s.stars.len() > MAX_STARS {
         return Err(place.error(

@@ -262,6 +262,7 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
         targets,
         lgs_cst,
         noise,
+        lag: 0.0,
         wavelength: 1.65e-6,
         units: AngleUnit::Arcsec,
     };

@@ -284,6 +284,7 @@ fn understand(raw: File, place: &Place) -> Result<(System, Option<Atmosphere>, V
         targets: raw.imaging.targets.iter().map(|t| [t[0] * unit, t[1] * unit]).collect(),
         lgs_cst: raw.sensors.lgs_cst * unit * unit,
         noise,
+        lag: 0.0,
         wavelength: raw.imaging.wavelength,
         units: raw.units,
     };

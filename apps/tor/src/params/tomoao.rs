@@ -257,6 +257,7 @@ impl<'t> TomoaoReader<'t> {
             lgs_cst: 0.0,
             // The noise is set once the turbulence is known.
             noise: NoiseModel::Uniform { variance: 0.0 },
+            lag: 0.0,
             wavelength: 1.65e-6,
             units: AngleUnit::Arcsec,
         })

@@ -42,6 +42,9 @@ pub struct Judgement {
     pub n: usize,
     /// Number of truth-sensor slopes.
     pub m: usize,
+    /// Time in ms from the measurements to the wavefront that is judged; absent at 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_ms: Option<f64>,
     /// File of the reconstructor.
     pub reconstructor: PathBuf,
     /// Precision rule of the reconstructor, if the file names it.
@@ -144,6 +147,7 @@ pub fn evaluate(
     Ok(Judgement {
         n: info.measurements,
         m: info.truth_slopes,
+        lag_ms: system.lag_ms(),
         reconstructor: foreign.reconstructor.clone(),
         rule,
         slope_order: order,
@@ -195,8 +199,8 @@ fn what_the_file_says(
             "NSSP" | "DIAM" | "UNITS" | "WFSORDER" => {
                 return Err(Error::content(path, format!("made for another instrument: {differs}")));
             }
-            // The file is for another atmosphere, whose effect users may want to study.
-            "R0" | "LGSCST" => doubts.push(format!("{}: {differs}", path.display())),
+            // The file is for another atmosphere or lag, whose effect users may want to study.
+            "R0" | "LGSCST" | "LAG" => doubts.push(format!("{}: {differs}", path.display())),
             _ => {}
         }
     }

@@ -362,6 +362,9 @@ pub struct RuleResult {
     pub n: usize,
     /// Number of truth-sensor slopes.
     pub m: usize,
+    /// Time in ms from the measurements to the reconstructed wavefront; absent at 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_ms: Option<f64>,
     /// Number of tiles along one side of `Cmm`.
     pub tiles: usize,
     /// Rule that was used.
@@ -417,6 +420,7 @@ mod tests {
         let result = RuleResult {
             n: 4,
             m: 2,
+            lag_ms: None,
             tiles: 2,
             rule: "hp1".into(),
             rule_asked: None,

@@ -90,6 +90,7 @@ fn one<S: Session>(
     let mut result = RuleResult {
         n: problem.n(),
         m: problem.m(),
+        lag_ms: problem.system().lag_ms(),
         tiles: problem.plan.tiles(),
         rule: asked.to_string(),
         rule_asked: None,

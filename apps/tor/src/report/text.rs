@@ -57,8 +57,9 @@ pub fn of_judgement(judgement: &Judgement, colours: bool) -> String {
             format!("{:.1}", t.wfe_nm),
         ]);
     }
+    let lag = judgement.lag_ms.map_or(String::new(), |ms| format!(", wavefront {ms} ms later"));
     format!(
-        "{}: {} x {}, slopes {}{made}\n{}",
+        "{}: {} x {}, slopes {}{made}{lag}\n{}",
         judgement.reconstructor.display(),
         judgement.m,
         judgement.n,
@@ -73,8 +74,9 @@ pub fn of_run(outcome: &Outcome, colours: bool) -> String {
     let tiles = outcome.results.first().map_or(0, |r| r.tiles);
     let devices: Vec<String> =
         outcome.devices.iter().map(|d| format!(", {} ({})", d.device, bytes(d.memory_bytes))).collect();
+    let lag = outcome.input.system.lag_ms().map_or(String::new(), |ms| format!(", lag {ms} ms"));
     let head = format!(
-        "n = {}, m = {}, {} target(s), {tiles} x {tiles} tiles, {} worker(s){}\n",
+        "n = {}, m = {}, {} target(s){lag}, {tiles} x {tiles} tiles, {} worker(s){}\n",
         info.measurements,
         info.truth_slopes,
         info.targets,

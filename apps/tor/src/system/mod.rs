@@ -171,6 +171,9 @@ pub struct System {
     pub lgs_cst: f64,
     /// Measurement noise.
     pub noise: NoiseModel,
+    /// Time in s from the measurements to the wavefront to reconstruct. Layers move by their wind
+    /// during this time.
+    pub lag: f64,
     /// Wavelength of the image in m.
     pub wavelength: f64,
     /// Unit of the angles in the original file.
@@ -231,6 +234,11 @@ pub(crate) fn airmass(zenith_angle: f64) -> f64 {
 }
 
 impl System {
+    /// Returns the lag in ms, if there is one.
+    pub(crate) fn lag_ms(&self) -> Option<f64> {
+        (self.lag != 0.0).then_some(1e3 * self.lag)
+    }
+
     /// Converts altitudes of laser stars and sodium layer above the telescope to distances along
     /// the line of sight.
     pub(crate) fn slant(&mut self) {

@@ -1,7 +1,7 @@
 //! The covariance generator, compared with a plain evaluation of the definition. It is also checked
 //! for symmetry, and for independence of the requested part.
 
-use crate::common::{awkward, laser_and_star, two_stars};
+use crate::common::{self, awkward, laser_and_star, two_stars};
 use zellige_tor::geometry::{Projection, SubApertures, truth_star};
 use zellige_tor::system::{GuideStar, StarKind};
 use zellige_tor::turbulence::structure_function;
@@ -16,11 +16,12 @@ fn edges(star: &GuideStar, grid: &SubApertures, i: usize, axis: usize, h: f64) -
     p.visible().then(|| [shifted(-1.0), shifted(1.0)])
 }
 
-/// Computes one entry directly from the definition.
+/// Computes one entry directly from the definition; `a` looks `lag` later than `b`.
 fn plain(
     a: (&GuideStar, &SubApertures, usize, usize),
     b: (&GuideStar, &SubApertures, usize, usize),
     atm: &Atmosphere,
+    lag: f64,
 ) -> f64 {
     let mut sum = 0.0;
     for l in &atm.layers {
@@ -31,7 +32,9 @@ fn plain(
         };
         for (s, pa) in p.iter().enumerate() {
             for (t, pb) in q.iter().enumerate() {
-                let d = structure_function((pa[0] - pb[0]).hypot(pa[1] - pb[1]), l.cn2, l.outer_scale);
+                let wind = l.wind.unwrap_or_default();
+                let [u, v] = [0, 1].map(|k| pa[k] - wind[k] * lag - pb[k]);
+                let d = structure_function(u.hypot(v), l.cn2, l.outer_scale);
                 sum += if s == t { -d } else { d };
             }
         }
@@ -62,7 +65,7 @@ fn against_the_definition(system: &System, atm: &Atmosphere) {
     for i in (0..n).step_by(3) {
         for j in (0..n).step_by(5) {
             let (a, b) = (locate(i), locate(j));
-            let mut want = plain(a, b, atm);
+            let mut want = plain(a, b, atm, 0.0);
             let (bi, bj) = (
                 geometry.blocks().iter().rfind(|b| b.start <= i),
                 geometry.blocks().iter().rfind(|b| b.start <= j),
@@ -83,10 +86,10 @@ fn against_the_definition(system: &System, atm: &Atmosphere) {
     let m = cov.truth_slopes();
     for i in (0..m).step_by(3) {
         for j in (0..n).step_by(7) {
-            near(ctm[(i, j)], plain(locate_truth(i), locate(j), atm), "Ctm", i, j);
+            near(ctm[(i, j)], plain(locate_truth(i), locate(j), atm, system.lag), "Ctm", i, j);
         }
         for j in (0..m).step_by(5) {
-            near(ctt[(i, j)], plain(locate_truth(i), locate_truth(j), atm), "Ctt", i, j);
+            near(ctt[(i, j)], plain(locate_truth(i), locate_truth(j), atm, 0.0), "Ctt", i, j);
         }
     }
     for i in 0..n {
@@ -120,8 +123,16 @@ fn awkward_sensors() {
 }
 
 #[test]
+fn the_truth_sensor_after_a_lag() {
+    for (s, a) in [laser_and_star(), awkward()] {
+        let (s, a) = common::moving(s, a, 0.013);
+        against_the_definition(&s, &a);
+    }
+}
+
+#[test]
 fn a_part_is_the_same_as_in_the_whole() {
-    let (s, a) = awkward();
+    let (s, a) = common::moving(awkward().0, awkward().1, 0.02);
     let cov = Covariance::new(&s, &a).unwrap();
     for kind in [Kind::Cmm, Kind::Ctm(1), Kind::Ctt] {
         let whole: Matrix = cov.matrix(kind).unwrap();

@@ -93,6 +93,12 @@ fn awkward_sensors() {
 }
 
 #[test]
+fn sensors_after_a_lag() {
+    let (system, atmosphere) = common::awkward();
+    whole(common::moving(system, atmosphere, 0.03), 1.0);
+}
+
+#[test]
 fn wrong_requests_are_errors() {
     let (system, atmosphere) = common::two_stars();
     let cov = Covariance::new(&system, &atmosphere).unwrap();

@@ -15,6 +15,7 @@ mod nodes;
 mod own_systems;
 mod params;
 mod pipeline;
+mod prediction;
 mod published;
 mod ranks;
 mod reference;

@@ -89,7 +89,7 @@ pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> BinaryTable {
 }
 
 /// Returns the keywords of every product of a system: `NMEAS`, `NTS`, `NSSP`, `DIAM`, `OBSTRUCT`,
-/// `ZENITH`, `R0`, `LGSCST`, `WAVELEN`, `UNITS`, `WFSORDER`, `SLOPEORD`.
+/// `ZENITH`, `R0`, `LGSCST`, `LAG`, `WAVELEN`, `UNITS`, `WFSORDER`, `SLOPEORD`.
 pub fn system_cards(
     system: &System,
     atmosphere: &Atmosphere,
@@ -106,6 +106,7 @@ pub fn system_cards(
         Card::new("ZENITH", system.zenith_angle, "[deg] zenith angle, applied"),
         Card::new("R0", atmosphere.r0(), "[m] Fried parameter at 500 nm"),
         Card::new("LGSCST", system.lgs_cst, "[arcsec2] LGS tip-tilt variance"),
+        Card::new("LAG", system.lag, "[s] from measurements to target"),
         Card::new("WAVELEN", system.wavelength, "[m] wavelength of images"),
         Card::new("UNITS", "arcsec", "unit of the slopes"),
         Card::new("WFSORDER", format!("{lgs} LGS, {} NGS", system.stars.len() - lgs), "sensors in order"),

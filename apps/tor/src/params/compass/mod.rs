@@ -110,6 +110,7 @@ impl CompassReader<'_> {
             targets,
             lgs_cst: if lasers { LGS_CST } else { 0.0 },
             noise,
+            lag: 0.0,
             wavelength,
             units: AngleUnit::Arcsec,
         };

@@ -50,6 +50,7 @@ fn system(obstruction: f64, nssp: usize, stars: Vec<GuideStar>) -> System {
         targets: vec![[0.0, 0.0]],
         lgs_cst: 0.1,
         noise: NoiseModel::Photometric(photometry()),
+        lag: 0.0,
         wavelength: 1.65e-6,
         units: AngleUnit::Arcsec,
     }
@@ -95,6 +96,15 @@ pub fn awkward() -> (System, Atmosphere) {
     system.stars.extend([turned, large, coarse, tip_tilt]);
     system.targets = vec![[4.0, -3.0], [10.0, 10.0]];
     (system, layers(&[(0.0, 12.0, 25.0), (4e3, 6.0, 18.0), (9e3, 0.0, 25.0), (2e4, 2.0, 40.0)]))
+}
+
+/// Returns a system with that lag in s, and layers whose winds differ.
+pub fn moving(mut system: System, mut atmosphere: Atmosphere, lag: f64) -> (System, Atmosphere) {
+    system.lag = lag;
+    for (i, layer) in atmosphere.layers.iter_mut().enumerate() {
+        layer.wind = Some([9.0 + 4.0 * i as f64, -7.0 * i as f64]);
+    }
+    (system, atmosphere)
 }
 
 pub fn close(what: &str, got: f64, want: f64, relative: f64) {
