@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_dense::Rule;
+use zellige_tor::system::{LoopMode, SensorModel};
 
 use super::ExecutionArgs;
 use super::execution::DEVICES;
@@ -57,6 +58,14 @@ Examples
     zellige tor run demo.toml --device cuda:0 --device-memory 30% \\
         --logical-gpus 2";
 
+const LOOP_HELP: &str = "\
+Examples
+  A closed loop of one natural star, 2000 frames:
+    zellige tor loop scao.toml --frames 2000
+  Long-exposure Strehl ratios of reconstructors in three precisions:
+    zellige tor loop demo.toml --precision fp32 --precision hp1:band=2 \\
+        --precision hp2 --json loop.json --report loop.html";
+
 /// Verbs of `zellige tor`.
 #[derive(Debug, Subcommand)]
 pub enum Tor {
@@ -81,6 +90,13 @@ pub enum Tor {
     /// a target takes n^2 m operations.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
+    /// Simulate a loop frame by frame: turbulence, sensors, control, long exposure.
+    ///
+    /// Turbulence moves with the wind of each layer over the telescope. Sensors measure it, and
+    /// control moves the mirror. Parameters are in the table [loop] of SYSTEM. Without --rec and
+    /// --precision, control inverts the interaction matrix that the sensors measure.
+    #[command(after_long_help = LOOP_HELP)]
+    Loop(LoopArgs),
     /// Run all stages for every precision rule, and compare them.
     ///
     /// Reconstructors are judged in float64 on CPU workers, also with --device cuda. The error
@@ -289,6 +305,98 @@ pub struct EvalArgs {
     pub execution: ExecutionArgs,
     #[command(flatten)]
     pub outputs: RunOutputs,
+}
+
+/// Options of `tor loop`.
+#[derive(Debug, Args)]
+pub struct LoopArgs {
+    /// Frames of the exposure.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub frames: u64,
+    /// Frames before it, in which the loop converges.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=100_000_000))]
+    pub skip: u64,
+    /// Seed of turbulence and noise.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Reconstructor to use (.fits, FILE.fits/NAME, .npy, FILE.npz/NAME), as in tor eval.
+    #[arg(long, value_name = "R.fits", conflicts_with = "precision")]
+    pub rec: Option<Input>,
+    /// Order of the slopes in that file [default: from its header, else xxyy].
+    #[arg(long, value_name = "xxyy|xyxy", requires = "rec", hide_short_help = true)]
+    pub slope_order: Option<Order>,
+    /// Precision rule of a reconstructor that is computed first; may be repeated.
+    #[arg(long, value_name = "RULE")]
+    pub precision: Vec<Rule>,
+    /// Relation between sensors and mirror, instead of SYSTEM's.
+    ///
+    /// Open: sensors do not see the mirror. Pseudo-open: the mirror's slopes are added to theirs.
+    /// Closed: commands integrate the residual.
+    #[arg(long, value_name = "open|pseudo-open|closed")]
+    pub mode: Option<Mode>,
+    /// Model of the sensors, instead of SYSTEM's.
+    ///
+    /// Edges: the difference between the middles of opposite edges, as covariances assume.
+    /// Gradients: means over sub-apertures. Spots: images and their centres of gravity.
+    #[arg(long, value_name = "edges|gradients|spots")]
+    pub sensor: Option<Sensor>,
+    /// Gain of control, instead of SYSTEM's.
+    #[arg(long, value_name = "G", hide_short_help = true)]
+    pub gain: Option<f64>,
+    /// Frames after which slopes move the mirror, instead of SYSTEM's.
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub delay: Option<usize>,
+    /// Measure without noise.
+    #[arg(long)]
+    pub no_noise: bool,
+    #[command(flatten)]
+    pub system: SystemArgs,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
+}
+
+/// Relations between sensors and mirror; see [`LoopArgs::mode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Sensors do not see the mirror.
+    Open,
+    /// The mirror's slopes are added to those of the sensors.
+    PseudoOpen,
+    /// Commands integrate the residual.
+    Closed,
+}
+
+impl From<Mode> for LoopMode {
+    fn from(mode: Mode) -> LoopMode {
+        match mode {
+            Mode::Open => LoopMode::Open,
+            Mode::PseudoOpen => LoopMode::PseudoOpen,
+            Mode::Closed => LoopMode::Closed,
+        }
+    }
+}
+
+/// Models of sensors; see [`LoopArgs::sensor`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sensor {
+    /// Differences between the middles of edges.
+    Edges,
+    /// Means over sub-apertures.
+    Gradients,
+    /// Centres of images.
+    Spots,
+}
+
+impl From<Sensor> for SensorModel {
+    fn from(sensor: Sensor) -> SensorModel {
+        match sensor {
+            Sensor::Edges => SensorModel::Edges,
+            Sensor::Gradients => SensorModel::Gradients,
+            Sensor::Spots => SensorModel::Spots,
+        }
+    }
 }
 
 /// Options of `tor run`.

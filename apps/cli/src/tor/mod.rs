@@ -6,6 +6,7 @@ mod eval;
 mod files;
 mod info;
 mod run;
+mod simulated;
 
 use zellige_files::FileError;
 use zellige_runtime::Runtime;
@@ -32,6 +33,7 @@ pub fn run(verb: &Tor) -> anyhow::Result<()> {
         Tor::Cov(args) => cov::cov(args),
         Tor::Build(args) => build::build(args),
         Tor::Eval(args) => eval::eval(args),
+        Tor::Loop(args) => simulated::simulate(args),
         Tor::Run(args) => run::run(args),
     }
 }

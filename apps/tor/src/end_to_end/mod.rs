@@ -3,12 +3,21 @@
 //! Every quantity on the pupil is a wavefront \[m\] on a [`PupilGrid`]: a grid of pupil positions
 //! that the sensor, or the image, asks for.
 
+mod control;
 mod elementary;
+mod exposure;
+mod graph;
 mod grid;
 mod random;
 mod sensor;
+mod simulation;
+mod surface;
 mod turbulence;
 
+pub use control::{ControlLaw, Controller};
+pub use exposure::{Exposure, ImagePupil, LongExposure};
 pub use grid::PupilGrid;
 pub use sensor::{GeometricSensor, ShackHartmann, ShackHartmannSettings, WavefrontSensor};
+pub use simulation::{LoopOptions, LoopResult, LoopRun, LoopTarget, Simulation};
+pub use surface::{MirrorFit, MirrorSurface};
 pub use turbulence::FrozenTurbulence;

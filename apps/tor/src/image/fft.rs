@@ -26,7 +26,11 @@ impl Fft2 {
     /// Transforms a real image. The result is transposed, which does not matter because callers
     /// treat all images alike.
     pub(crate) fn forward(&self, image: &[f64]) -> Vec<Complex64> {
-        let mut data: Vec<Complex64> = image.iter().map(|&x| Complex64::new(x, 0.0)).collect();
+        self.transform(image.iter().map(|&x| Complex64::new(x, 0.0)).collect())
+    }
+
+    /// Transforms a complex image; the result is transposed, too.
+    pub(crate) fn transform(&self, mut data: Vec<Complex64>) -> Vec<Complex64> {
         self.both(&self.forward, &mut data);
         data
     }

@@ -3,8 +3,8 @@
 use super::Warning;
 use crate::Error;
 use crate::system::{
-    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, NoiseModel, StarKind,
-    System, Valid,
+    Atmosphere, GuideStar, LoopMode, LoopModel, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel,
+    NoiseModel, StarKind, System, Valid,
 };
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -142,6 +142,7 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     place.range("sensors.lgs_cst", s.lgs_cst, 0.0, 1e9, "arcsec^2")?;
     place.range("lag", s.lag, 0.0, 10.0, "s")?;
     place.range("imaging.wavelength", s.wavelength, 1e-7, 1e-3, "m")?;
+    simulation(&s.simulation, place)?;
     if s.stars.is_empty() || s.stars.len() > MAX_STARS {
         return Err(place.error(
             "guide_star",
@@ -321,6 +322,30 @@ pub(super) fn strengths(cn2: &[f64], place: &Place) -> Result<(), Error> {
             "turbulence cannot be negative: remove the layer or set it to 0",
         )),
     }
+}
+
+/// Checks the parameters of the end-to-end simulation.
+fn simulation(model: &LoopModel, place: &Place) -> Result<(), Error> {
+    place.range("loop.gain", model.gain.unwrap_or(1.0), 0.0, 2.0, "(no unit)")?;
+    if model.mode == Some(LoopMode::Open) && model.gain.is_some() {
+        return Err(place.error(
+            "loop.gain",
+            "an open loop has no gain",
+            "remove it, or make the mode pseudo-open or closed",
+        ));
+    }
+    place.range("loop.leak", model.leak, 0.0, 1.0, "(fraction of the commands)")?;
+    place.range("loop.delay", model.delay as f64, 0.0, 1000.0, "frames")?;
+    place.range("loop.stroke", model.stroke, 1e-9, 1.0, "m")?;
+    place.range("loop.cutoff", model.cutoff, 1e-5, 1.0, "(fraction of the largest singular value)")?;
+    place.range("loop.frame_time", model.frame_time.unwrap_or(1.0), 1e-6, 1e3, "s")?;
+    place.range("loop.pixels", model.pixels as f64, 1.0, 256.0, "across a sub-aperture")?;
+    place.range("loop.detector_pixels", model.detector_pixels as f64, 2.0, 256.0, "across an image")?;
+    place.range("loop.threshold", model.threshold, 0.0, 1e9, "electrons")?;
+    for (i, wavelength) in model.wavelengths.iter().enumerate() {
+        place.range(&format!("loop.wavelengths[{i}]"), *wavelength, 1e-7, 1e-3, "m")?;
+    }
+    Ok(())
 }
 
 /// Checks all parameters of the profile alone.

@@ -5,8 +5,8 @@ use super::entries::{Cursor, Entry};
 use super::{Mode, Warning};
 use crate::Error;
 use crate::system::{
-    AngleUnit, Atmosphere, GuideStar, Layer, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel,
-    NoiseModel, Photometry, StarKind, System, Valid,
+    AngleUnit, Atmosphere, GuideStar, Layer, LoopModel, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS,
+    MirrorModel, NoiseModel, Photometry, StarKind, System, Valid,
 };
 use std::path::Path;
 
@@ -265,6 +265,7 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
         lag: 0.0,
         wavelength: 1.65e-6,
         units: AngleUnit::Arcsec,
+        simulation: LoopModel::default(),
     };
     warnings.extend(check::system(&system, &c.place)?);
     Ok((system, warnings))

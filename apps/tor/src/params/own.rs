@@ -5,8 +5,8 @@ use super::Warning;
 use super::check::{self, Place};
 use crate::Error;
 use crate::system::{
-    AngleUnit, Atmosphere, COUPLING, CellMap, GuideStar, Layer, MirrorModel, NoiseModel, Photometry,
-    StarKind, System, Valid,
+    AngleUnit, Atmosphere, COUPLING, CellMap, GuideStar, Layer, LoopModel, MirrorModel, NoiseModel,
+    Photometry, StarKind, System, Valid,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -26,6 +26,8 @@ struct File {
     mirror: Mirror,
     #[serde(default)]
     imaging: Imaging,
+    #[serde(default, rename = "loop")]
+    simulation: LoopModel,
 }
 
 #[derive(Deserialize)]
@@ -287,6 +289,7 @@ fn understand(raw: File, place: &Place) -> Result<(System, Option<Atmosphere>, V
         lag: 0.0,
         wavelength: raw.imaging.wavelength,
         units: raw.units,
+        simulation: raw.simulation,
     };
     let warnings = check::system(&system, place)?;
     let mut atmosphere = raw.atmosphere.map(|p| profile(p, place)).transpose()?;

@@ -23,8 +23,8 @@ use super::Warning;
 use super::check::{self, Place};
 use super::yaml::Node;
 use crate::system::{
-    AngleUnit, Atmosphere, CellMap, GuideStar, Layer, MAX_STARS, MirrorModel, NoiseModel, StarKind, System,
-    Valid,
+    AngleUnit, Atmosphere, CellMap, GuideStar, Layer, LoopModel, MAX_STARS, MirrorModel, NoiseModel,
+    StarKind, System, Valid,
 };
 use crate::turbulence::structure_function;
 use crate::{ARCSEC_PER_RADIAN, Error};
@@ -260,6 +260,7 @@ impl<'t> TomoaoReader<'t> {
             lag: 0.0,
             wavelength: 1.65e-6,
             units: AngleUnit::Arcsec,
+            simulation: LoopModel::default(),
         })
     }
 

@@ -12,7 +12,7 @@ use crate::files::{SlopeOrder, fits, npy, reorder_columns, reorder_rows};
 use crate::geometry::Geometry;
 use crate::image::Psf;
 use crate::params::Input;
-use crate::system::MAX_TARGETS;
+use crate::system::{Atmosphere, MAX_TARGETS, System};
 use crate::{Error, Matrix, dm};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -161,6 +161,34 @@ pub fn evaluate(
         devices: devices(rt),
         images,
     })
+}
+
+/// Reads the reconstructors of a system's targets, truth-sensor slopes x measurements in zellige's
+/// order, and returns them with notes on the file.
+///
+/// # Errors
+/// A file that cannot be read or does not fit the system.
+pub fn read_reconstructors(
+    system: &System,
+    atmosphere: &Atmosphere,
+    foreign: &Foreign,
+) -> Result<(Vec<Matrix>, Vec<String>), Error> {
+    let geometry = Geometry::new(system)?;
+    let cards = fits::system_cards(system, atmosphere, &geometry, SlopeOrder::default());
+    let (order, _, mut notes) = what_the_file_says(&foreign.reconstructor, foreign.order, &cards)?;
+    let dx = dm::command_matrix(system, &geometry)?.dx;
+    let mut out = Vec::with_capacity(system.targets.len());
+    for t in 0..system.targets.len() {
+        let (file, of_commands, doubts) =
+            reconstructor(&foreign.reconstructor, t, &system.targets, &geometry, &dx)?;
+        notes.extend(doubts);
+        let r = reorder_columns(&file, geometry.blocks(), order, SlopeOrder::Xxyy)?;
+        out.push(match of_commands {
+            true => r,
+            false => reorder_rows(&r, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?,
+        });
+    }
+    Ok((out, notes))
 }
 
 fn read(path: &Path) -> Result<Matrix, Error> {

@@ -36,7 +36,7 @@ mod xray;
 
 pub use devices::{DeviceUse, devices};
 pub use error::PipelineError;
-pub use foreign::{Foreign, Judgement, evaluate};
+pub use foreign::{Foreign, Judgement, evaluate, read_reconstructors};
 pub use info::info;
 pub use plan::{LARGEST_TILE, Plan, XRAY_UP_TO, grid, plan, precheck};
 pub use products::{covariance, write_images, write_reconstructors};

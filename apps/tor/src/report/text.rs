@@ -3,6 +3,7 @@
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
 
+use crate::end_to_end::LoopRun;
 use crate::pipeline::simulate::{RankReport, Report};
 use crate::pipeline::{CovarianceResult, Judgement, Outcome, RuleResult, Tiling};
 
@@ -66,6 +67,61 @@ pub fn of_judgement(judgement: &Judgement, colours: bool) -> String {
         judgement.slope_order.name(),
         table.render(colours)
     )
+}
+
+/// Returns the text of simulated loops.
+pub fn of_loops(runs: &[LoopRun], colours: bool) -> String {
+    let mut table = Table::new(&[
+        ("reconstructor", Side::Left),
+        ("target", Side::Left),
+        ("um", Side::Right),
+        ("Strehl", Side::Right),
+        ("+-", Side::Right),
+        ("nm rms", Side::Right),
+        ("no tilt", Side::Right),
+        ("half energy", Side::Right),
+    ]);
+    for run in runs {
+        for target in &run.result.targets {
+            for (i, band) in target.bands.iter().enumerate() {
+                let error = target.strehl_error.filter(|_| i == 0);
+                table.row([
+                    run.reconstructor.clone(),
+                    format!("({}, {})", target.x, target.y),
+                    format!("{:.3}", 1e6 * band.wavelength),
+                    format!("{:.4}", band.strehl),
+                    error.map_or("-".into(), |e| format!("{e:.4}")),
+                    format!("{:.1}", target.rms_nm),
+                    format!("{:.1}", target.rms_nm_tilt_removed),
+                    band.half_energy_diameter.map_or("-".into(), |d| format!("{d:.3}\"")),
+                ]);
+            }
+        }
+    }
+    let head = runs.first().map_or(String::new(), |run| {
+        let r = &run.result;
+        format!(
+            "{} frames of {} ms after {}, {} loop, gain {}, delay {}, sensors {}, seed {}\n{} measurements, {} actuators{}; {:.0} frames/s\n",
+            r.frames,
+            1e3 * r.frame_time,
+            r.skipped,
+            r.mode.name(),
+            r.gain,
+            r.delay,
+            r.sensor.name(),
+            r.seed,
+            r.measurements,
+            r.actuators,
+            r.modes.map_or(String::new(), |modes| format!(", {modes} modes")),
+            run.frames_per_second
+        )
+    });
+    let limited: u64 = runs.iter().map(|run| run.result.saturated).sum();
+    let note = match limited {
+        0 => String::new(),
+        n => format!("{n} command(s) were limited to the stroke of the actuators\n"),
+    };
+    format!("{head}{}{note}", table.render(colours))
 }
 
 /// Lists the rules of a run.

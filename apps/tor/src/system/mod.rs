@@ -1,11 +1,13 @@
 //! Systems and atmospheres: telescope, guide stars, sensors, mirror and turbulence profile.
 
 mod cells;
+mod loop_model;
 mod mirror;
 
 use crate::ARCSEC_PER_RADIAN;
 
 pub use cells::CellMap;
+pub use loop_model::{LoopMode, LoopModel, SensorModel};
 pub use mirror::{COUPLING, InfluenceFunctions, MirrorModel};
 
 /// Maximum number of sub-apertures across the pupil.
@@ -178,6 +180,8 @@ pub struct System {
     pub wavelength: f64,
     /// Unit of the angles in the original file.
     pub units: AngleUnit,
+    /// End-to-end simulation.
+    pub simulation: LoopModel,
 }
 
 /// One turbulent layer.

@@ -27,7 +27,9 @@ fn system(star: GuideStar) -> System {
         lgs_cst: 0.0,
         noise: NoiseModel::Uniform { variance: 1e-30 },
         wavelength: 1.65e-6,
+        lag: 0.0,
         units: Default::default(),
+        simulation: Default::default(),
     }
 }
 

@@ -21,8 +21,8 @@ mod python;
 use super::Warning;
 use super::check::{self, Place};
 use crate::system::{
-    AngleUnit, Atmosphere, COUPLING, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System,
-    Valid, airmass,
+    AngleUnit, Atmosphere, COUPLING, GuideStar, Layer, LoopModel, MirrorModel, NoiseModel, Photometry,
+    StarKind, System, Valid, airmass,
 };
 use crate::{Error, noise};
 use python::{Program, PythonValue};
@@ -113,6 +113,7 @@ impl CompassReader<'_> {
             lag: 0.0,
             wavelength,
             units: AngleUnit::Arcsec,
+            simulation: LoopModel::default(),
         };
         // Laser stars come first, because the order of the measurements is fixed.
         let before: Vec<StarKind> = system.stars.iter().map(|star| star.kind).collect();

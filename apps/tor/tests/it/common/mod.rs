@@ -1,7 +1,8 @@
 //! Systems for several tests.
 
 use zellige_tor::system::{
-    AngleUnit, Atmosphere, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System, Valid,
+    AngleUnit, Atmosphere, GuideStar, Layer, LoopModel, MirrorModel, NoiseModel, Photometry, StarKind,
+    System, Valid,
 };
 
 pub fn photometry() -> Photometry {
@@ -53,6 +54,7 @@ fn system(obstruction: f64, nssp: usize, stars: Vec<GuideStar>) -> System {
         lag: 0.0,
         wavelength: 1.65e-6,
         units: AngleUnit::Arcsec,
+        simulation: LoopModel::default(),
     }
 }
 

@@ -1,0 +1,551 @@
+//! A simulated loop, frame by frame.
+
+use super::control::{ControlLaw, Controller};
+use super::exposure::{Exposure, ImagePupil};
+use super::surface::MirrorSurface;
+use super::{FrozenTurbulence, GeometricSensor, PupilGrid, ShackHartmann, ShackHartmannSettings};
+use super::{LongExposure, WavefrontSensor};
+use crate::dm::{self, DeformableMirror, STROKE};
+use crate::geometry::{Geometry, truth_star};
+use crate::params::Input;
+use crate::system::{GuideStar, LoopMode, LoopModel, NoiseModel, SensorModel, StarKind, System};
+use crate::{Covariance, Error, Matrix};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Stroke in V of the pushes that calibrate the sensors: 20 nm.
+const PUSH: f64 = 20e-9 / STROKE;
+/// Smallest number of wavefront pixels across the pupil.
+const FEWEST_PIXELS: usize = 32;
+/// Wavelength in m and pixel size in arcsec of spots where the file has no photometry.
+const SPOTS_WITHOUT_LIGHT: [f64; 2] = [700e-9, 0.18];
+
+/// A star, its sensor, and the mirror as the sensor sees it.
+struct StarPath {
+    star: GuideStar,
+    sensor: Box<dyn WavefrontSensor>,
+    mirror: MirrorSurface,
+    slopes: Range<usize>,
+}
+
+impl StarPath {
+    /// Measures a wavefront, which it changes. A laser star loses its mean slopes, because its tip
+    /// and tilt are unknown.
+    fn measure(&self, wavefront: &mut [f64], mirror: Option<&[f64]>, frame: u64, out: &mut [f64]) {
+        if let Some(commands) = mirror {
+            self.mirror.subtract(commands, wavefront);
+        }
+        self.sensor.measure(wavefront, frame, out);
+        if self.star.kind == StarKind::Lgs {
+            for axis in out.chunks_exact_mut(self.sensor.slopes() / 2) {
+                let mean = axis.iter().sum::<f64>() / axis.len() as f64;
+                axis.iter_mut().for_each(|s| *s -= mean);
+            }
+        }
+    }
+}
+
+/// Everything of a loop that does not change from frame to frame.
+pub(super) struct Bench {
+    turbulence: FrozenTurbulence,
+    paths: Vec<StarPath>,
+    targets: Vec<GuideStar>,
+    /// The sensor whose slopes the reconstructors estimate.
+    truth: GeometricSensor,
+    /// The mirror on the grid of the images.
+    mirror: MirrorSurface,
+    grid: PupilGrid,
+    pupil: ImagePupil,
+    law: ControlLaw,
+    frame_time: f64,
+    /// Frames between two images.
+    every: u64,
+    /// Frames before the exposure begins.
+    skip: u64,
+}
+
+impl Bench {
+    /// Returns the number of stars.
+    pub(super) fn stars(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Returns the number of targets.
+    pub(super) fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Returns the number of positions of a star's wavefront.
+    pub(super) fn star_points(&self, star: usize) -> usize {
+        self.paths[star].sensor.grid().len()
+    }
+
+    /// Returns the number of positions of a target's wavefront.
+    pub(super) fn target_points(&self) -> usize {
+        self.grid.len()
+    }
+
+    /// Returns the measurements of a star.
+    pub(super) fn range(&self, star: usize) -> Range<usize> {
+        self.paths[star].slopes.clone()
+    }
+
+    /// Returns whether slopes move the mirror in their own frame.
+    pub(super) fn is_immediate(&self) -> bool {
+        self.law.delay == 0
+    }
+
+    /// Computes the wavefront of a star at a frame.
+    pub(super) fn star_wavefront(&self, star: usize, frame: u64, out: &mut [f64]) {
+        let path = &self.paths[star];
+        self.wavefront(&path.star, path.sensor.grid(), frame, out);
+    }
+
+    /// Computes the wavefront of a target at a frame.
+    pub(super) fn target_wavefront(&self, target: usize, frame: u64, out: &mut [f64]) {
+        self.wavefront(&self.targets[target], &self.grid, frame, out);
+    }
+
+    fn wavefront(&self, star: &GuideStar, grid: &PupilGrid, frame: u64, out: &mut [f64]) {
+        self.turbulence.wavefront(star, frame as f64 * self.frame_time, grid, out);
+    }
+
+    /// Measures the wavefront of a star, which it changes, with these commands on the mirror.
+    pub(super) fn measure(
+        &self,
+        star: usize,
+        frame: u64,
+        mirror: &[f64],
+        wavefront: &mut [f64],
+        out: &mut [f64],
+    ) {
+        let path = &self.paths[star];
+        path.measure(wavefront, self.law.mode.sees_mirror().then_some(mirror), frame, out);
+    }
+
+    /// Adds the residual of a target's wavefront, which it changes, to an exposure.
+    pub(super) fn expose(&self, frame: u64, mirror: &[f64], wavefront: &mut [f64], exposure: &mut Exposure) {
+        if frame >= self.skip {
+            self.mirror.subtract(mirror, wavefront);
+            exposure.add(&self.pupil, wavefront, (frame - self.skip).is_multiple_of(self.every));
+        }
+    }
+}
+
+/// Parameters of a run that are no part of the system.
+#[derive(Debug, Clone)]
+pub struct LoopOptions {
+    /// Frames of the exposure.
+    pub frames: u64,
+    /// Frames before the exposure begins, in which the loop converges.
+    pub skip: u64,
+    /// Seed of turbulence and noise.
+    pub seed: u64,
+    /// Whether slopes have noise.
+    pub noise: bool,
+    /// Number of images that are averaged; Strehl ratios use all frames.
+    pub images: u64,
+}
+
+impl Default for LoopOptions {
+    fn default() -> Self {
+        LoopOptions { frames: 1000, skip: 100, seed: 1, noise: true, images: 100 }
+    }
+}
+
+/// A simulated loop: one exposure of a system, frame by frame.
+///
+/// In [`LoopMode::Open`] every target has a mirror of its own, in other modes all share the one of
+/// the first target.
+pub struct Simulation {
+    pub(super) bench: Arc<Bench>,
+    pub(super) controllers: Vec<Controller>,
+    pub(super) mirrors: Vec<Vec<f64>>,
+    pub(super) exposures: Vec<Exposure>,
+    pub(super) frame: u64,
+    /// Modes of the measured interaction matrix that control uses, if it was inverted.
+    modes: Option<usize>,
+}
+
+/// Figures of a target.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct LoopTarget {
+    /// Direction in arcsec.
+    pub x: f64,
+    /// Direction in arcsec.
+    pub y: f64,
+    /// Root of the mean variance of the residual in nm, without piston.
+    pub rms_nm: f64,
+    /// The same without tip and tilt.
+    pub rms_nm_tilt_removed: f64,
+    /// Figures at each wavelength.
+    pub bands: Vec<LongExposure>,
+    /// Standard error of the first Strehl ratio, from the means of ten parts of the exposure.
+    pub strehl_error: Option<f64>,
+}
+
+/// Result of an exposure.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct LoopResult {
+    /// Relation between sensors and mirror.
+    pub mode: LoopMode,
+    /// Model of the sensors.
+    pub sensor: SensorModel,
+    /// Frames of the exposure.
+    pub frames: u64,
+    /// Frames before it.
+    pub skipped: u64,
+    /// Exposure of one frame in s.
+    pub frame_time: f64,
+    /// Delay in frames.
+    pub delay: usize,
+    /// Gain of the control law.
+    pub gain: f64,
+    /// Seed of turbulence and noise.
+    pub seed: u64,
+    /// Number of measurements.
+    pub measurements: usize,
+    /// Number of actuators of a mirror.
+    pub actuators: usize,
+    /// Number of modes of the measured interaction matrix that control uses, if it was inverted.
+    pub modes: Option<usize>,
+    /// Pixels of the wavefront across the pupil.
+    pub pixels: usize,
+    /// Number of commands that were limited to the stroke.
+    pub saturated: u64,
+    /// Figures of each target.
+    pub targets: Vec<LoopTarget>,
+}
+
+/// Result of an exposure, its reconstructor and its speed.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct LoopRun {
+    /// Precision rule or file of the reconstructor; `measured` for the inverse of the interaction
+    /// matrix that the sensors measure.
+    pub reconstructor: String,
+    /// Figures of the exposure.
+    #[serde(flatten)]
+    pub result: LoopResult,
+    /// Duration of the frames in seconds, without calibration.
+    pub seconds: f64,
+    /// Frames per second.
+    pub frames_per_second: f64,
+}
+
+impl Simulation {
+    /// Prepares a loop. `reconstructors` are those of the targets (truth-sensor slopes x
+    /// measurements), in order. Without any, control inverts the interaction matrix that the
+    /// sensors measure.
+    ///
+    /// # Errors
+    /// Parameters that contradict each other, matrices that do not fit the system.
+    pub fn new(
+        input: &Input,
+        reconstructors: Option<&[Matrix]>,
+        options: &LoopOptions,
+    ) -> Result<Simulation, Error> {
+        let (system, model) = (&input.system, &input.system.simulation);
+        let geometry = Geometry::new(system)?;
+        let deformable = DeformableMirror::new(system);
+        let radius = system.diameter / 2.0;
+        let frame_time = frame_time(system)?;
+        let law = law(system, model);
+        let pixels = (model.pixels * system.nssp).max(FEWEST_PIXELS);
+        let grid = PupilGrid::centres(system.diameter, pixels);
+        let pixel = system.diameter / pixels as f64;
+
+        let mut paths = Vec::with_capacity(system.stars.len());
+        let mut first = 0;
+        for (i, star) in system.stars.iter().enumerate() {
+            let sensor = sensor(input, &geometry, i, options, options.noise)?;
+            let mirror = MirrorSurface::new(&deformable, radius, sensor.grid());
+            let slopes = first..first + sensor.slopes();
+            first = slopes.end;
+            paths.push(StarPath { star: star.clone(), sensor, mirror, slopes });
+        }
+        let needs_interaction = reconstructors.is_none() || law.mode == LoopMode::PseudoOpen;
+        let interaction = match needs_interaction {
+            true => Some(interaction(input, &geometry, &paths, options, deformable.len())?),
+            false => None,
+        };
+        let mut modes = None;
+        let commands = match (reconstructors, &interaction) {
+            (Some(given), _) => tomographic(system, &geometry, given, law.mode)?,
+            (None, Some(interaction)) => {
+                let inverse = dm::pseudo_inverse(interaction, model.cutoff)?;
+                modes = Some(inverse.kept);
+                vec![inverse.dx]
+            }
+            (None, None) => return Err(Error::numeric("command matrix", "there is no reconstructor")),
+        };
+        let pseudo = (law.mode == LoopMode::PseudoOpen).then_some(interaction).flatten();
+        let controllers: Vec<Controller> = commands
+            .into_iter()
+            .map(|command| Controller::new(law, command, pseudo.clone()))
+            .collect::<Result<_, _>>()?;
+        let wavelengths =
+            if model.wavelengths.is_empty() { vec![system.wavelength] } else { model.wavelengths.clone() };
+        let bench = Bench {
+            turbulence: FrozenTurbulence::new(&input.atmosphere, pixel, options.seed)?,
+            targets: system.targets.iter().map(|t| truth_star(system.nssp, *t)).collect(),
+            truth: GeometricSensor::edge_middles(geometry.truth()),
+            mirror: MirrorSurface::new(&deformable, radius, &grid),
+            pupil: ImagePupil::new(system.diameter, system.obstruction, &grid),
+            grid,
+            paths,
+            law,
+            frame_time,
+            every: options.frames.div_ceil(options.images.max(1)).max(1),
+            skip: options.skip,
+        };
+        Ok(Simulation {
+            mirrors: vec![vec![0.0; deformable.len()]; controllers.len()],
+            exposures: vec![Exposure::new(&wavelengths); bench.targets()],
+            bench: Arc::new(bench),
+            controllers,
+            frame: 0,
+            modes,
+        })
+    }
+
+    /// Returns the number of the mirror that corrects a target.
+    pub(super) fn mirror_of(&self, target: usize) -> usize {
+        if self.controllers.len() == 1 { 0 } else { target }
+    }
+
+    /// Simulates the next frame on this thread.
+    pub fn step(&mut self) {
+        let (bench, frame) = (Arc::clone(&self.bench), self.frame);
+        let mut at_target = vec![0.0; bench.target_points()];
+        let count = (0..bench.stars()).map(|star| bench.range(star).len()).sum();
+        for mirror in 0..self.controllers.len() {
+            // Mirrors of an open loop share the slopes, because sensors do not see them.
+            let mut slopes = vec![0.0; count];
+            for star in 0..bench.stars() {
+                let mut wavefront = vec![0.0; bench.star_points(star)];
+                bench.star_wavefront(star, frame, &mut wavefront);
+                let out = &mut slopes[bench.range(star)];
+                bench.measure(star, frame, &self.mirrors[mirror], &mut wavefront, out);
+            }
+            let before = self.mirrors[mirror].clone();
+            self.controllers[mirror].step(&slopes, &mut self.mirrors[mirror]);
+            let commands = if bench.is_immediate() { &self.mirrors[mirror] } else { &before };
+            for target in 0..bench.targets() {
+                if self.mirror_of(target) != mirror {
+                    continue;
+                }
+                bench.target_wavefront(target, frame, &mut at_target);
+                bench.expose(frame, commands, &mut at_target, &mut self.exposures[target]);
+            }
+        }
+        self.frame += 1;
+    }
+
+    /// Returns the slopes \[arcsec\] of the truth sensor in the next frame, which the reconstructor
+    /// of this target estimates: a column.
+    ///
+    /// # Panics
+    /// There is no such target.
+    pub fn truth(&self, target: usize) -> Matrix {
+        let (bench, sensor) = (&self.bench, &self.bench.truth);
+        let mut wavefront = vec![0.0; sensor.grid().len()];
+        bench.wavefront(&bench.targets[target], sensor.grid(), self.frame, &mut wavefront);
+        let mut out = Matrix::zeros(sensor.slopes(), 1);
+        sensor.measure(&wavefront, self.frame, out.data_mut());
+        out
+    }
+
+    /// Returns the commands \[volts\] of the mirrors.
+    pub fn mirrors(&self) -> &[Vec<f64>] {
+        &self.mirrors
+    }
+
+    /// Returns the exposures of the targets.
+    pub fn exposures(&self) -> &[Exposure] {
+        &self.exposures
+    }
+
+    /// Returns the pupil of the images.
+    pub fn pupil(&self) -> &ImagePupil {
+        &self.bench.pupil
+    }
+
+    /// Returns the figures of the exposure so far.
+    pub fn result(&self, system: &System, options: &LoopOptions) -> LoopResult {
+        let target = |(exposure, direction): (&Exposure, &[f64; 2])| {
+            let [rms_nm, rms_nm_tilt_removed] = exposure.rms_nm();
+            LoopTarget {
+                x: direction[0],
+                y: direction[1],
+                rms_nm,
+                rms_nm_tilt_removed,
+                bands: exposure.figures(&self.bench.pupil),
+                strehl_error: standard_error(exposure.history()),
+            }
+        };
+        LoopResult {
+            mode: self.bench.law.mode,
+            sensor: system.simulation.sensor,
+            frames: self.exposures.first().map_or(0, Exposure::frames),
+            skipped: options.skip.min(self.frame),
+            frame_time: self.bench.frame_time,
+            delay: self.bench.law.delay,
+            gain: self.bench.law.gain,
+            seed: options.seed,
+            measurements: self.bench.paths.last().map_or(0, |path| path.slopes.end),
+            actuators: self.mirrors.first().map_or(0, Vec::len),
+            modes: self.modes,
+            pixels: self.bench.grid.xs.len(),
+            saturated: self.controllers.iter().map(Controller::saturated).sum(),
+            targets: self.exposures.iter().zip(&system.targets).map(target).collect(),
+        }
+    }
+}
+
+/// Returns the exposure of a frame.
+fn frame_time(system: &System) -> Result<f64, Error> {
+    let light = match &system.noise {
+        NoiseModel::Photometric(light) => Some(light.frame_time),
+        NoiseModel::Uniform { .. } => None,
+    };
+    system.simulation.frame_time.or(light).ok_or_else(|| {
+        Error::numeric("frame time", "the system has none: give frame_time (s) in its table [loop]")
+    })
+}
+
+/// Returns the control law of a system.
+fn law(system: &System, model: &LoopModel) -> ControlLaw {
+    let single = matches!(system.stars.as_slice(), [star] if star.kind == StarKind::Ngs);
+    let mode = model.mode.unwrap_or(if single { LoopMode::Closed } else { LoopMode::Open });
+    let gain = match mode {
+        LoopMode::Open => 1.0,
+        LoopMode::PseudoOpen => model.gain.unwrap_or(1.0),
+        LoopMode::Closed => model.gain.unwrap_or(0.4),
+    };
+    ControlLaw { mode, gain, leak: model.leak, delay: model.delay, limit: model.stroke / STROKE }
+}
+
+/// Makes the sensor of a star.
+fn sensor(
+    input: &Input,
+    geometry: &Geometry,
+    star: usize,
+    options: &LoopOptions,
+    noise: bool,
+) -> Result<Box<dyn WavefrontSensor>, Error> {
+    let (system, model) = (&input.system, &input.system.simulation);
+    let cells = &geometry.sensors()[star];
+    let geometric = match model.sensor {
+        SensorModel::Spots => {
+            let mut settings = match &system.noise {
+                NoiseModel::Photometric(light) => ShackHartmannSettings::photometric(
+                    system,
+                    star,
+                    light,
+                    cells,
+                    model.detector_pixels,
+                    options.seed,
+                ),
+                NoiseModel::Uniform { .. } => without_light(cells.pitch, star, model, options.seed),
+            };
+            settings.threshold = model.threshold;
+            if !noise {
+                (settings.photon_noise, settings.read_noise) = (false, 0.0);
+            }
+            return Ok(Box::new(ShackHartmann::new(cells, system.obstruction, settings)?));
+        }
+        SensorModel::Edges => GeometricSensor::edge_middles(cells),
+        SensorModel::Gradients => GeometricSensor::mean_gradients(cells, model.pixels),
+    };
+    if !noise {
+        return Ok(Box::new(geometric));
+    }
+    let covariance = Covariance::new(system, &input.atmosphere)?;
+    let variances = covariance.noise(star).ok_or_else(|| Error::numeric("noise", "there is no such star"))?;
+    Ok(Box::new(geometric.with_noise(variances, options.seed, star)))
+}
+
+/// Returns the settings of images of a star whose light is not known: they have no noise.
+fn without_light(pitch: f64, star: usize, model: &LoopModel, seed: u64) -> ShackHartmannSettings {
+    let [wavelength, pixel] = SPOTS_WITHOUT_LIGHT;
+    let diffraction = wavelength / pitch * crate::ARCSEC_PER_RADIAN;
+    ShackHartmannSettings {
+        wavelength,
+        pupil_pixels: model.pixels,
+        pixels: model.detector_pixels,
+        pixel,
+        samples: ((2.0 * pixel / diffraction).ceil() as usize).max(1),
+        photons: 1.0,
+        photon_noise: false,
+        read_noise: 0.0,
+        threshold: 0.0,
+        weights: f64::INFINITY,
+        source: Vec::new(),
+        seed,
+        star,
+    }
+}
+
+/// Measures the interaction matrix \[arcsec per volt\] by pushing and pulling each actuator, without
+/// noise.
+fn interaction(
+    input: &Input,
+    geometry: &Geometry,
+    paths: &[StarPath],
+    options: &LoopOptions,
+    actuators: usize,
+) -> Result<Matrix, Error> {
+    let rows = paths.last().map_or(0, |path| path.slopes.end);
+    let mut out = Matrix::zeros(rows, actuators);
+    let mut commands = vec![0.0; actuators];
+    for (i, path) in paths.iter().enumerate() {
+        let quiet = sensor(input, geometry, i, options, false)?;
+        let mut wavefront = vec![0.0; quiet.grid().len()];
+        let mut slopes = [vec![0.0; quiet.slopes()], vec![0.0; quiet.slopes()]];
+        for a in 0..actuators {
+            for (slopes, push) in slopes.iter_mut().zip([-PUSH, PUSH]) {
+                wavefront.fill(0.0);
+                commands[a] = push;
+                path.mirror.subtract(&commands, &mut wavefront);
+                quiet.measure(&wavefront, 0, slopes);
+            }
+            commands[a] = 0.0;
+            let column = &mut out.col_mut(a)[path.slopes.clone()];
+            for (v, (minus, plus)) in column.iter_mut().zip(slopes[0].iter().zip(&slopes[1])) {
+                *v = (minus - plus) / (2.0 * PUSH);
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Returns the command matrices of tomographic reconstructors, through the model's mirror.
+fn tomographic(
+    system: &System,
+    geometry: &Geometry,
+    given: &[Matrix],
+    mode: LoopMode,
+) -> Result<Vec<Matrix>, Error> {
+    let needed = if mode == LoopMode::Open { system.targets.len() } else { 1 };
+    let shape = (geometry.truth_slopes(), geometry.measurements());
+    if given.len() < needed || given.iter().any(|r| (r.rows(), r.cols()) != shape) {
+        let problem = format!("the loop needs {needed} of {} x {}", shape.0, shape.1);
+        return Err(Error::shape("reconstructors", problem));
+    }
+    let dx = dm::command_matrix(system, geometry)?.dx;
+    given[..needed].iter().map(|r| dx.times(r)).collect()
+}
+
+/// Returns the standard error of the mean of correlated values, from the means of ten parts.
+fn standard_error(history: &[f32]) -> Option<f64> {
+    const PARTS: usize = 10;
+    let length = history.len() / PARTS;
+    if length == 0 {
+        return None;
+    }
+    let mean = |part: &[f32]| part.iter().map(|v| f64::from(*v)).sum::<f64>() / part.len() as f64;
+    let means: Vec<f64> = history.chunks_exact(length).take(PARTS).map(mean).collect();
+    let middle = means.iter().sum::<f64>() / PARTS as f64;
+    let variance = means.iter().map(|m| (m - middle).powi(2)).sum::<f64>() / (PARTS - 1) as f64;
+    Some((variance / PARTS as f64).sqrt())
+}

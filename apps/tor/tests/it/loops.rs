@@ -1,0 +1,141 @@
+//! The end-to-end simulation.
+
+use std::path::Path;
+use zellige_runtime::Runtime;
+use zellige_tor::end_to_end::{LoopOptions, LoopResult, Simulation};
+use zellige_tor::params::{self, Input, Mode};
+use zellige_tor::pipeline::Silent;
+use zellige_tor::system::{LoopMode, SensorModel};
+use zellige_tor::{Covariance, dm, evaluate, geometry::Geometry, reference};
+
+fn system(name: &str) -> Input {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systems").join(name);
+    params::read(&path, None, Mode::Strict).unwrap()
+}
+
+/// Returns a smaller telescope than that of the file.
+fn small() -> Input {
+    let mut input = system("scao.toml");
+    input.system.diameter = 3.2;
+    input.system.nssp = 8;
+    input.system.stars[0].nssp = 8;
+    input
+}
+
+fn run(input: &Input, options: &LoopOptions) -> LoopResult {
+    let mut simulation = Simulation::new(input, None, options).unwrap();
+    (0..options.skip + options.frames).for_each(|_| simulation.step());
+    simulation.result(&input.system, options)
+}
+
+#[test]
+fn a_closed_loop_corrects_and_delay_costs() {
+    let options = LoopOptions { frames: 150, skip: 40, images: 20, ..LoopOptions::default() };
+    let mut input = small();
+    input.system.simulation.sensor = SensorModel::Gradients;
+    let with = |gain: f64, delay: usize, input: &mut Input| {
+        input.system.simulation.gain = Some(gain);
+        input.system.simulation.delay = delay;
+        run(input, &options).targets[0].clone()
+    };
+    let off = with(0.0, 1, &mut input);
+    let [on, late] = [1, 4].map(|delay| with(0.4, delay, &mut input));
+    assert!(off.bands[0].strehl < 0.3, "{off:?}");
+    assert!(on.bands[0].strehl > 0.75, "{on:?}");
+    assert!(late.rms_nm > on.rms_nm + 5.0, "{late:?} {on:?}");
+    // Fitting alone is 0.28 (d / r0)^(5/3) rad^2 at 500 nm.
+    let fitting = 1e9 * (0.28 * (0.4f64 / 0.15).powf(5.0 / 3.0)).sqrt() * 500e-9 / std::f64::consts::TAU;
+    assert!(on.rms_nm_tilt_removed > 0.8 * fitting && on.rms_nm < 1.6 * fitting, "{on:?}, {fitting}");
+}
+
+#[test]
+fn tasks_have_the_bits_of_one_thread() {
+    let options = LoopOptions { frames: 41, skip: 6, images: 10, ..LoopOptions::default() };
+    for (mode, delay) in [(LoopMode::Closed, 1), (LoopMode::PseudoOpen, 2), (LoopMode::Open, 0)] {
+        let mut input = small();
+        input.system.targets.push([10.0, 0.0]);
+        input.system.simulation.mode = Some(mode);
+        input.system.simulation.gain = None;
+        input.system.simulation.delay = delay;
+        let wanted = run_with_reconstructors(&input, &options, None);
+        for workers in [1, 2] {
+            let rt = Runtime::builder().workers(workers).build().unwrap();
+            assert_eq!(run_with_reconstructors(&input, &options, Some(&rt)), wanted, "{mode:?}");
+        }
+    }
+}
+
+fn run_with_reconstructors(input: &Input, options: &LoopOptions, rt: Option<&Runtime>) -> LoopResult {
+    let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
+    let matrices: Vec<_> = (0..cov.targets()).map(|t| reference::reconstruct(&cov, t).unwrap()).collect();
+    let mut simulation = Simulation::new(input, Some(&matrices), options).unwrap();
+    match rt {
+        Some(rt) => {
+            // Runs go on where others ended.
+            simulation.run(rt, 20, &Silent).unwrap();
+            simulation.run(rt, options.skip + options.frames - 20, &Silent).unwrap();
+        }
+        None => (0..options.skip + options.frames).for_each(|_| simulation.step()),
+    }
+    simulation.result(&input.system, options)
+}
+
+/// The residual slopes of an open loop are those that the covariances predict, with a sensor that
+/// measures what they assume.
+#[test]
+fn an_open_loop_has_the_tomographic_error_of_the_covariances() {
+    let mut input = small();
+    input.system.targets = vec![[20.0, 0.0]];
+    input.system.noise = zellige_tor::system::NoiseModel::Uniform { variance: 1e-4 };
+    input.atmosphere.layers[0].altitude = 4000.0;
+    // Frames are independent of each other.
+    input.system.simulation.frame_time = Some(2.0);
+    input.system.simulation.mode = Some(LoopMode::Open);
+    input.system.simulation.gain = None;
+    input.system.simulation.sensor = SensorModel::Edges;
+    input.system.simulation.delay = 0;
+    let options = LoopOptions { frames: 250, skip: 0, images: 1, ..LoopOptions::default() };
+    let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
+    let r = reference::reconstruct(&cov, 0).unwrap();
+    let geometry = Geometry::new(&input.system).unwrap();
+    let dx = dm::command_matrix(&input.system, &geometry).unwrap().dx;
+    let predicted = evaluate::cvv(&dx, &evaluate::cee(&cov, 0, &r).unwrap()).unwrap().trace();
+    let mut simulation = Simulation::new(&input, Some(&[r]), &options).unwrap();
+    // The truth is what the same mirror would do with the slopes of the target.
+    let mut sum = 0.0;
+    for _ in 0..options.frames {
+        let truth = dx.times(&simulation.truth(0)).unwrap();
+        simulation.step();
+        let commands = &simulation.mirrors()[0];
+        sum += truth.data().iter().zip(commands).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+    }
+    let ratio = sum / options.frames as f64 / predicted;
+    assert!((ratio - 1.0).abs() < 0.1, "{ratio}");
+}
+
+#[test]
+fn bad_parameters_are_named() {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systems/scao.toml")).unwrap();
+    for (from, to, named) in [
+        ("gain = 0.4", "gain = -0.4", "loop.gain"),
+        ("mode = \"closed\"", "mode = \"open\"", "loop.gain"),
+        ("delay = 1 ", "delay = 1001 ", "loop.delay"),
+        ("delay = 1 ", "delay = -1 ", "s.toml:51"),
+        ("pixels = 8 ", "pixels = 0 ", "loop.pixels"),
+        ("wavelengths = [1.65e-6, 2.2e-6]", "wavelengths = [1.65]", "loop.wavelengths[0]"),
+        ("sensor = \"spots\"", "sensor = \"spot\"", "spots"),
+        ("cutoff = 0.02", "cutof = 0.02", "cutof"),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from}");
+        let error = params::parse(Path::new("s.toml"), &changed, None, Mode::Strict).unwrap_err().to_string();
+        assert!(error.contains(named), "{error}");
+    }
+    let mut input = small();
+    input.system.noise = zellige_tor::system::NoiseModel::Uniform { variance: 1e-4 };
+    let error = Simulation::new(&input, None, &LoopOptions::default()).err().unwrap().to_string();
+    assert!(error.contains("frame_time") && error.contains("[loop]"), "{error}");
+    let error = Simulation::new(&small(), Some(&[]), &LoopOptions::default()).err().unwrap().to_string();
+    assert!(error.contains("reconstructors"), "{error}");
+}
