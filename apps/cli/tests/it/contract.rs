@@ -72,6 +72,7 @@ fn verbs_that_run_tasks_have_traces_and_reports() {
         "tor cov small.toml -o c.npy",
         "tor build small.toml -o R.npy",
         "tor eval small.toml --rec R.npy",
+        "tor loop small.toml --rec R.npy --frames 6 --skip 2 --mode pseudo-open",
         "tor run small.toml",
         "psa simulate --crystal crystal.toml --grid 6 --step 9 -o basis",
         "psa events --basis basis -n 5 -o ev",

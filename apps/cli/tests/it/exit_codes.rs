@@ -116,6 +116,9 @@ fn inputs_that_are_missing_or_broken_are_2() {
     run(folder.path(), &["tor", "run", "absent.toml"]).expect(2).says("absent.toml");
     run(folder.path(), &["tor", "eval", "small.toml", "--rec", "absent.fits"]).expect(2).says("absent.fits");
     fs::write(folder.path().join("torn.fits"), "SIMPLE  =                    T").unwrap();
+    run(folder.path(), &["tor", "loop", "small.toml", "--rec", "absent.fits"]).expect(2).says("absent.fits");
+    let open = ["tor", "loop", "small.toml", "--mode", "open", "--gain", "0.5"];
+    run(folder.path(), &open).expect(2).says("loop.gain");
     run(folder.path(), &["tor", "eval", "small.toml", "--rec", "torn.fits"]).expect(2).says("torn.fits");
 }
 

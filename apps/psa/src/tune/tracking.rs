@@ -38,12 +38,12 @@ const NEAR: usize = 8;
 pub(super) struct Tracking {
     settings: Settings,
     events: Vec<Simulated>,
-    plain: Vec<Counts>,
+    plain: Vec<GammaCounts>,
 }
 
 /// Numbers of gamma rays.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct GammaCounts {
     emitted: usize,
     tracked: usize,
     peak: usize,
@@ -68,7 +68,7 @@ impl Tracking {
         };
         spec.check()?;
         let events: Vec<Simulated> = (0..EVENTS).map(|number| spec.event(number as u64)).collect();
-        let plain = events.iter().map(|event| Counts::of(event, &event.points, &settings)).collect();
+        let plain = events.iter().map(|event| GammaCounts::of(event, &event.points, &settings)).collect();
         Ok(Tracking { settings, events, plain })
     }
 
@@ -80,19 +80,19 @@ impl Tracking {
             let of_part = hits.iter().skip(part).step_by(parts);
             let mut hits: Vec<(f64, f64)> = of_part.map(|hit| (hit.energy, hit.from_reference)).collect();
             hits.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let (mut moved, mut plain) = (Counts::default(), Counts::default());
+            let (mut moved, mut plain) = (GammaCounts::default(), GammaCounts::default());
             for at in (part..EVENTS).step_by(parts) {
                 plain.add(self.plain[at]);
                 moved.add(match displaced(&self.events[at].points, &hits, at as u64) {
-                    Some(points) => Counts::of(&self.events[at], &points, &self.settings),
+                    Some(points) => GammaCounts::of(&self.events[at], &points, &self.settings),
                     None => self.plain[at],
                 });
             }
             (moved, plain)
         };
-        let counts: Vec<(Counts, Counts)> = (0..parts).map(counts).collect();
-        [Counts::efficiency, Counts::peak_to_total].map(|share| {
-            let mut all = Counts::default();
+        let counts: Vec<(GammaCounts, GammaCounts)> = (0..parts).map(counts).collect();
+        [GammaCounts::efficiency, GammaCounts::peak_to_total].map(|share| {
+            let mut all = GammaCounts::default();
             counts.iter().for_each(|&(moved, _)| all.add(moved));
             let apart: Vec<f64> = counts.iter().map(|(moved, plain)| share(moved) - share(plain)).collect();
             let (n, mean) = (parts as f64, apart.iter().sum::<f64>() / parts as f64);
@@ -102,14 +102,14 @@ impl Tracking {
     }
 }
 
-impl Counts {
-    fn of(event: &Simulated, points: &[Point], settings: &Settings) -> Counts {
+impl GammaCounts {
+    fn of(event: &Simulated, points: &[Point], settings: &Settings) -> GammaCounts {
         let tracked = track(points, settings);
         let peak = in_peak(event, &tracked, WINDOW);
-        Counts { emitted: event.gammas.len(), tracked: tracked.gammas.len(), peak }
+        GammaCounts { emitted: event.gammas.len(), tracked: tracked.gammas.len(), peak }
     }
 
-    fn add(&mut self, other: Counts) {
+    fn add(&mut self, other: GammaCounts) {
         self.emitted += other.emitted;
         self.tracked += other.tracked;
         self.peak += other.peak;

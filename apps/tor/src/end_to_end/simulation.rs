@@ -46,7 +46,7 @@ impl StarPath {
 }
 
 /// Everything of a loop that does not change from frame to frame.
-pub(super) struct Bench {
+pub(super) struct LoopBench {
     turbulence: FrozenTurbulence,
     paths: Vec<StarPath>,
     targets: Vec<GuideStar>,
@@ -64,7 +64,7 @@ pub(super) struct Bench {
     skip: u64,
 }
 
-impl Bench {
+impl LoopBench {
     /// Returns the number of stars.
     pub(super) fn stars(&self) -> usize {
         self.paths.len()
@@ -158,7 +158,7 @@ impl Default for LoopOptions {
 /// In [`LoopMode::Open`] every target has a mirror of its own, in other modes all share the one of
 /// the first target.
 pub struct Simulation {
-    pub(super) bench: Arc<Bench>,
+    pub(super) bench: Arc<LoopBench>,
     pub(super) controllers: Vec<Controller>,
     pub(super) mirrors: Vec<Vec<f64>>,
     pub(super) exposures: Vec<Exposure>,
@@ -285,7 +285,7 @@ impl Simulation {
             .collect::<Result<_, _>>()?;
         let wavelengths =
             if model.wavelengths.is_empty() { vec![system.wavelength] } else { model.wavelengths.clone() };
-        let bench = Bench {
+        let bench = LoopBench {
             turbulence: FrozenTurbulence::new(&input.atmosphere, pixel, options.seed)?,
             targets: system.targets.iter().map(|t| truth_star(system.nssp, *t)).collect(),
             truth: GeometricSensor::edge_middles(geometry.truth()),
