@@ -82,7 +82,8 @@ pub struct Exposure {
 pub struct LongExposure {
     /// Wavelength in m.
     pub wavelength: f64,
-    /// Strehl ratio, the mean over frames of `|mean over the pupil of exp(2 pi i w / wavelength)|^2`.
+    /// Strehl ratio, the mean over frames of the squared modulus of the mean of `exp(2 pi i w /
+    /// wavelength)` over the pupil.
     pub strehl: f64,
     /// Diameter in arcsec of the circle with half of the energy of the image's field.
     pub half_energy_diameter: Option<f64>,
@@ -100,7 +101,8 @@ impl Exposure {
         }
     }
 
-    /// Adds a frame of the residual `wavefront` \[m\]; with `image`, its point-spread function, too.
+    /// Adds a frame of the residual `wavefront` \[m\]; with `image`, its point-spread function,
+    /// too.
     pub fn add(&mut self, pupil: &ImagePupil, wavefront: &[f64], image: bool) {
         let values: Vec<f64> = pupil.lit.iter().map(|p| wavefront[*p]).collect();
         let variances = variances(&values, &pupil.places);

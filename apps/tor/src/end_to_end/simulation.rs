@@ -486,8 +486,8 @@ fn without_light(pitch: f64, star: usize, model: &LoopModel, seed: u64) -> Shack
     }
 }
 
-/// Measures the interaction matrix \[arcsec per volt\] by pushing and pulling each actuator, without
-/// noise.
+/// Measures the interaction matrix \[arcsec per volt\] without noise, by pushing and pulling each
+/// actuator.
 fn interaction(
     input: &Input,
     geometry: &Geometry,

@@ -61,8 +61,8 @@ pub struct LoopModel {
     pub mode: Option<LoopMode>,
     /// Model of the sensors.
     pub sensor: SensorModel,
-    /// Gain of the integrator, or of the low-pass filter of a pseudo-open loop; by default 0.4 and 1
-    /// (no filter). An open loop has none.
+    /// Gain of the integrator, or of the low-pass filter of a pseudo-open loop; by default 0.4 and
+    /// 1 (no filter). An open loop has none.
     pub gain: Option<f64>,
     /// Fraction of the commands that an integrator loses in every frame.
     pub leak: f64,
