@@ -176,7 +176,7 @@ pub struct LoopTarget {
     pub y: f64,
     /// Root of the mean variance of the residual in nm, without piston.
     pub rms_nm: f64,
-    /// The same without tip and tilt.
+    /// Root of the mean variance of the residual in nm, without piston, tip and tilt.
     pub rms_nm_tilt_removed: f64,
     /// Figures at each wavelength.
     pub bands: Vec<LongExposure>,
