@@ -2,6 +2,7 @@
 
 use super::control::{ControlLaw, Controller};
 use super::exposure::{Exposure, ImagePupil};
+use super::random::CounterRandom;
 use super::surface::MirrorSurface;
 use super::{FrozenTurbulence, GeometricSensor, PupilGrid, ShackHartmann, ShackHartmannSettings};
 use super::{LongExposure, WavefrontSensor};
@@ -26,22 +27,42 @@ struct StarPath {
     sensor: Box<dyn WavefrontSensor>,
     mirror: MirrorSurface,
     slopes: Range<usize>,
+    tilt: Option<UnknownTilt>,
 }
 
 impl StarPath {
-    /// Measures a wavefront, which it changes. A laser star loses its mean slopes, because its tip
-    /// and tilt are unknown.
+    /// Measures a wavefront, which it changes.
     fn measure(&self, wavefront: &mut [f64], mirror: Option<&[f64]>, frame: u64, out: &mut [f64]) {
         if let Some(commands) = mirror {
             self.mirror.subtract(commands, wavefront);
         }
         self.sensor.measure(wavefront, frame, out);
-        if self.star.kind == StarKind::Lgs {
-            for axis in out.chunks_exact_mut(self.sensor.slopes() / 2) {
-                let mean = axis.iter().sum::<f64>() / axis.len() as f64;
-                axis.iter_mut().for_each(|s| *s -= mean);
+        if let Some(unknown) = &self.tilt {
+            let tilt = unknown.random.sequence(frame).normals(0);
+            for (axis, tilt) in out.chunks_exact_mut(self.sensor.slopes() / 2).zip(tilt) {
+                axis.iter_mut().for_each(|s| *s += unknown.deviation * tilt);
             }
         }
+    }
+}
+
+/// Tip and tilt of a laser star, which its sensor cannot tell from those of the turbulence.
+struct UnknownTilt {
+    random: CounterRandom,
+    /// Standard deviation in arcsec.
+    deviation: f64,
+}
+
+impl UnknownTilt {
+    /// Distinguishes these random numbers from those of turbulence and sensors.
+    const FAMILY: u64 = u64::from_be_bytes(*b"lgs tilt");
+
+    /// Returns the unknown tilt of star number `star`; `None` for a natural star.
+    fn of(system: &System, star: usize, seed: u64) -> Option<UnknownTilt> {
+        (system.stars[star].kind == StarKind::Lgs).then(|| UnknownTilt {
+            random: CounterRandom::new(seed, &[UnknownTilt::FAMILY, star as u64]),
+            deviation: system.lgs_cst.sqrt(),
+        })
     }
 }
 
@@ -261,7 +282,8 @@ impl Simulation {
             let mirror = MirrorSurface::new(&deformable, radius, sensor.grid());
             let slopes = first..first + sensor.slopes();
             first = slopes.end;
-            paths.push(StarPath { star: star.clone(), sensor, mirror, slopes });
+            let tilt = UnknownTilt::of(system, i, options.seed);
+            paths.push(StarPath { star: star.clone(), sensor, mirror, slopes, tilt });
         }
         let needs_interaction = reconstructors.is_none() || law.mode == LoopMode::PseudoOpen;
         let interaction = match needs_interaction {

@@ -1,7 +1,8 @@
 //! Wavefront sensors: slopes \[arcsec\] of a wavefront \[m\].
 //!
 //! Slopes are in the order of [`crate::geometry`]: all x slopes of the valid sub-apertures, then
-//! all y slopes. The tip and tilt that a laser star cannot measure are left in.
+//! all y slopes. The tip and tilt that a laser star cannot measure are those of
+//! the wavefront here.
 
 mod geometric;
 mod noise;
