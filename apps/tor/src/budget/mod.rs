@@ -29,8 +29,8 @@
 
 mod integral;
 
-use crate::system::{Atmosphere, MirrorModel, System};
 use crate::Error;
+use crate::system::{Atmosphere, MirrorModel, System};
 use integral::{Effort, Integral};
 use rustfft::num_complex::Complex64;
 use std::f64::consts::PI;
