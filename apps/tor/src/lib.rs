@@ -16,6 +16,7 @@
 //! | [`dm`] | deformable mirror, interaction matrix, command matrix `Dx` |
 //! | [`evaluate`] | error covariance `Cee` of any reconstructor, and what it costs on the actuators |
 //! | [`change`] | the same for many changes of one reconstructor |
+//! | [`budget`] | fitting, aliasing, delay and noise from the spectrum of turbulence |
 //! | [`end_to_end`] | the same judged by simulation, frame by frame |
 //! | [`image`] | long-exposure image and Strehl ratio |
 //! | [`mod@reference`] | a small dense float64 reconstructor, the yardstick of every other one |
@@ -28,6 +29,7 @@
 //! its `r0^(-5/3)` in m^(-5/3) at 500 nm. Matrices are column-major ([`matrix::Matrix`]).
 #![forbid(unsafe_code)]
 
+pub mod budget;
 pub mod change;
 pub mod covariance;
 pub mod dm;
