@@ -67,7 +67,12 @@ fn simulate_one(
     simulation.run(rt, options.skip + options.frames, observer)?;
     let seconds = start.elapsed().as_secs_f64();
     let result = simulation.result(&input.system, options);
+    let theory = simulation.theory(input, options).unwrap_or_else(|error| {
+        observer.warn(&error.to_string());
+        None
+    });
     Ok(LoopRun {
+        theory,
         reconstructor,
         result,
         seconds,

@@ -221,11 +221,11 @@ impl ErrorBudget {
     }
 }
 
-/// Returns textbook estimates \[m^2\]: `0.28 (d / r0)^(5/3)` for fitting (Hardy, Adaptive Optics for
-/// Astronomical Telescopes, 1998), `0.08 (d / r0)^(5/3)` for aliasing and `(t
-/// / t0)^(5/3)` for the delay, all in rad^2 at 500 nm. `t0 = 0.314 r0 / v` with the mean wind `v`
-/// (Fried, JOSA A 7, 1990, 1224); `t` is the delay of an open loop, and the frame time over the
-/// gain of an integrator. There is no noise.
+/// Returns textbook estimates \[m^2\] without noise. In rad^2 at 500 nm they are `0.28 (d /
+/// r0)^(5/3)` for fitting (Hardy, Adaptive Optics for Astronomical Telescopes, 1998), `0.08 (d /
+/// r0)^(5/3)` for aliasing and `(t / t0)^(5/3)` for the delay. `t0 = 0.314 r0 / v` with the mean
+/// wind `v` (Fried, JOSA A 7, 1990, 1224); `t` is the delay of an open loop, and the frame time
+/// over the gain of an integrator.
 pub fn textbook(input: &BudgetInput, atmosphere: &Atmosphere) -> ErrorBudget {
     let pitch = (input.pitch / atmosphere.r0()).powf(5.0 / 3.0);
     let lag = input.time.lag() * input.frame_time;

@@ -12,12 +12,14 @@ mod random;
 mod sensor;
 mod simulation;
 mod surface;
+mod theory;
 mod turbulence;
 
 pub use control::{ControlLaw, Controller};
 pub use exposure::{Exposure, ImagePupil, LongExposure};
 pub use grid::PupilGrid;
 pub use sensor::{GeometricSensor, ShackHartmann, ShackHartmannSettings, WavefrontSensor};
-pub use simulation::{LoopOptions, LoopResult, LoopRun, LoopTarget, Simulation};
+pub use simulation::{LoopOptions, LoopResult, LoopTarget, Simulation};
 pub use surface::{MirrorFit, MirrorSurface};
+pub use theory::{LoopRun, LoopTheory};
 pub use turbulence::FrozenTurbulence;

@@ -238,21 +238,6 @@ pub struct LoopResult {
     pub targets: Vec<LoopTarget>,
 }
 
-/// Result of an exposure, its reconstructor and its speed.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
-pub struct LoopRun {
-    /// Precision rule or file of the reconstructor; `measured` for the inverse of the interaction
-    /// matrix that the sensors measure.
-    pub reconstructor: String,
-    /// Figures of the exposure.
-    #[serde(flatten)]
-    pub result: LoopResult,
-    /// Duration of the frames in seconds, without calibration.
-    pub seconds: f64,
-    /// Frames per second.
-    pub frames_per_second: f64,
-}
-
 impl Simulation {
     /// Prepares a loop. `reconstructors` are those of the targets (truth-sensor slopes x
     /// measurements), in order. Without any, control inverts the interaction matrix that the
@@ -385,6 +370,16 @@ impl Simulation {
     /// Returns the exposures of the targets.
     pub fn exposures(&self) -> &[Exposure] {
         &self.exposures
+    }
+
+    /// Returns the control law.
+    pub(super) fn law(&self) -> ControlLaw {
+        self.bench.law
+    }
+
+    /// Returns the exposure of one frame in s.
+    pub(super) fn frame_time(&self) -> f64 {
+        self.bench.frame_time
     }
 
     /// Returns the pupil of the images.

@@ -116,12 +116,27 @@ pub fn of_loops(runs: &[LoopRun], colours: bool) -> String {
             run.frames_per_second
         )
     });
+    let theory = runs.first().and_then(|run| run.theory).map_or(String::new(), |theory| {
+        let mut table = Table::new(&[
+            ("nm rms", Side::Left),
+            ("fitting", Side::Right),
+            ("aliasing", Side::Right),
+            ("delay", Side::Right),
+            ("noise", Side::Right),
+            ("all", Side::Right),
+        ]);
+        for (name, b) in [("integrals", theory.integral), ("textbook", theory.textbook)] {
+            let terms = [b.fitting, b.aliasing, b.delay, b.noise, b.total].map(|nm| format!("{nm:.1}"));
+            table.row([vec![name.to_owned()], terms.to_vec()].concat());
+        }
+        format!("\nTheory\n{}", table.render(colours))
+    });
     let limited: u64 = runs.iter().map(|run| run.result.saturated).sum();
     let note = match limited {
         0 => String::new(),
         n => format!("{n} command(s) were limited to the stroke of the actuators\n"),
     };
-    format!("{head}{}{note}", table.render(colours))
+    format!("{head}{}{note}{theory}", table.render(colours))
 }
 
 /// Lists the rules of a run.

@@ -48,6 +48,26 @@ fn a_closed_loop_corrects_and_delay_costs() {
     assert!(on.rms_nm_tilt_removed > 0.8 * fitting && on.rms_nm < 1.6 * fitting, "{on:?}, {fitting}");
 }
 
+/// Theory takes an infinite mirror, so that the edge of the pupil makes a difference.
+#[test]
+fn theory_agrees_with_the_loop() {
+    let options = LoopOptions { frames: 400, skip: 40, images: 1, noise: false, ..LoopOptions::default() };
+    let mut input = small();
+    input.system.simulation.sensor = SensorModel::Gradients;
+    let mut simulation = Simulation::new(&input, None, &options).unwrap();
+    let theory = simulation.theory(&input, &options).unwrap().unwrap().integral;
+    (0..options.skip + options.frames).for_each(|_| simulation.step());
+    let loop_nm = simulation.result(&input.system, &options).targets[0].rms_nm;
+    assert!((loop_nm / theory.total - 1.0).abs() < 0.2, "{loop_nm} {theory:?}");
+    assert!(theory.noise == 0.0 && theory.fitting > theory.aliasing && theory.delay > 5.0, "{theory:?}");
+    input.system.targets = vec![[5.0, 0.0]];
+    assert_eq!(Simulation::new(&input, None, &options).unwrap().theory(&input, &options).unwrap(), None);
+    input.system.targets = vec![[0.0, 0.0]];
+    input.system.simulation.gain = Some(2.0);
+    let unstable = Simulation::new(&input, None, &options).unwrap().theory(&input, &options);
+    assert!(unstable.unwrap_err().to_string().contains("stable"));
+}
+
 #[test]
 fn tasks_have_the_bits_of_one_thread() {
     let options = LoopOptions { frames: 41, skip: 6, images: 10, ..LoopOptions::default() };
