@@ -259,10 +259,10 @@ mod tests {
         let mut exposure = Exposure::new(&[1.65e-6, 2.2e-6]);
         exposure.add(&pupil, &vec![3e-7; grid.len()], true);
         for (band, figures) in exposure.figures(&pupil).iter().enumerate() {
-            assert!((figures.strehl - 1.0).abs() < 1e-12);
+            assert!((figures.strehl - 1.0).abs() < 1e-10);
             let image = exposure.image(band);
             let size = pupil.size;
-            assert!((image[size / 2 * (size + 1)] - 1.0).abs() < 1e-12);
+            assert!((image[size / 2 * (size + 1)] - 1.0).abs() < 1e-10);
             // Half of the energy of an Airy pattern is within 0.535 wavelength / diameter.
             let wanted = 1.07 * figures.wavelength / 8.0 * ARCSEC_PER_RADIAN;
             let found = figures.half_energy_diameter.unwrap();
@@ -283,6 +283,6 @@ mod tests {
             (pupil.size, image.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0);
         assert_eq!([peak % size, peak / size], [size / 2, size / 2 + 4]);
         let [all, rest] = exposure.rms_nm();
-        assert!(all > 100.0 && rest < 1e-4, "{all} {rest}");
+        assert!(all > 100.0 && rest < 1e-3, "{all} {rest}");
     }
 }
