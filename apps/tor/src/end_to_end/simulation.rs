@@ -549,7 +549,9 @@ fn tomographic(
         let problem = format!("the loop needs {needed} of {} x {}", shape.0, shape.1);
         return Err(Error::shape("reconstructors", problem));
     }
-    let dx = dm::command_matrix(system, geometry)?.dx;
+    // The usual cutoff of `Dx` filters tip and tilt of mirrors with many actuators.
+    let interaction = DeformableMirror::new(system).interaction(system, geometry.truth());
+    let dx = dm::pseudo_inverse(&interaction, system.simulation.cutoff)?.dx;
     given[..needed].iter().map(|r| dx.times(r)).collect()
 }
 
