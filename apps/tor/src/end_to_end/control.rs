@@ -32,7 +32,7 @@ pub struct Controller {
     interaction: Option<Matrix>,
     /// Commands that were computed last.
     last: Vec<f64>,
-    /// Commands on their way, oldest first.
+    /// Commands that have not reached the mirror yet, oldest first.
     waiting: VecDeque<Vec<f64>>,
     /// Number of commands that have been limited.
     saturated: u64,
@@ -55,11 +55,6 @@ impl Controller {
         }
         let waiting = vec![vec![0.0; actuators]; law.delay.saturating_sub(1)].into();
         Ok(Controller { law, command, interaction, last: vec![0.0; actuators], waiting, saturated: 0 })
-    }
-
-    /// Returns the number of actuators.
-    pub fn actuators(&self) -> usize {
-        self.command.rows()
     }
 
     /// Returns the number of commands that have been limited.
@@ -112,23 +107,6 @@ fn multiply(matrix: &Matrix, vector: &[f64], out: &mut [f64], scale: f64) {
         MatRef::from_column_major_slice(vector, vector.len(), 1),
         scale,
     );
-}
-
-impl zellige_runtime::Data for Controller {
-    type Ref<'v> = &'v Controller;
-    type Mut<'v> = &'v mut Controller;
-
-    fn view(&self) -> &Controller {
-        self
-    }
-
-    fn view_mut(&mut self) -> &mut Controller {
-        self
-    }
-
-    fn meta(&self) -> zellige_runtime::Meta {
-        zellige_runtime::Meta { bytes: size_of::<Self>(), ..Default::default() }
-    }
 }
 
 #[cfg(test)]

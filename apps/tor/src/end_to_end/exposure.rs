@@ -225,23 +225,6 @@ fn variances(values: &[f64], places: &[[f64; 2]]) -> [f64; 2] {
     [square / count, (square - explained).max(0.0) / count]
 }
 
-impl zellige_runtime::Data for Exposure {
-    type Ref<'v> = &'v Exposure;
-    type Mut<'v> = &'v mut Exposure;
-
-    fn view(&self) -> &Exposure {
-        self
-    }
-
-    fn view_mut(&mut self) -> &mut Exposure {
-        self
-    }
-
-    fn meta(&self) -> zellige_runtime::Meta {
-        zellige_runtime::Meta { bytes: size_of::<Self>(), ..Default::default() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

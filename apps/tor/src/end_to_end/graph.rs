@@ -5,10 +5,10 @@
 
 use super::control::Controller;
 use super::exposure::Exposure;
-use super::simulation::Simulation;
+use super::simulation::{Simulation, mirror_of};
 use crate::pipeline::{Observer, PipelineError};
 use std::sync::Arc;
-use zellige_runtime::{Bindings, Handle, Runtime, Submit, read, update};
+use zellige_runtime::{Bindings, Data, Handle, Meta, Runtime, Submit, read, update};
 
 /// Frames that are submitted before this thread waits for them.
 const AHEAD: u64 = 32;
@@ -17,13 +17,40 @@ const RECORDED: u64 = 2;
 
 type Vector = Handle<Vec<f64>>;
 
-/// Data of a mirror.
-struct MirrorData {
-    /// Commands on the mirror.
-    commands: Vector,
-    controller: Handle<Controller>,
-    /// Slopes of each star. Mirrors of an open loop share them.
+/// A value that tasks use as a whole.
+struct Whole<T>(T);
+
+impl<T: Send + Sync + 'static> Data for Whole<T> {
+    type Ref<'v> = &'v T;
+    type Mut<'v> = &'v mut T;
+
+    fn view(&self) -> &T {
+        &self.0
+    }
+
+    fn view_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: size_of::<T>(), ..Meta::default() }
+    }
+}
+
+/// Data that last from frame to frame.
+struct LoopData {
+    /// Number of the next frame.
+    clock: Handle<u64>,
+    /// Slopes of each star.
     slopes: Vec<Vector>,
+    mirrors: Vec<MirrorData>,
+    exposures: Vec<Handle<Whole<Exposure>>>,
+}
+
+/// Commands on a mirror, and their controller.
+struct MirrorData {
+    commands: Vector,
+    controller: Handle<Whole<Controller>>,
 }
 
 /// Buffers of one of the recorded frames.
@@ -41,36 +68,31 @@ impl Simulation {
     /// A task failed.
     pub fn run(&mut self, rt: &Runtime, frames: u64, observer: &dyn Observer) -> Result<(), PipelineError> {
         observer.stage("frames", frames);
-        let bench = Arc::clone(&self.bench);
+        let setup = Arc::clone(&self.setup);
         let zeros = |length: usize| rt.register(vec![0.0; length]);
         let of_stars = |length: &dyn Fn(usize) -> usize| -> Vec<Vector> {
-            (0..bench.stars()).map(|star| zeros(length(star))).collect()
+            (0..setup.stars()).map(|star| zeros(length(star))).collect()
         };
-        let shared = of_stars(&|star| bench.range(star).len());
-        let mirrors: Vec<MirrorData> = self
-            .controllers
-            .drain(..)
-            .zip(&self.mirrors)
-            .map(|(controller, commands)| MirrorData {
-                commands: rt.register(commands.clone()),
-                controller: rt.register(controller),
-                slopes: shared.clone(),
-            })
-            .collect();
-        let exposures: Vec<Handle<Exposure>> = self.exposures.drain(..).map(|e| rt.register(e)).collect();
-        let clock = rt.register(self.frame);
+        let mirror = |(controller, commands): (Controller, &Vec<f64>)| MirrorData {
+            commands: rt.register(commands.clone()),
+            controller: rt.register(Whole(controller)),
+        };
+        let data = LoopData {
+            clock: rt.register(self.frame),
+            slopes: of_stars(&|star| setup.range(star).len()),
+            mirrors: self.controllers.drain(..).zip(&self.mirrors).map(mirror).collect(),
+            exposures: self.exposures.drain(..).map(|e| rt.register(Whole(e))).collect(),
+        };
         let buffers: Vec<FrameData> = (0..RECORDED)
             .map(|_| FrameData {
                 number: rt.register(0),
-                stars: of_stars(&|star| bench.star_points(star)),
-                targets: (0..bench.targets()).map(|_| zeros(bench.target_points())).collect(),
+                stars: of_stars(&|star| setup.star_points(star)),
+                targets: (0..setup.targets()).map(|_| zeros(setup.target_points())).collect(),
             })
             .collect();
         let record = |count: usize| {
             rt.record(|recorder| {
-                buffers[..count]
-                    .iter()
-                    .try_for_each(|data| self.frame_tasks(recorder, &clock, data, &mirrors, &exposures))
+                buffers[..count].iter().try_for_each(|frame| self.frame_tasks(recorder, &data, frame))
             })
         };
         let (two, one) = (record(RECORDED as usize)?, record(1)?);
@@ -89,12 +111,14 @@ impl Simulation {
             observer.advance(done);
         }
         drop((of_two, of_one, two, one));
-        self.frame = rt.take(clock)?;
-        self.exposures = exposures.into_iter().map(|e| rt.take(e)).collect::<Result<_, _>>()?;
+        self.frame = rt.take(data.clock)?;
+        for exposure in data.exposures {
+            self.exposures.push(rt.take(exposure)?.0);
+        }
         self.mirrors.clear();
-        for data in mirrors {
-            self.mirrors.push(rt.take(data.commands)?);
-            self.controllers.push(rt.take(data.controller)?);
+        for mirror in data.mirrors {
+            self.mirrors.push(rt.take(mirror.commands)?);
+            self.controllers.push(rt.take(mirror.controller)?.0);
         }
         Ok(())
     }
@@ -103,52 +127,48 @@ impl Simulation {
     fn frame_tasks(
         &self,
         on: &impl Submit,
-        clock: &Handle<u64>,
-        data: &FrameData,
-        mirrors: &[MirrorData],
-        exposures: &[Handle<Exposure>],
+        data: &LoopData,
+        frame: &FrameData,
     ) -> Result<(), zellige_runtime::Error> {
         on.task("frame")
-            .operands((update(clock), update(&data.number)))
+            .operands((update(&data.clock), update(&frame.number)))
             .cpu(|(clock, number)| {
                 *number = *clock;
                 *clock += 1;
             })
             .submit()?;
-        let trace = |name: &'static str, of: usize, is_star: bool, out: &Vector| {
-            let bench = Arc::clone(&self.bench);
-            on.task(name)
-                .operands((read(&data.number), update(out)))
-                .cpu(move |(frame, out)| match is_star {
-                    true => bench.star_wavefront(of, *frame, out),
-                    false => bench.target_wavefront(of, *frame, out),
-                })
-                .submit()
-        };
-        for (star, wavefront) in data.stars.iter().enumerate() {
-            trace("star_wavefront", star, true, wavefront)?;
+        for (star, wavefront) in frame.stars.iter().enumerate() {
+            let setup = Arc::clone(&self.setup);
+            on.task("star_wavefront")
+                .operands((read(&frame.number), update(wavefront)))
+                .cpu(move |(frame, out)| setup.star_wavefront(star, *frame, out))
+                .submit()?;
         }
-        for (target, wavefront) in data.targets.iter().enumerate() {
-            trace("target_wavefront", target, false, wavefront)?;
+        for (target, wavefront) in frame.targets.iter().enumerate() {
+            let setup = Arc::clone(&self.setup);
+            on.task("target_wavefront")
+                .operands((read(&frame.number), update(wavefront)))
+                .cpu(move |(frame, out)| setup.target_wavefront(target, *frame, out))
+                .submit()?;
         }
-        let Some(first) = mirrors.first() else { return Ok(()) };
-        for (star, (wavefront, slopes)) in data.stars.iter().zip(&first.slopes).enumerate() {
-            let bench = Arc::clone(&self.bench);
+        let Some(first) = data.mirrors.first() else { return Ok(()) };
+        for (star, (wavefront, slopes)) in frame.stars.iter().zip(&data.slopes).enumerate() {
+            let setup = Arc::clone(&self.setup);
             on.task("sensor")
-                .operands((read(&data.number), read(&first.commands), update(wavefront), update(slopes)))
+                .operands((read(&frame.number), read(&first.commands), update(wavefront), update(slopes)))
                 .cpu(move |(frame, commands, wavefront, slopes)| {
-                    bench.measure(star, *frame, commands, wavefront, slopes);
+                    setup.measure(star, *frame, commands, wavefront, slopes);
                 })
                 .submit()?;
         }
-        let immediate = self.bench.is_immediate();
+        let immediate = self.setup.is_immediate();
         if !immediate {
-            self.image_tasks(on, data, mirrors, exposures)?;
+            self.image_tasks(on, data, frame)?;
         }
-        for mirror in mirrors {
+        for mirror in &data.mirrors {
             on.task("control")
                 .operands((
-                    mirror.slopes.iter().map(read).collect::<Vec<_>>(),
+                    data.slopes.iter().map(read).collect::<Vec<_>>(),
                     update(&mirror.controller),
                     update(&mirror.commands),
                 ))
@@ -159,7 +179,7 @@ impl Simulation {
                 .submit()?;
         }
         if immediate {
-            self.image_tasks(on, data, mirrors, exposures)?;
+            self.image_tasks(on, data, frame)?;
         }
         Ok(())
     }
@@ -168,22 +188,16 @@ impl Simulation {
     fn image_tasks(
         &self,
         on: &impl Submit,
-        data: &FrameData,
-        mirrors: &[MirrorData],
-        exposures: &[Handle<Exposure>],
+        data: &LoopData,
+        frame: &FrameData,
     ) -> Result<(), zellige_runtime::Error> {
-        for (target, (wavefront, exposure)) in data.targets.iter().zip(exposures).enumerate() {
-            let bench = Arc::clone(&self.bench);
-            let mirror = if mirrors.len() == 1 { 0 } else { target };
+        for (target, (wavefront, exposure)) in frame.targets.iter().zip(&data.exposures).enumerate() {
+            let setup = Arc::clone(&self.setup);
+            let mirror = &data.mirrors[mirror_of(target, data.mirrors.len())];
             on.task("image")
-                .operands((
-                    read(&data.number),
-                    read(&mirrors[mirror].commands),
-                    update(wavefront),
-                    update(exposure),
-                ))
+                .operands((read(&frame.number), read(&mirror.commands), update(wavefront), update(exposure)))
                 .cpu(move |(frame, commands, wavefront, exposure)| {
-                    bench.expose(*frame, commands, wavefront, exposure);
+                    setup.expose(*frame, commands, wavefront, exposure);
                 })
                 .submit()?;
         }

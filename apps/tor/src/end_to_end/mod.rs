@@ -15,11 +15,9 @@ mod surface;
 mod theory;
 mod turbulence;
 
-pub use control::{ControlLaw, Controller};
 pub use exposure::{Exposure, ImagePupil, LongExposure};
 pub use grid::PupilGrid;
 pub use sensor::{GeometricSensor, ShackHartmann, ShackHartmannSettings, WavefrontSensor};
 pub use simulation::{LoopOptions, LoopResult, LoopTarget, Simulation};
-pub use surface::{MirrorFit, MirrorSurface};
 pub use theory::{LoopRun, LoopTheory};
 pub use turbulence::FrozenTurbulence;

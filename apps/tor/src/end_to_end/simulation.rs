@@ -10,7 +10,7 @@ use crate::dm::{self, DeformableMirror, STROKE};
 use crate::geometry::{Geometry, truth_star};
 use crate::params::Input;
 use crate::system::{GuideStar, LoopMode, LoopModel, NoiseModel, SensorModel, StarKind, System};
-use crate::{Covariance, Error, Matrix};
+use crate::{Error, Matrix, noise};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,8 +18,6 @@ use std::sync::Arc;
 const PUSH: f64 = 20e-9 / STROKE;
 /// Smallest number of wavefront pixels across the pupil.
 const FEWEST_PIXELS: usize = 32;
-/// Wavelength in m and pixel size in arcsec of spots where the file has no photometry.
-const SPOTS_WITHOUT_LIGHT: [f64; 2] = [700e-9, 0.18];
 
 /// A star, its sensor, and the mirror as the sensor sees it.
 struct StarPath {
@@ -67,7 +65,7 @@ impl UnknownTilt {
 }
 
 /// Everything of a loop that does not change from frame to frame.
-pub(super) struct LoopBench {
+pub(super) struct LoopSetup {
     turbulence: FrozenTurbulence,
     paths: Vec<StarPath>,
     targets: Vec<GuideStar>,
@@ -85,7 +83,7 @@ pub(super) struct LoopBench {
     skip: u64,
 }
 
-impl LoopBench {
+impl LoopSetup {
     /// Returns the number of stars.
     pub(super) fn stars(&self) -> usize {
         self.paths.len()
@@ -104,6 +102,11 @@ impl LoopBench {
     /// Returns the number of positions of a target's wavefront.
     pub(super) fn target_points(&self) -> usize {
         self.grid.len()
+    }
+
+    /// Returns the number of measurements.
+    fn slopes(&self) -> usize {
+        self.paths.last().map_or(0, |path| path.slopes.end)
     }
 
     /// Returns the measurements of a star.
@@ -153,6 +156,11 @@ impl LoopBench {
     }
 }
 
+/// Returns the number of the mirror that corrects a target: its own, or the only one.
+pub(super) fn mirror_of(target: usize, mirrors: usize) -> usize {
+    target.min(mirrors - 1)
+}
+
 /// Parameters of a run that are no part of the system.
 #[derive(Debug, Clone)]
 pub struct LoopOptions {
@@ -179,7 +187,7 @@ impl Default for LoopOptions {
 /// In [`LoopMode::Open`] every target has a mirror of its own, in other modes all share the one of
 /// the first target.
 pub struct Simulation {
-    pub(super) bench: Arc<LoopBench>,
+    pub(super) setup: Arc<LoopSetup>,
     pub(super) controllers: Vec<Controller>,
     pub(super) mirrors: Vec<Vec<f64>>,
     pub(super) exposures: Vec<Exposure>,
@@ -292,7 +300,7 @@ impl Simulation {
             .collect::<Result<_, _>>()?;
         let wavelengths =
             if model.wavelengths.is_empty() { vec![system.wavelength] } else { model.wavelengths.clone() };
-        let bench = LoopBench {
+        let setup = LoopSetup {
             turbulence: FrozenTurbulence::new(&input.atmosphere, pixel, options.seed)?,
             targets: system.targets.iter().map(|t| truth_star(system.nssp, *t)).collect(),
             truth: GeometricSensor::edge_middles(geometry.truth()),
@@ -307,43 +315,32 @@ impl Simulation {
         };
         Ok(Simulation {
             mirrors: vec![vec![0.0; deformable.len()]; controllers.len()],
-            exposures: vec![Exposure::new(&wavelengths); bench.targets()],
-            bench: Arc::new(bench),
+            exposures: vec![Exposure::new(&wavelengths); setup.targets()],
+            setup: Arc::new(setup),
             controllers,
             frame: 0,
             modes,
         })
     }
 
-    /// Returns the number of the mirror that corrects a target.
-    pub(super) fn mirror_of(&self, target: usize) -> usize {
-        if self.controllers.len() == 1 { 0 } else { target }
-    }
-
     /// Simulates the next frame on this thread.
     pub fn step(&mut self) {
-        let (bench, frame) = (Arc::clone(&self.bench), self.frame);
-        let mut at_target = vec![0.0; bench.target_points()];
-        let count = (0..bench.stars()).map(|star| bench.range(star).len()).sum();
-        for mirror in 0..self.controllers.len() {
-            // Mirrors of an open loop share the slopes, because sensors do not see them.
-            let mut slopes = vec![0.0; count];
-            for star in 0..bench.stars() {
-                let mut wavefront = vec![0.0; bench.star_points(star)];
-                bench.star_wavefront(star, frame, &mut wavefront);
-                let out = &mut slopes[bench.range(star)];
-                bench.measure(star, frame, &self.mirrors[mirror], &mut wavefront, out);
-            }
-            let before = self.mirrors[mirror].clone();
-            self.controllers[mirror].step(&slopes, &mut self.mirrors[mirror]);
-            let commands = if bench.is_immediate() { &self.mirrors[mirror] } else { &before };
-            for target in 0..bench.targets() {
-                if self.mirror_of(target) != mirror {
-                    continue;
-                }
-                bench.target_wavefront(target, frame, &mut at_target);
-                bench.expose(frame, commands, &mut at_target, &mut self.exposures[target]);
-            }
+        let (setup, frame) = (Arc::clone(&self.setup), self.frame);
+        let mut slopes = vec![0.0; setup.slopes()];
+        for star in 0..setup.stars() {
+            let mut wavefront = vec![0.0; setup.star_points(star)];
+            setup.star_wavefront(star, frame, &mut wavefront);
+            setup.measure(star, frame, &self.mirrors[0], &mut wavefront, &mut slopes[setup.range(star)]);
+        }
+        let before = self.mirrors.clone();
+        for (controller, mirror) in self.controllers.iter_mut().zip(&mut self.mirrors) {
+            controller.step(&slopes, mirror);
+        }
+        let commands = if setup.is_immediate() { &self.mirrors } else { &before };
+        let mut wavefront = vec![0.0; setup.target_points()];
+        for (target, exposure) in self.exposures.iter_mut().enumerate() {
+            setup.target_wavefront(target, frame, &mut wavefront);
+            setup.expose(frame, &commands[mirror_of(target, commands.len())], &mut wavefront, exposure);
         }
         self.frame += 1;
     }
@@ -354,9 +351,9 @@ impl Simulation {
     /// # Panics
     /// There is no such target.
     pub fn truth(&self, target: usize) -> Matrix {
-        let (bench, sensor) = (&self.bench, &self.bench.truth);
+        let (setup, sensor) = (&self.setup, &self.setup.truth);
         let mut wavefront = vec![0.0; sensor.grid().len()];
-        bench.wavefront(&bench.targets[target], sensor.grid(), self.frame, &mut wavefront);
+        setup.wavefront(&setup.targets[target], sensor.grid(), self.frame, &mut wavefront);
         let mut out = Matrix::zeros(sensor.slopes(), 1);
         sensor.measure(&wavefront, self.frame, out.data_mut());
         out
@@ -374,17 +371,17 @@ impl Simulation {
 
     /// Returns the control law.
     pub(super) fn law(&self) -> ControlLaw {
-        self.bench.law
+        self.setup.law
     }
 
     /// Returns the exposure of one frame in s.
     pub(super) fn frame_time(&self) -> f64 {
-        self.bench.frame_time
+        self.setup.frame_time
     }
 
     /// Returns the pupil of the images.
     pub fn pupil(&self) -> &ImagePupil {
-        &self.bench.pupil
+        &self.setup.pupil
     }
 
     /// Returns the figures of the exposure so far.
@@ -396,23 +393,23 @@ impl Simulation {
                 y: direction[1],
                 rms_nm,
                 rms_nm_tilt_removed,
-                bands: exposure.figures(&self.bench.pupil),
+                bands: exposure.figures(&self.setup.pupil),
                 strehl_error: standard_error(exposure.history()),
             }
         };
         LoopResult {
-            mode: self.bench.law.mode,
+            mode: self.setup.law.mode,
             sensor: system.simulation.sensor,
             frames: self.exposures.first().map_or(0, Exposure::frames),
             skipped: options.skip.min(self.frame),
-            frame_time: self.bench.frame_time,
-            delay: self.bench.law.delay,
-            gain: self.bench.law.gain,
+            frame_time: self.setup.frame_time,
+            delay: self.setup.law.delay,
+            gain: self.setup.law.gain,
             seed: options.seed,
-            measurements: self.bench.paths.last().map_or(0, |path| path.slopes.end),
+            measurements: self.setup.slopes(),
             actuators: self.mirrors.first().map_or(0, Vec::len),
             modes: self.modes,
-            pixels: self.bench.grid.xs.len(),
+            pixels: self.setup.grid.xs.len(),
             saturated: self.controllers.iter().map(Controller::saturated).sum(),
             targets: self.exposures.iter().zip(&system.targets).map(target).collect(),
         }
@@ -448,25 +445,20 @@ fn sensor(
     geometry: &Geometry,
     star: usize,
     options: &LoopOptions,
-    noise: bool,
+    is_noisy: bool,
 ) -> Result<Box<dyn WavefrontSensor>, Error> {
     let (system, model) = (&input.system, &input.system.simulation);
     let cells = &geometry.sensors()[star];
     let geometric = match model.sensor {
         SensorModel::Spots => {
-            let mut settings = match &system.noise {
-                NoiseModel::Photometric(light) => ShackHartmannSettings::photometric(
-                    system,
-                    star,
-                    light,
-                    cells,
-                    model.detector_pixels,
-                    options.seed,
-                ),
-                NoiseModel::Uniform { .. } => without_light(cells.pitch, star, model, options.seed),
+            let NoiseModel::Photometric(light) = &system.noise else {
+                let problem = "spots need light: give [photometry], or take a sensor of edges or gradients";
+                return Err(Error::numeric("sensor", problem));
             };
+            let (pixels, seed) = (model.detector_pixels, options.seed);
+            let mut settings = ShackHartmannSettings::photometric(system, star, light, cells, pixels, seed);
             settings.threshold = model.threshold;
-            if !noise {
+            if !is_noisy {
                 (settings.photon_noise, settings.read_noise) = (false, 0.0);
             }
             return Ok(Box::new(ShackHartmann::new(cells, system.obstruction, settings)?));
@@ -474,33 +466,11 @@ fn sensor(
         SensorModel::Edges => GeometricSensor::edge_middles(cells),
         SensorModel::Gradients => GeometricSensor::mean_gradients(cells, model.pixels),
     };
-    if !noise {
+    if !is_noisy {
         return Ok(Box::new(geometric));
     }
-    let covariance = Covariance::new(system, &input.atmosphere)?;
-    let variances = covariance.noise(star).ok_or_else(|| Error::numeric("noise", "there is no such star"))?;
-    Ok(Box::new(geometric.with_noise(variances, options.seed, star)))
-}
-
-/// Returns the settings of images of a star whose light is not known: they have no noise.
-fn without_light(pitch: f64, star: usize, model: &LoopModel, seed: u64) -> ShackHartmannSettings {
-    let [wavelength, pixel] = SPOTS_WITHOUT_LIGHT;
-    let diffraction = wavelength / pitch * crate::ARCSEC_PER_RADIAN;
-    ShackHartmannSettings {
-        wavelength,
-        pupil_pixels: model.pixels,
-        pixels: model.detector_pixels,
-        pixel,
-        samples: ((2.0 * pixel / diffraction).ceil() as usize).max(1),
-        photons: 1.0,
-        photon_noise: false,
-        read_noise: 0.0,
-        threshold: 0.0,
-        weights: f64::INFINITY,
-        source: Vec::new(),
-        seed,
-        star,
-    }
+    let variances = noise::of_sensor(system, &input.atmosphere, star, cells)?;
+    Ok(Box::new(geometric.with_noise(&variances, options.seed, star)))
 }
 
 /// Measures the interaction matrix \[arcsec per volt\] without noise, by pushing and pulling each

@@ -1,9 +1,9 @@
 //! The deformable mirror as a wavefront.
 
 use super::PupilGrid;
+use crate::Matrix;
 use crate::dm::{DeformableMirror, STROKE};
 use crate::matrix::gemm;
-use crate::{Error, Matrix};
 use faer::{MatMut, MatRef};
 
 /// Wavefront of a mirror at the positions of a grid.
@@ -71,63 +71,5 @@ impl MirrorSurface {
         gemm(by_column.view_mut(), false, self.columns.view(), on_grid.view(), 1.0);
         let out = MatMut::from_column_major_slice_mut(wavefront, self.columns.rows(), self.rows.rows());
         gemm(out, true, by_column.view(), self.rows.view().transpose(), -1.0);
-    }
-}
-
-/// Least-squares fit of a mirror to wavefronts over the pupil.
-#[derive(Debug)]
-pub struct MirrorFit {
-    surface: MirrorSurface,
-    lit: Vec<usize>,
-    /// Pseudo-inverse of the influence functions at the lit positions, actuators x positions.
-    inverse: Matrix,
-}
-
-/// Smallest singular value of the influence functions that a fit uses, relative to the largest.
-const FIT_CUTOFF: f64 = 1e-4;
-
-impl MirrorFit {
-    /// Prepares the fit over the positions `lit` of `grid`.
-    ///
-    /// # Errors
-    /// No position is lit, or the influence functions are not finite.
-    pub fn new(
-        mirror: &DeformableMirror,
-        radius: f64,
-        grid: &PupilGrid,
-        lit: &[usize],
-    ) -> Result<Self, Error> {
-        let surface = MirrorSurface::new(mirror, radius, grid);
-        let mut functions = Matrix::zeros(lit.len(), surface.actuators());
-        let mut command = vec![0.0; surface.actuators()];
-        for a in 0..command.len() {
-            command[a] = -1.0;
-            let mut wavefront = vec![0.0; grid.len()];
-            surface.subtract(&command, &mut wavefront);
-            command[a] = 0.0;
-            functions.col_mut(a).iter_mut().zip(lit).for_each(|(v, p)| *v = wavefront[*p]);
-        }
-        let inverse = crate::dm::pseudo_inverse(&functions, FIT_CUTOFF)?.dx;
-        Ok(MirrorFit { surface, lit: lit.to_vec(), inverse })
-    }
-
-    /// Replaces a wavefront by what the mirror can produce of it: the fit without piston. Positions
-    /// outside of the pupil have the mirror's values, too.
-    ///
-    /// # Panics
-    /// The wavefront is not on the grid.
-    pub fn project(&self, wavefront: &mut [f64]) {
-        let mean = self.lit.iter().map(|p| wavefront[*p]).sum::<f64>() / self.lit.len() as f64;
-        let values: Vec<f64> = self.lit.iter().map(|p| mean - wavefront[*p]).collect();
-        let mut commands = vec![0.0; self.inverse.rows()];
-        gemm(
-            MatMut::from_column_major_slice_mut(&mut commands, self.inverse.rows(), 1),
-            false,
-            self.inverse.view(),
-            MatRef::from_column_major_slice(&values, values.len(), 1),
-            1.0,
-        );
-        wavefront.fill(0.0);
-        self.surface.subtract(&commands, wavefront);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::simulation::{LoopOptions, LoopResult, Simulation};
 use crate::budget::{BudgetInput, ErrorBudget, SensorResponse, TimeResponse, error_budget, textbook};
+use crate::geometry::Geometry;
 use crate::params::Input;
 use crate::system::{LoopMode, SensorModel, StarKind};
-use crate::{Covariance, Error};
+use crate::{Error, noise};
 
 /// Standard deviations in nm over the pupil, without piston, of a loop with one natural star in the
 /// direction of the target.
@@ -36,7 +37,8 @@ pub struct LoopRun {
 
 impl Simulation {
     /// Returns the error budget from theory; `None` for a loop to which it does not apply: with
-    /// several stars or targets, a laser star, a target beside the star, or a pseudo-open loop.
+    /// several stars or targets, a laser star, a target beside the star, a pseudo-open loop,
+    /// or a closed one without delay.
     ///
     /// # Errors
     /// The loop is not stable.
@@ -51,7 +53,8 @@ impl Simulation {
             LoopMode::Closed => TimeResponse::Integrator { gain: law.gain, leak: law.leak, delay },
             LoopMode::PseudoOpen => return Ok(None),
         };
-        if star.kind == StarKind::Lgs || star.direction != *target {
+        let is_of_this_frame = law.mode == LoopMode::Closed && law.delay == 0;
+        if star.kind == StarKind::Lgs || star.direction != *target || is_of_this_frame {
             return Ok(None);
         }
         let sensor = match system.simulation.sensor {
@@ -61,8 +64,8 @@ impl Simulation {
         let mut parameters = BudgetInput::new(system, sensor, time, self.frame_time());
         parameters.cutoff = system.simulation.cutoff;
         if options.noise {
-            let covariance = Covariance::new(system, &input.atmosphere)?;
-            let noise = covariance.noise(0).unwrap_or_default();
+            let sensors = Geometry::new(system)?;
+            let noise = noise::of_sensor(system, &input.atmosphere, 0, &sensors.sensors()[0])?;
             let sum: f64 = noise.iter().map(|n| 0.5 * (n.xx + n.yy)).sum();
             parameters.slope_noise = sum / noise.len().max(1) as f64;
         }

@@ -123,10 +123,7 @@ pub fn evaluate(
             observer.warn(&text);
             warnings.push(text);
         }
-        let mut r = reorder_columns(&file, geometry.blocks(), order, SlopeOrder::Xxyy)?;
-        if !of_commands {
-            r = reorder_rows(&r, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?;
-        }
+        let r = in_own_order(&file, of_commands, geometry, order)?;
         let (result, image) = judge(rt, &system, &cov, t, &Arc::new(r), &dx, options.exact, observer)?;
         let mut said = Vec::new();
         if result.relative_error > orders::USELESS {
@@ -182,13 +179,24 @@ pub fn read_reconstructors(
         let (file, of_commands, doubts) =
             reconstructor(&foreign.reconstructor, t, &system.targets, &geometry, &dx)?;
         notes.extend(doubts);
-        let r = reorder_columns(&file, geometry.blocks(), order, SlopeOrder::Xxyy)?;
-        out.push(match of_commands {
-            true => r,
-            false => reorder_rows(&r, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?,
-        });
+        out.push(in_own_order(&file, of_commands, &geometry, order)?);
     }
     Ok((out, notes))
+}
+
+/// Returns a reconstructor with its slopes in zellige's order. One that was made of commands has
+/// rows in this order already.
+fn in_own_order(
+    file: &Matrix,
+    of_commands: bool,
+    geometry: &Geometry,
+    order: SlopeOrder,
+) -> Result<Matrix, Error> {
+    let r = reorder_columns(file, geometry.blocks(), order, SlopeOrder::Xxyy)?;
+    match of_commands {
+        true => Ok(r),
+        false => reorder_rows(&r, &geometry.truth_blocks(), order, SlopeOrder::Xxyy),
+    }
 }
 
 fn read(path: &Path) -> Result<Matrix, Error> {

@@ -204,6 +204,9 @@ fn bad_parameters_are_named() {
     input.system.noise = zellige_tor::system::NoiseModel::Uniform { variance: 1e-4 };
     let error = Simulation::new(&input, None, &LoopOptions::default()).err().unwrap().to_string();
     assert!(error.contains("frame_time") && error.contains("[loop]"), "{error}");
+    input.system.simulation.frame_time = Some(0.002);
+    let error = Simulation::new(&input, None, &LoopOptions::default()).err().unwrap().to_string();
+    assert!(error.contains("spots need light") && error.contains("[photometry]"), "{error}");
     let error = Simulation::new(&small(), Some(&[]), &LoopOptions::default()).err().unwrap().to_string();
     assert!(error.contains("reconstructors"), "{error}");
 }

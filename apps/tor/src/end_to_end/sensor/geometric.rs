@@ -1,7 +1,7 @@
 //! Sensors that measure differences of the wavefront between opposite edges.
 
-use super::WavefrontSensor;
 use super::noise::NormalSlopeNoise;
+use super::{WavefrontSensor, check_lengths};
 use crate::ARCSEC_PER_RADIAN;
 use crate::end_to_end::grid::PupilGrid;
 use crate::geometry::SubApertures;
@@ -65,11 +65,7 @@ impl WavefrontSensor for GeometricSensor {
     }
 
     fn measure(&self, wavefront: &[f64], frame: u64, out: &mut [f64]) {
-        assert_eq!(
-            (wavefront.len(), out.len()),
-            (self.grid.len(), self.slopes()),
-            "lengths of wavefront, slopes"
-        );
+        check_lengths(self, wavefront, out);
         let across = self.grid.xs.len();
         let intervals = self.weights.len() - 1;
         let scale = ARCSEC_PER_RADIAN / self.cells.pitch;

@@ -29,5 +29,14 @@ pub trait WavefrontSensor: Send + Sync {
     fn measure(&self, wavefront: &[f64], frame: u64, out: &mut [f64]);
 }
 
+/// Panics if a wavefront or the slopes do not have the lengths of a sensor.
+fn check_lengths(sensor: &dyn WavefrontSensor, wavefront: &[f64], slopes: &[f64]) {
+    assert_eq!(
+        (wavefront.len(), slopes.len()),
+        (sensor.grid().len(), sensor.slopes()),
+        "lengths of wavefront, slopes"
+    );
+}
+
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@
 //! pixels: it equals that of a zero-padded FFT, for pixels of any size and number. Light outside of
 //! the detector's field is lost (a field stop).
 
-use super::WavefrontSensor;
 use super::noise::{add_noise, random};
+use super::{WavefrontSensor, check_lengths};
 use crate::end_to_end::elementary::sin_cos;
 use crate::end_to_end::grid::PupilGrid;
 use crate::end_to_end::random::{CounterRandom, RandomSequence};
@@ -378,11 +378,7 @@ impl WavefrontSensor for ShackHartmann {
     }
 
     fn measure(&self, wavefront: &[f64], frame: u64, out: &mut [f64]) {
-        assert_eq!(
-            (wavefront.len(), out.len()),
-            (self.grid.len(), self.slopes()),
-            "lengths of wavefront, slopes"
-        );
+        check_lengths(self, wavefront, out);
         let noisy = self.settings.photon_noise || self.settings.read_noise > 0.0;
         self.read(wavefront, noisy.then(|| self.random.sequence(frame)), out);
     }

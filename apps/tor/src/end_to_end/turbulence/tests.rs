@@ -152,7 +152,7 @@ fn turned_pupils_and_tile_borders_follow_the_same_plane() {
     let mut turned = star();
     turned.rotation = 30.0;
     turned.pupil_shift = [11.7, -0.4];
-    // A column of single points crosses the border of a tile; each one is asked for alone besides.
+    // Points in one column, across the border of a tile, are those that are computed alone.
     let grid = PupilGrid { xs: (0..9).map(|k| 0.11 * f64::from(k)).collect(), ys: vec![0.0, 0.3] };
     let mut all = vec![0.0; grid.len()];
     screen.wavefront(&turned, 0.0, &grid, &mut all);
