@@ -169,7 +169,7 @@ fn an_open_loop_has_the_tomographic_error_of_the_covariances() {
 }
 
 #[test]
-#[ignore = "minutes: independent draws until the standard error is 1 %"]
+#[ignore = "25 minutes: independent draws until the standard error is 1 %"]
 fn tomographic_errors_of_three_systems() {
     let mut faint = laser_stars();
     faint.system.stars.iter_mut().for_each(|star| star.magnitude = star.magnitude.map(|m| m + 2.0));
