@@ -57,6 +57,9 @@ pub enum CommandError {
     /// The user pressed Ctrl-C.
     #[error("interrupted: tasks cancelled, incomplete files removed")]
     Interrupted,
+    /// The user pressed Ctrl-C in work that keeps what it has done.
+    #[error("interrupted: {0}")]
+    Kept(String),
 }
 
 impl CommandError {
@@ -79,7 +82,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             CommandError::NoDevice { .. } => NO_DEVICE,
             CommandError::NotConverged(_) => NOT_CONVERGED,
             CommandError::Processes(_) => FAILURE,
-            CommandError::Interrupted => INTERRUPTED,
+            CommandError::Interrupted | CommandError::Kept(_) => INTERRUPTED,
         });
     }
     if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::PipelineError>() {

@@ -1,5 +1,6 @@
 //! Signals. Ctrl-C cancels the tasks, and the main thread then returns. A second Ctrl-C, or 700 ms
-//! without a return, ends the process directly.
+//! without a return, ends the process directly. Work that keeps what it has done ([`keeps`]) ends by
+//! itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,6 +14,8 @@ use crate::{bar, out};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static TASKS: Mutex<Option<Canceller>> = Mutex::new(None);
+/// Whether the work at hand ends by itself after Ctrl-C, and keeps what it has done.
+static KEEPS: AtomicBool = AtomicBool::new(false);
 
 /// Time limit for the main thread to return, before the process ends without it.
 const GRACE: Duration = Duration::from_millis(700);
@@ -39,6 +42,9 @@ pub fn install() -> anyhow::Result<()> {
 fn on_signal() {
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
         leave();
+    }
+    if KEEPS.load(Ordering::SeqCst) {
+        return out::note("zellige: interrupted, keeping what is done (press Ctrl-C again to end at once)");
     }
     let late = std::thread::Builder::new().spawn(|| {
         std::thread::sleep(GRACE);
@@ -81,6 +87,12 @@ pub fn seen() -> bool {
 /// [`CommandError::Interrupted`].
 pub fn check() -> Result<(), CommandError> {
     if seen() { Err(CommandError::Interrupted) } else { Ok(()) }
+}
+
+/// Makes the first Ctrl-C from here on cancel nothing, and end nothing after a time: the work at
+/// hand looks at [`seen`], ends soon, and keeps what it has done.
+pub fn keeps() {
+    KEEPS.store(true, Ordering::SeqCst);
 }
 
 /// Makes Ctrl-C cancel these tasks until the guard is dropped.

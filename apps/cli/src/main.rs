@@ -70,7 +70,8 @@ fn main() -> ExitCode {
         Err(error) => {
             zellige_files::abandon();
             let code = if interrupt::seen() { exit::INTERRUPTED } else { exit::code(&error) };
-            let text = match interrupt::seen() {
+            let kept = matches!(error.downcast_ref(), Some(exit::CommandError::Kept(_)));
+            let text = match interrupt::seen() && !kept {
                 // Errors of the cancelled tasks are a consequence of the interrupt.
                 true => exit::CommandError::Interrupted.to_string(),
                 false => exit::message(&error, |name| args::has_option(&command, &matches, name)),

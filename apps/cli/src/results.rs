@@ -74,6 +74,21 @@ impl RunOutputs {
         text: impl FnOnce(bool) -> String,
     ) -> anyhow::Result<()> {
         interrupt::check()?;
+        self.write_kept(title, trace, results, page, text)
+    }
+
+    /// Writes outputs like [`RunOutputs::write`], after an interruption too.
+    ///
+    /// # Errors
+    /// An output that cannot be written.
+    pub fn write_kept<T: Serialize>(
+        &self,
+        title: &str,
+        trace: Option<&Trace>,
+        results: &[T],
+        page: impl FnOnce() -> anyhow::Result<Page>,
+        text: impl FnOnce(bool) -> String,
+    ) -> anyhow::Result<()> {
         if let (Some(file), Some(trace)) = (&self.trace, trace) {
             file.write(trace, title)?;
         }

@@ -189,4 +189,18 @@ impl Finished<'_> {
     ) -> anyhow::Result<()> {
         self.outputs.write(title, self.trace.as_ref(), results, page, text)
     }
+
+    /// Writes outputs like [`Finished::write`], after an interruption too.
+    ///
+    /// # Errors
+    /// An output that cannot be written.
+    pub fn write_kept<R: Serialize>(
+        &self,
+        title: &str,
+        results: &[R],
+        page: impl FnOnce() -> anyhow::Result<Page>,
+        text: impl FnOnce(bool) -> String,
+    ) -> anyhow::Result<()> {
+        self.outputs.write_kept(title, self.trace.as_ref(), results, page, text)
+    }
 }

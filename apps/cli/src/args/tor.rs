@@ -64,7 +64,10 @@ Examples
     zellige tor loop scao.toml --frames 2000
   Long-exposure Strehl ratios of reconstructors in three precisions:
     zellige tor loop demo.toml --precision fp32 --precision hp1:band=2 \\
-        --precision hp2 --json loop.json --report loop.html";
+        --precision hp2 --json loop.json --report loop.html
+  Errors of Strehl ratios from five seeds, in tiles of 102:
+    zellige tor loop demo.toml --precision fp32 --precision hp3:band=4 \\
+        --tile 102 --seeds 5 --report loop.html";
 
 /// Verbs of `zellige tor`.
 #[derive(Debug, Subcommand)]
@@ -319,6 +322,12 @@ pub struct LoopArgs {
     /// Seed of turbulence and noise.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Number of exposures with seeds of their own, from --seed on; figures are their means.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000), hide_short_help = true)]
+    pub seeds: u64,
+    /// Simulate the exposure again without noise, aliasing and delay, for an error budget.
+    #[arg(long)]
+    pub budget: bool,
     /// Reconstructor to use (.fits, FILE.fits/NAME, .npy, FILE.npz/NAME), as in tor eval.
     #[arg(long, value_name = "R.fits", conflicts_with = "precision")]
     pub rec: Option<Input>,
@@ -328,6 +337,9 @@ pub struct LoopArgs {
     /// Precision rule of a reconstructor that is computed first; may be repeated.
     #[arg(long, value_name = "RULE")]
     pub precision: Vec<Rule>,
+    /// Tile size of its factorisation: a number, or auto, as in tor run.
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile, hide_short_help = true)]
+    pub tile: Tile,
     /// Relation between sensors and mirror, instead of SYSTEM's.
     ///
     /// Open: sensors do not see the mirror. Pseudo-open: the mirror's slopes are added to theirs.

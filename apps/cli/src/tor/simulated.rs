@@ -1,28 +1,26 @@
 //! `zellige tor loop`.
 
-use std::time::Instant;
-
 use zellige_runtime::Runtime;
 use zellige_tor::Matrix;
-use zellige_tor::end_to_end::{LoopOptions, LoopRun, Simulation};
+use zellige_tor::end_to_end::{Compared, LoopOptions, LoopPictures, LoopRun, Study, expose};
 use zellige_tor::params::Input;
-use zellige_tor::pipeline::{self, Foreign, Observer, Options, PipelineError};
-use zellige_tor::report::text;
+use zellige_tor::pipeline::{self, Foreign, Observer, Options, PipelineError, TileChoice};
+use zellige_tor::report::{loops, text};
 
 use super::files;
 use crate::args::LoopArgs;
 use crate::devices::Needs;
-use crate::results::page_of;
+use crate::exit::CommandError;
+use crate::interrupt;
+use crate::progress::Progress;
 use crate::run::Setup;
 
-/// Reconstructors to compare: a name, and a matrix for each target.
-type Compared = Vec<(String, Option<Vec<Matrix>>)>;
-
-/// Simulates a loop frame by frame, for each reconstructor.
+/// Simulates a loop frame by frame, for each reconstructor. Ctrl-C ends the exposure, and the frames
+/// so far are the result.
 ///
 /// # Errors
-/// Bad parameters, files that do not fit the system, a rule that loses positive definiteness,
-/// outputs that cannot be written.
+/// Bad parameters, files that do not fit the system, rules that all lose positive definiteness,
+/// outputs that cannot be written, Ctrl-C.
 pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
     let setup = Setup::new(&args.execution, &Needs::of_rules(&args.precision), &args.outputs)?;
     let mut input = super::read(&args.system)?;
@@ -40,53 +38,76 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
         noise: !args.no_noise,
         ..LoopOptions::default()
     };
+    let study = Study { seeds: args.seeds, budget: args.budget, pictures: args.outputs.has_report() };
+    let tile = super::tile(args.tile, setup.devices.auto_tiles());
     let run = setup.start()?;
-    let results = run.work(|progress| {
-        let compared = reconstructors(args, &input, run.runtime(), progress)?;
-        let one = |(name, matrices): (String, Option<Vec<Matrix>>)| {
-            simulate_one(run.runtime(), &input, &options, name, matrices.as_deref(), progress)
-        };
-        compared.into_iter().map(one).collect::<Result<Vec<LoopRun>, PipelineError>>()
-    })?;
+    let all = {
+        let progress = Progress::of(run.runtime());
+        let compared = reconstructors(args, tile, &input, run.runtime(), &progress)?;
+        interrupt::check()?;
+        simulate_all(run.runtime(), &input, &compared, (&options, study), &progress)?
+    };
+    let (results, pictures): (Vec<LoopRun>, Vec<LoopPictures>) = all.into_iter().unzip();
+    if results.iter().all(|result| result.frames() == 0) {
+        interrupt::check()?;
+    }
     let title = format!("Loop of {}", args.system.system.display());
-    run.write(&title, &results, || page_of(&title, &results), |colours| text::of_loops(&results, colours))
+    let Some(finished) = run.finish()? else { return Ok(()) };
+    let page = || Ok(loops::page(&title, &input, &results, &pictures)?);
+    finished.write_kept(&title, &results, page, |colours| text::of_loops(&results, colours))?;
+    check_complete(&results, args)
 }
 
-/// Simulates one exposure.
-fn simulate_one(
+/// Fails after Ctrl-C, and says how many frames the results are of.
+fn check_complete(results: &[LoopRun], args: &LoopArgs) -> anyhow::Result<()> {
+    if !interrupt::seen() {
+        return Ok(());
+    }
+    let done = |run: &LoopRun| {
+        format!("{} of {} frames ({})", run.frames(), args.seeds * args.frames, run.reconstructor)
+    };
+    let list: Vec<String> = results.iter().filter(|run| run.not_spd.is_none()).map(done).collect();
+    Err(CommandError::Kept(format!("the results are of {}", list.join(", "))).into())
+}
+
+/// Simulates the exposures of each reconstructor until Ctrl-C.
+fn simulate_all(
     rt: &Runtime,
     input: &Input,
-    options: &LoopOptions,
-    reconstructor: String,
-    matrices: Option<&[Matrix]>,
+    compared: &[Candidate],
+    how: (&LoopOptions, Study),
     observer: &dyn Observer,
-) -> Result<LoopRun, PipelineError> {
-    observer.stage("calibration", 1);
-    let mut simulation = Simulation::new(input, matrices, options)?;
-    let start = Instant::now();
-    simulation.run(rt, options.skip + options.frames, observer)?;
-    let seconds = start.elapsed().as_secs_f64();
-    let result = simulation.result(&input.system, options);
-    let theory = simulation.theory(input, options).unwrap_or_else(|error| {
-        observer.warn(&error.to_string());
-        None
-    });
-    Ok(LoopRun {
-        theory,
-        reconstructor,
-        result,
-        seconds,
-        frames_per_second: (options.skip + options.frames) as f64 / seconds,
-    })
+) -> Result<Vec<(LoopRun, LoopPictures)>, PipelineError> {
+    let mut all = Vec::new();
+    for candidate in compared {
+        match candidate {
+            Candidate::Lost(run) => all.push((run.as_ref().clone(), LoopPictures::default())),
+            Candidate::Kept(compared) => {
+                all.extend(expose(rt, input, compared, how, observer, &mut interrupt::keeps)?);
+            }
+        }
+        if observer.cancelled() {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// A reconstructor, or a rule that has none.
+enum Candidate {
+    Kept(Compared),
+    Lost(Box<LoopRun>),
 }
 
 /// Returns the reconstructors to compare: of the file, or of each rule, or none.
 fn reconstructors(
     args: &LoopArgs,
+    tile: TileChoice,
     input: &Input,
     rt: &Runtime,
     observer: &dyn Observer,
-) -> Result<Compared, PipelineError> {
+) -> anyhow::Result<Vec<Candidate>> {
+    let one = |name: String, matrices| Ok(vec![Candidate::Kept(Compared { name, matrices, shares: None })]);
     if let Some(file) = &args.rec {
         let foreign = Foreign {
             reconstructor: file.to_path_buf(),
@@ -95,30 +116,30 @@ fn reconstructors(
         };
         let (matrices, notes) = pipeline::read_reconstructors(&input.system, &input.atmosphere, &foreign)?;
         notes.iter().for_each(|note| observer.warn(note));
-        let name = file.to_path_buf().display().to_string();
-        return Ok(vec![(name, Some(matrices))]);
+        return one(file.to_path_buf().display().to_string(), Some(matrices));
     }
     if args.precision.is_empty() {
-        return Ok(vec![("measured".into(), None)]);
+        return one("measured".into(), None);
     }
     let options = Options {
         rules: args.precision.iter().map(ToString::to_string).collect(),
+        tile,
         judge: false,
         keep_reconstructors: true,
         ..Options::default()
     };
     let outcome = pipeline::build(rt, input, &options, observer)?;
-    let mut compared = Vec::new();
-    for result in &outcome.results {
-        if let Some(failed) = &result.not_spd {
-            observer.warn(&format!("{}: {failed}", result.rule));
-            continue;
+    super::check_survivors(&outcome)?;
+    let candidate = |result: pipeline::RuleResult| match result.not_spd {
+        Some(lost) => {
+            observer.warn(&format!("{}: {lost}", result.rule));
+            Candidate::Lost(Box::new(LoopRun::without_exposure(result.rule, lost)))
         }
-        let matrices = result.extras.reconstructors.iter().map(|r| Matrix::clone(r)).collect();
-        compared.push((result.rule.clone(), Some(matrices)));
-    }
-    match compared.is_empty() {
-        true => Err(PipelineError::Options(text::no_survivor(&outcome))),
-        false => Ok(compared),
-    }
+        None => Candidate::Kept(Compared {
+            name: result.rule,
+            matrices: Some(result.extras.reconstructors.iter().map(|r| Matrix::clone(r)).collect()),
+            shares: result.measured.map(|measured| measured.gemm_share),
+        }),
+    };
+    Ok(outcome.results.into_iter().map(candidate).collect())
 }

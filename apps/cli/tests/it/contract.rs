@@ -73,6 +73,7 @@ fn verbs_that_run_tasks_have_traces_and_reports() {
         "tor build small.toml -o R.npy",
         "tor eval small.toml --rec R.npy",
         "tor loop small.toml --rec R.npy --frames 6 --skip 2 --mode pseudo-open",
+        "tor loop small.toml --frames 6 --skip 2 --precision fp32 --precision hp3 --tile 4 --seeds 2 --budget",
         "tor run small.toml",
         "psa simulate --crystal crystal.toml --grid 6 --step 9 -o basis",
         "psa events --basis basis -n 5 -o ev",

@@ -149,6 +149,29 @@ fn simulations_of_crystals_are_interrupted() {
     assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
 }
 
+/// Ctrl-C ends an exposure, of which the frames so far are written.
+#[test]
+fn a_loop_keeps_the_frames_so_far() {
+    let folder = folder(4);
+    let line = "tor loop small.toml --mode pseudo-open --frames 50000000 --skip 5 --workers 2 --json x.json --report r.html";
+    let ran = interrupted(folder.path(), line, 3000).says("interrupted: the results are of");
+    let file = std::fs::read_to_string(folder.path().join("x.json")).unwrap();
+    let result = crate::common::result(&file);
+    let frames = result["frames"].as_u64().unwrap();
+    assert!(frames > 0 && result["complete"] == false, "{result}");
+    let strehl = result["targets"][0]["bands"][0]["strehl"].as_f64().unwrap();
+    assert!(strehl > 0.0 && strehl < 1.0, "{result}");
+    assert!(ran.stdout.contains(&format!("{frames} frames of")), "{ran:#?}");
+    assert!(ran.stderr.contains(&format!("{frames} of 50000000 frames")), "{ran:#?}");
+    assert_eq!(left(folder.path()), ["r.html", "x.json"].map(std::path::Path::new));
+    // Before the first frame of the exposure, nothing is left.
+    let none = tempfile::tempdir().unwrap();
+    std::fs::write(none.path().join("small.toml"), crate::common::system(4)).unwrap();
+    let line = line.replace("--skip 5", "--skip 50000000");
+    let ran = interrupted(none.path(), &line, 3000).says("interrupted");
+    assert!(ran.stdout.is_empty() && left(none.path()).is_empty(), "{ran:#?}");
+}
+
 /// Writes an array with so many copies of the elements of another, along its first axis.
 fn repeated(from: &std::path::Path, to: &std::path::Path, copies: usize) {
     let bytes = std::fs::read(from).unwrap();

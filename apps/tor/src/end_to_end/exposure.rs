@@ -50,6 +50,17 @@ impl ImagePupil {
         ImagePupil { lit, places, across, size, diameter, fft: Fft2::new(size) }
     }
 
+    /// Returns the variance of a wavefront over the pupil, without piston.
+    pub fn variance(&self, wavefront: &[f64]) -> f64 {
+        let values: Vec<f64> = self.lit.iter().map(|p| wavefront[*p]).collect();
+        variances(&values, &self.places)[0]
+    }
+
+    /// Returns the size across of images in pixels.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
     /// Returns the pixel size in arcsec of images at a wavelength \[m\].
     pub fn pixel(&self, wavelength: f64) -> f64 {
         wavelength * self.across as f64 / (self.diameter * self.size as f64) * ARCSEC_PER_RADIAN
@@ -75,6 +86,8 @@ pub struct Exposure {
     variances: [f64; 2],
     /// Strehl ratio at the first wavelength of each frame.
     history: Vec<f32>,
+    /// Variance in m^2 without piston of each frame.
+    variance_history: Vec<f64>,
 }
 
 /// Figures of a long exposure at one wavelength.
@@ -98,6 +111,7 @@ impl Exposure {
             frames: 0,
             variances: [0.0; 2],
             history: Vec::new(),
+            variance_history: Vec::new(),
         }
     }
 
@@ -107,12 +121,27 @@ impl Exposure {
         let values: Vec<f64> = pupil.lit.iter().map(|p| wavefront[*p]).collect();
         let variances = variances(&values, &pupil.places);
         self.variances.iter_mut().zip(variances).for_each(|(sum, v)| *sum += v);
+        self.variance_history.push(variances[0]);
         self.frames += 1;
         for (i, band) in self.bands.iter_mut().enumerate() {
             let strehl = band.add(pupil, &values, image);
             if i == 0 {
                 self.history.push(strehl as f32);
             }
+        }
+    }
+
+    /// Adds the frames of another exposure with the same wavelengths and pupil.
+    pub fn append(&mut self, other: &Exposure) {
+        self.frames += other.frames;
+        self.variances.iter_mut().zip(other.variances).for_each(|(sum, v)| *sum += v);
+        self.history.extend_from_slice(&other.history);
+        self.variance_history.extend_from_slice(&other.variance_history);
+        for (band, other) in self.bands.iter_mut().zip(&other.bands) {
+            band.strehl += other.strehl;
+            band.images += other.images;
+            band.image.resize(band.image.len().max(other.image.len()), 0.0);
+            band.image.iter_mut().zip(&other.image).for_each(|(sum, v)| *sum += v);
         }
     }
 
@@ -124,6 +153,11 @@ impl Exposure {
     /// Returns the Strehl ratio of each frame at the first wavelength.
     pub fn history(&self) -> &[f32] {
         &self.history
+    }
+
+    /// Returns the variance in m^2 of each frame, without piston.
+    pub fn variances(&self) -> &[f64] {
+        &self.variance_history
     }
 
     /// Returns the rms of the residual in nm: the root of the mean variance over frames, without
@@ -252,6 +286,24 @@ mod tests {
             assert!((found / wanted - 1.0).abs() < 0.2, "{found} {wanted}");
         }
         assert!(exposure.rms_nm()[0] < 1e-3);
+    }
+
+    #[test]
+    fn exposures_are_appended_frame_by_frame() {
+        let (grid, pupil) = pupil();
+        let frame =
+            |k: usize| -> Vec<f64> { (0..grid.len()).map(|p| 1e-7 * ((p * k) as f64).sin()).collect() };
+        let mut parts = [0, 1].map(|_| Exposure::new(&[1.65e-6]));
+        let mut whole = Exposure::new(&[1.65e-6]);
+        for k in 1..4 {
+            whole.add(&pupil, &frame(k), k != 2);
+            parts[k / 3].add(&pupil, &frame(k), k != 2);
+        }
+        let [mut first, second] = parts;
+        first.append(&second);
+        assert_eq!((first.frames(), first.figures(&pupil)), (3, whole.figures(&pupil)));
+        assert_eq!((first.history(), first.variances()), (whole.history(), whole.variances()));
+        assert!((first.rms_nm()[1] - whole.rms_nm()[1]).abs() < 1e-9);
     }
 
     #[test]

@@ -5,13 +5,18 @@
 
 use super::control::Controller;
 use super::exposure::Exposure;
+use super::stages::Stage;
 use super::simulation::{Simulation, mirror_of};
 use crate::pipeline::{Observer, PipelineError};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use zellige_runtime::{Bindings, Data, Handle, Meta, Runtime, Submit, read, update};
 
-/// Frames that are submitted before this thread waits for them.
+/// Most frames that are submitted before this thread waits for them.
 const AHEAD: u64 = 32;
+/// Time after which this thread looks whether an end is asked for. Frames that take longer are
+/// submitted in smaller numbers.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Frames of a recording.
 const RECORDED: u64 = 2;
 
@@ -97,9 +102,10 @@ impl Simulation {
         };
         let (two, one) = (record(RECORDED as usize)?, record(1)?);
         let [of_two, of_one] = [&two, &one].map(Bindings::recorded);
-        let mut done = 0;
+        let (mut done, mut ahead) = (0, 2 * RECORDED);
         while done < frames && !observer.cancelled() {
-            let batch = AHEAD.min(frames - done);
+            let start = Instant::now();
+            let batch = ahead.min(frames - done);
             for _ in 0..batch / RECORDED {
                 rt.replay(&of_two)?;
             }
@@ -108,6 +114,7 @@ impl Simulation {
             }
             rt.wait_all()?;
             done += batch;
+            ahead = if start.elapsed() < PATIENCE { (2 * ahead).min(AHEAD) } else { (ahead / 2).max(RECORDED) };
             observer.advance(done);
         }
         drop((of_two, of_one, two, one));
@@ -138,26 +145,30 @@ impl Simulation {
             })
             .submit()?;
         for (star, wavefront) in frame.stars.iter().enumerate() {
-            let setup = Arc::clone(&self.setup);
+            let (setup, clock) = (Arc::clone(&self.setup), self.clock.clone());
             on.task("star_wavefront")
                 .operands((read(&frame.number), update(wavefront)))
-                .cpu(move |(frame, out)| setup.star_wavefront(star, *frame, out))
+                .cpu(move |(frame, out)| {
+                    clock.time(Stage::Turbulence, || setup.star_wavefront(star, *frame, out));
+                })
                 .submit()?;
         }
         for (target, wavefront) in frame.targets.iter().enumerate() {
-            let setup = Arc::clone(&self.setup);
+            let (setup, clock) = (Arc::clone(&self.setup), self.clock.clone());
             on.task("target_wavefront")
                 .operands((read(&frame.number), update(wavefront)))
-                .cpu(move |(frame, out)| setup.target_wavefront(target, *frame, out))
+                .cpu(move |(frame, out)| {
+                    clock.time(Stage::Turbulence, || setup.target_wavefront(target, *frame, out));
+                })
                 .submit()?;
         }
         let Some(first) = data.mirrors.first() else { return Ok(()) };
         for (star, (wavefront, slopes)) in frame.stars.iter().zip(&data.slopes).enumerate() {
-            let setup = Arc::clone(&self.setup);
+            let (setup, clock) = (Arc::clone(&self.setup), self.clock.clone());
             on.task("sensor")
                 .operands((read(&frame.number), read(&first.commands), update(wavefront), update(slopes)))
                 .cpu(move |(frame, commands, wavefront, slopes)| {
-                    setup.measure(star, *frame, commands, wavefront, slopes);
+                    clock.time(Stage::Sensor, || setup.measure(star, *frame, commands, wavefront, slopes));
                 })
                 .submit()?;
         }
@@ -166,15 +177,16 @@ impl Simulation {
             self.image_tasks(on, data, frame)?;
         }
         for mirror in &data.mirrors {
+            let clock = self.clock.clone();
             on.task("control")
                 .operands((
                     data.slopes.iter().map(read).collect::<Vec<_>>(),
                     update(&mirror.controller),
                     update(&mirror.commands),
                 ))
-                .cpu(|(slopes, controller, commands)| {
+                .cpu(move |(slopes, controller, commands)| {
                     let all: Vec<f64> = slopes.iter().flat_map(|s| s.iter().copied()).collect();
-                    controller.step(&all, commands);
+                    clock.time(Stage::Control, || controller.step(&all, commands));
                 })
                 .submit()?;
         }
@@ -192,12 +204,12 @@ impl Simulation {
         frame: &FrameData,
     ) -> Result<(), zellige_runtime::Error> {
         for (target, (wavefront, exposure)) in frame.targets.iter().zip(&data.exposures).enumerate() {
-            let setup = Arc::clone(&self.setup);
+            let (setup, clock) = (Arc::clone(&self.setup), self.clock.clone());
             let mirror = &data.mirrors[mirror_of(target, data.mirrors.len())];
             on.task("image")
                 .operands((read(&frame.number), read(&mirror.commands), update(wavefront), update(exposure)))
                 .cpu(move |(frame, commands, wavefront, exposure)| {
-                    setup.expose(*frame, commands, wavefront, exposure);
+                    clock.time(Stage::Image, || setup.expose(*frame, commands, wavefront, exposure));
                 })
                 .submit()?;
         }

@@ -2,7 +2,10 @@
 
 use super::control::{ControlLaw, Controller};
 use super::exposure::{Exposure, ImagePupil};
+use super::projection::Projector;
 use super::random::CounterRandom;
+use super::stages::StageClock;
+use super::statistics;
 use super::surface::MirrorSurface;
 use super::{FrozenTurbulence, GeometricSensor, PupilGrid, ShackHartmann, ShackHartmannSettings};
 use super::{LongExposure, WavefrontSensor};
@@ -75,6 +78,8 @@ pub(super) struct LoopSetup {
     mirror: MirrorSurface,
     grid: PupilGrid,
     pupil: ImagePupil,
+    /// Fit of the wavefronts that the sensors see, if they see no others.
+    projector: Option<Projector>,
     law: ControlLaw,
     frame_time: f64,
     /// Frames between two images.
@@ -122,7 +127,15 @@ impl LoopSetup {
     /// Computes the wavefront of a star at a frame.
     pub(super) fn star_wavefront(&self, star: usize, frame: u64, out: &mut [f64]) {
         let path = &self.paths[star];
-        self.wavefront(&path.star, path.sensor.grid(), frame, out);
+        let Some(projector) = &self.projector else {
+            return self.wavefront(&path.star, path.sensor.grid(), frame, out);
+        };
+        let mut on_pupil = vec![0.0; self.grid.len()];
+        self.wavefront(&path.star, &self.grid, frame, &mut on_pupil);
+        let mut commands = projector.commands(&self.mirror, &on_pupil);
+        commands.iter_mut().for_each(|u| *u = -*u);
+        out.fill(0.0);
+        path.mirror.subtract(&commands, out);
     }
 
     /// Computes the wavefront of a target at a frame.
@@ -150,9 +163,32 @@ impl LoopSetup {
     /// Adds the residual of a target's wavefront, which it changes, to an exposure.
     pub(super) fn expose(&self, frame: u64, mirror: &[f64], wavefront: &mut [f64], exposure: &mut Exposure) {
         if frame >= self.skip {
-            self.mirror.subtract(mirror, wavefront);
+            self.correct(mirror, wavefront);
             exposure.add(&self.pupil, wavefront, (frame - self.skip).is_multiple_of(self.every));
         }
+    }
+
+    /// Subtracts the mirror's wavefront from that of a target.
+    pub(super) fn correct(&self, mirror: &[f64], wavefront: &mut [f64]) {
+        self.mirror.subtract(mirror, wavefront);
+    }
+
+    /// Returns the variance \[m^2\] of a target's wavefront less its best fit, without piston.
+    pub(super) fn unfitted(&self, projector: &Projector, target: usize, frame: u64) -> f64 {
+        let mut wavefront = vec![0.0; self.grid.len()];
+        self.target_wavefront(target, frame, &mut wavefront);
+        self.correct(&projector.commands(&self.mirror, &wavefront), &mut wavefront);
+        self.pupil.variance(&wavefront)
+    }
+
+    /// Prepares the best fit of wavefronts by the mirror.
+    pub(super) fn projector(&self) -> Result<Projector, Error> {
+        Projector::new(&self.mirror, &self.pupil.lit, self.grid.len())
+    }
+
+    /// Returns the number of wavefront pixels across the pupil.
+    pub(super) fn across(&self) -> usize {
+        self.grid.xs.len()
     }
 }
 
@@ -192,6 +228,8 @@ pub struct Simulation {
     pub(super) mirrors: Vec<Vec<f64>>,
     pub(super) exposures: Vec<Exposure>,
     pub(super) frame: u64,
+    /// Durations of the tasks.
+    pub(super) clock: StageClock,
     /// Modes of the measured interaction matrix that control uses, if it was inverted.
     modes: Option<usize>,
 }
@@ -306,6 +344,7 @@ impl Simulation {
             truth: GeometricSensor::edge_middles(geometry.truth()),
             mirror: MirrorSurface::new(&deformable, radius, &grid),
             pupil: ImagePupil::new(system.diameter, system.obstruction, &grid),
+            projector: None,
             grid,
             paths,
             law,
@@ -319,19 +358,27 @@ impl Simulation {
             setup: Arc::new(setup),
             controllers,
             frame: 0,
+            clock: StageClock::default(),
             modes,
         })
+    }
+
+    /// Makes the sensors see the best fit of the mirror to every wavefront, in its place.
+    ///
+    /// # Errors
+    /// A mirror that cannot be fitted.
+    pub(super) fn project(&mut self) -> Result<(), Error> {
+        let projector = self.setup.projector()?;
+        if let Some(setup) = Arc::get_mut(&mut self.setup) {
+            setup.projector = Some(projector);
+        }
+        Ok(())
     }
 
     /// Simulates the next frame on this thread.
     pub fn step(&mut self) {
         let (setup, frame) = (Arc::clone(&self.setup), self.frame);
-        let mut slopes = vec![0.0; setup.slopes()];
-        for star in 0..setup.stars() {
-            let mut wavefront = vec![0.0; setup.star_points(star)];
-            setup.star_wavefront(star, frame, &mut wavefront);
-            setup.measure(star, frame, &self.mirrors[0], &mut wavefront, &mut slopes[setup.range(star)]);
-        }
+        let slopes = self.measure_next();
         let before = self.mirrors.clone();
         for (controller, mirror) in self.controllers.iter_mut().zip(&mut self.mirrors) {
             controller.step(&slopes, mirror);
@@ -343,6 +390,18 @@ impl Simulation {
             setup.expose(frame, &commands[mirror_of(target, commands.len())], &mut wavefront, exposure);
         }
         self.frame += 1;
+    }
+
+    /// Returns the slopes \[arcsec\] of all stars in the next frame.
+    pub(super) fn measure_next(&self) -> Vec<f64> {
+        let (setup, frame) = (&self.setup, self.frame);
+        let mut slopes = vec![0.0; setup.slopes()];
+        for star in 0..setup.stars() {
+            let mut wavefront = vec![0.0; setup.star_points(star)];
+            setup.star_wavefront(star, frame, &mut wavefront);
+            setup.measure(star, frame, &self.mirrors[0], &mut wavefront, &mut slopes[setup.range(star)]);
+        }
+        slopes
     }
 
     /// Returns the slopes \[arcsec\] of the truth sensor in the next frame, which the reconstructor
@@ -394,7 +453,7 @@ impl Simulation {
                 rms_nm,
                 rms_nm_tilt_removed,
                 bands: exposure.figures(&self.setup.pupil),
-                strehl_error: standard_error(exposure.history()),
+                strehl_error: statistics::of_parts(exposure.history()),
             }
         };
         LoopResult {
@@ -523,18 +582,4 @@ fn tomographic(
     let interaction = DeformableMirror::new(system).interaction(system, geometry.truth());
     let dx = dm::pseudo_inverse(&interaction, system.simulation.cutoff)?.dx;
     given[..needed].iter().map(|r| dx.times(r)).collect()
-}
-
-/// Returns the standard error of the mean of correlated values, from the means of ten parts.
-fn standard_error(history: &[f32]) -> Option<f64> {
-    const PARTS: usize = 10;
-    let length = history.len() / PARTS;
-    if length == 0 {
-        return None;
-    }
-    let mean = |part: &[f32]| part.iter().map(|v| f64::from(*v)).sum::<f64>() / part.len() as f64;
-    let means: Vec<f64> = history.chunks_exact(length).take(PARTS).map(mean).collect();
-    let middle = means.iter().sum::<f64>() / PARTS as f64;
-    let variance = means.iter().map(|m| (m - middle).powi(2)).sum::<f64>() / (PARTS - 1) as f64;
-    Some((variance / PARTS as f64).sqrt())
 }

@@ -72,4 +72,24 @@ impl MirrorSurface {
         let out = MatMut::from_column_major_slice_mut(wavefront, self.columns.rows(), self.rows.rows());
         gemm(out, true, by_column.view(), self.rows.view().transpose(), -1.0);
     }
+    /// Returns the sum of `wavefront` times each influence function (m^2 per volt): the adjoint of
+    /// the mirror's wavefront.
+    ///
+    /// # Panics
+    /// The length differs from the number of positions.
+    pub fn adjoint(&self, wavefront: &[f64]) -> Vec<f64> {
+        if let Some(dense) = &self.dense {
+            let values = MatRef::from_column_major_slice(wavefront, dense.rows(), 1);
+            let mut out = Matrix::zeros(dense.cols(), 1);
+            gemm(out.view_mut(), false, dense.view().transpose(), values, 1.0);
+            return out.into_vec();
+        }
+        let (across, down) = (self.columns.rows(), self.rows.rows());
+        let values = MatRef::from_column_major_slice(wavefront, across, down);
+        let mut by_row = Matrix::zeros(self.across, down);
+        gemm(by_row.view_mut(), false, self.columns.view().transpose(), values, 1.0);
+        let mut on_grid = Matrix::zeros(self.across, self.across);
+        gemm(on_grid.view_mut(), false, by_row.view(), self.rows.view(), 1.0);
+        self.places.iter().map(|place| on_grid.data()[*place]).collect()
+    }
 }

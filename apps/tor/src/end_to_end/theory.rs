@@ -1,9 +1,12 @@
 //! Result of a simulated loop beside its error budget from theory.
 
 use super::simulation::{LoopOptions, LoopResult, Simulation};
+use super::stages::StageSeconds;
+use super::terms::LoopBudget;
 use crate::budget::{BudgetInput, ErrorBudget, SensorResponse, TimeResponse, error_budget, textbook};
 use crate::geometry::Geometry;
 use crate::params::Input;
+use crate::pipeline::{GemmShare, NotSpd};
 use crate::system::{LoopMode, SensorModel, StarKind};
 use crate::{Error, noise};
 
@@ -17,22 +20,76 @@ pub struct LoopTheory {
     pub textbook: ErrorBudget,
 }
 
-/// Result of an exposure, its reconstructor and its speed.
+/// Result of the exposures with one reconstructor, and their speed.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct LoopRun {
     /// Precision rule or file of the reconstructor; `measured` for the inverse of the interaction
     /// matrix that the sensors measure.
     pub reconstructor: String,
-    /// Figures of the exposure.
+    /// Fractions of the factorisation's tile products by precision, for a precision rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<GemmShare>,
+    /// The place where the rule lost positive definiteness: there is no exposure then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_spd: Option<NotSpd>,
+    /// Whether all frames of all seeds were simulated; false after Ctrl-C.
+    pub complete: bool,
+    /// Figures of the exposure; of all frames of all seeds, if there are several.
     #[serde(flatten)]
-    pub result: LoopResult,
+    pub result: Option<LoopResult>,
+    /// Figures of each seed, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub seeds: Vec<SeedResult>,
     /// Duration of the frames in seconds, without calibration.
     pub seconds: f64,
     /// Frames per second.
     pub frames_per_second: f64,
+    /// Time of a frame's tasks by stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<StageSeconds>,
+    /// Error budget by simulation for each target, if it is requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budget: Vec<LoopBudget>,
     /// Error budget from theory; absent if it does not apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theory: Option<LoopTheory>,
+}
+
+/// Figures of the exposure with one seed.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct SeedResult {
+    /// Seed of turbulence and noise.
+    pub seed: u64,
+    /// Frames of the exposure.
+    pub frames: u64,
+    /// Strehl ratio at the first wavelength for each target.
+    pub strehl: Vec<f64>,
+    /// Root of the mean variance of the residual in nm, without piston, for each target.
+    pub rms_nm: Vec<f64>,
+}
+
+impl LoopRun {
+    /// Returns the run of a rule without a reconstructor.
+    pub fn without_exposure(rule: String, lost: NotSpd) -> LoopRun {
+        LoopRun {
+            reconstructor: rule,
+            shares: None,
+            not_spd: Some(lost),
+            complete: true,
+            result: None,
+            seeds: Vec::new(),
+            seconds: 0.0,
+            frames_per_second: 0.0,
+            stages: None,
+            budget: Vec::new(),
+            theory: None,
+        }
+    }
+
+    /// Returns the number of frames of all exposures.
+    pub fn frames(&self) -> u64 {
+        self.result.as_ref().map_or(0, |result| result.frames)
+    }
 }
 
 impl Simulation {

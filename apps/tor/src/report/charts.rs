@@ -4,7 +4,7 @@ use crate::pipeline::{Measured, Outcome, XrayPicture};
 use zellige_app::svg::{Chart, Scale, short};
 
 /// Returns the space for the longest rule's name, in a fixed-width font of 12.5 px.
-fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
+pub(super) fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
     names.map(|n| n.chars().count()).max().unwrap_or(0).clamp(6, 40) as f64 * 7.6 + 16.0
 }
 

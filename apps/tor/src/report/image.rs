@@ -18,11 +18,79 @@ const STOPS: [[f64; 3]; 6] = [
     [252.0, 253.0, 191.0],
 ];
 
+/// Colours of values below and above 0: blue, pale, red.
+const SIGNED: [[f64; 3]; 5] =
+    [[24.0, 78.0, 160.0], [125.0, 180.0, 217.0], [246.0, 246.0, 244.0], [242.0, 158.0, 122.0], [178.0, 28.0, 44.0]];
+/// Colour outside of the pupil.
+const OUTSIDE: [u8; 3] = [128, 132, 140];
+
 /// Returns the colour of a value from 0 to 1.
 pub(super) fn colour(share: f64) -> [u8; 3] {
-    let at = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
-    let k = (at as usize).min(STOPS.len() - 2);
-    std::array::from_fn(|c| (STOPS[k][c] + (STOPS[k + 1][c] - STOPS[k][c]) * (at - k as f64)).round() as u8)
+    between(&STOPS, share)
+}
+
+/// Returns the colour of a value from -1 to 1.
+pub(super) fn signed_colour(value: f64) -> [u8; 3] {
+    between(&SIGNED, 0.5 + 0.5 * value)
+}
+
+fn between(stops: &[[f64; 3]], share: f64) -> [u8; 3] {
+    let at = share.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
+    let k = (at as usize).min(stops.len() - 2);
+    std::array::from_fn(|c| (stops[k][c] + (stops[k + 1][c] - stops[k][c]) * (at - k as f64)).round() as u8)
+}
+
+/// Returns a strip of colours with the decades of a PSF below.
+pub(super) fn ramp() -> String {
+    let decade = |decade: i32| match decade {
+        0 => "<span>1</span>".to_owned(),
+        decade => format!("<span>10<sup>−{decade}</sup></span>"),
+    };
+    let ticks: String = (0..=DECADES as i32).rev().map(decade).collect();
+    strip(colour, &ticks)
+}
+
+/// Returns a strip of the colours of signed values, from `-limit` to `limit`.
+pub(super) fn signed_ramp(limit: &str) -> String {
+    let ticks = format!("<span>−{limit}</span><span>0</span><span>{limit}</span>");
+    strip(|share| signed_colour(2.0 * share - 1.0), &ticks)
+}
+
+fn strip(colour: impl Fn(f64) -> [u8; 3], ticks: &str) -> String {
+    let stop = |k: i32| {
+        let [r, g, b] = colour(f64::from(k) / 10.0);
+        format!("rgb({r} {g} {b})")
+    };
+    let stops: Vec<String> = (0..=10).map(stop).collect();
+    let stops = stops.join(",");
+    format!(
+        "<div class=\"ramp\" style=\"background:linear-gradient(90deg,{stops})\"></div><p class=\"ticks\">{ticks}</p>"
+    )
+}
+
+/// Returns a picture of values from `-limit` to `limit`, row by row from the bottom; those that are
+/// NaN are outside of the pupil.
+pub(super) fn signed(size: usize, values: &[f64], limit: f64) -> String {
+    let shade = |value: &f64| match value.is_nan() {
+        true => 0,
+        false => 1 + ((0.5 + 0.5 * value / limit).clamp(0.0, 1.0) * 254.0).round() as u8,
+    };
+    let palette = |k: usize| match k {
+        0 => OUTSIDE,
+        k => signed_colour((k as f64 - 1.0) / 127.0 - 1.0),
+    };
+    let pixels: Vec<u8> = values.iter().map(shade).collect();
+    source(&bitmap(size, &flipped(size, &pixels), palette))
+}
+
+/// Returns the rows in reverse order.
+fn flipped(size: usize, pixels: &[u8]) -> Vec<u8> {
+    pixels.chunks(size).rev().flatten().copied().collect()
+}
+
+/// Returns the address of a bitmap that holds it.
+fn source(bitmap: &[u8]) -> String {
+    format!("data:image/bmp;base64,{}", base64(bitmap))
 }
 
 /// Returns the centre of an image on a logarithmic scale down to `10^-DECADES` of the
@@ -60,12 +128,12 @@ fn bright(size: usize, values: &[f64], decade: f64) -> String {
         (((value.max(1e-300).log10() - decade + DECADES) / DECADES).clamp(0.0, 1.0) * 255.0) as u8
     };
     let pixels: Vec<u8> = values.iter().map(shade).collect();
-    format!("data:image/bmp;base64,{}", base64(&bitmap(size, &pixels)))
+    source(&bitmap(size, &pixels, |k| colour(k as f64 / 255.0)))
 }
 
-/// Returns an 8-bit bitmap with the palette of this module (row after row from the bottom, rows
-/// padded to 4 bytes).
-fn bitmap(size: usize, pixels: &[u8]) -> Vec<u8> {
+/// Returns an 8-bit bitmap with a palette of 256 colours (row after row from the bottom, rows padded
+/// to 4 bytes).
+fn bitmap(size: usize, pixels: &[u8], palette: impl Fn(usize) -> [u8; 3]) -> Vec<u8> {
     let stride = size.next_multiple_of(4);
     let offset = 14 + 40 + 4 * 256;
     let total = offset + stride * size;
@@ -82,7 +150,7 @@ fn bitmap(size: usize, pixels: &[u8]) -> Vec<u8> {
     // There is no compression, and sizes and resolutions are left to the reader.
     out.extend_from_slice(&[0; 24]);
     for k in 0..256 {
-        let [r, g, b] = colour(k as f64 / 255.0);
+        let [r, g, b] = palette(k);
         out.extend_from_slice(&[b, g, r, 0]);
     }
     for row in pixels.chunks(size).rev() {
@@ -123,9 +191,10 @@ mod tests {
 
     #[test]
     fn a_bitmap_has_the_size_it_says() {
-        let bytes = bitmap(5, &[7; 25]);
+        let bytes = bitmap(5, &[7; 25], |k| colour(k as f64 / 255.0));
         assert_eq!(bytes.len(), u32::from_le_bytes(bytes[2..6].try_into().unwrap()) as usize);
         assert_eq!(bytes.len(), 14 + 40 + 1024 + 8 * 5);
+        assert_eq!((signed_colour(-1.0), signed_colour(0.0)), ([24, 78, 160], [246, 246, 244]));
         assert_eq!(colour(0.0), [0, 0, 8]);
         assert_eq!(colour(1.0), [252, 253, 191]);
     }

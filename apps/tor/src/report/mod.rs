@@ -2,9 +2,12 @@
 
 mod charts;
 mod image;
+mod loop_charts;
+pub mod loops;
 mod map;
 mod sky;
 mod table;
+mod terms;
 pub mod text;
 pub mod tune;
 
@@ -206,24 +209,7 @@ fn images(out: &mut String, outcome: &Outcome) {
             image::DECADES
         ),
     );
-    let stops: Vec<String> = (0..=10)
-        .map(|k| {
-            let [r, g, b] = image::colour(f64::from(k) / 10.0);
-            format!("rgb({r} {g} {b})")
-        })
-        .collect();
-    let _ = write!(
-        out,
-        "<div class=\"ramp\" style=\"background:linear-gradient(90deg,{})\"></div><p class=\"ticks\">",
-        stops.join(",")
-    );
-    for decade in (0..=image::DECADES as i32).rev() {
-        let _ = match decade {
-            0 => write!(out, "<span>1</span>"),
-            decade => write!(out, "<span>10<sup>−{decade}</sup></span>"),
-        };
-    }
-    out.push_str("</p>");
+    out.push_str(&image::ramp());
     let reference = outcome.reference().and_then(|result| Some((result, result.extras.images.first()?)));
     out.push_str("<div class=\"row small\">");
     for (result, psf) in shown {

@@ -5,7 +5,9 @@ use zellige_app::text::{bytes, digits};
 
 use crate::end_to_end::LoopRun;
 use crate::pipeline::simulate::{RankReport, Report};
-use crate::pipeline::{CovarianceResult, Judgement, Outcome, RuleResult, Tiling};
+use super::terms;
+use crate::pipeline::{CovarianceResult, GemmShare, Judgement, Outcome, RuleResult, Tiling};
+
 
 /// Note on the figures that the table of a build omits.
 const NOT_JUDGED: &str = "backward error and Strehl ratios: not computed; use zellige tor eval\n";
@@ -73,6 +75,7 @@ pub fn of_judgement(judgement: &Judgement, colours: bool) -> String {
 pub fn of_loops(runs: &[LoopRun], colours: bool) -> String {
     let mut table = Table::new(&[
         ("reconstructor", Side::Left),
+        ("products", Side::Left),
         ("target", Side::Left),
         ("um", Side::Right),
         ("Strehl", Side::Right),
@@ -82,11 +85,13 @@ pub fn of_loops(runs: &[LoopRun], colours: bool) -> String {
         ("half energy", Side::Right),
     ]);
     for run in runs {
-        for target in &run.result.targets {
+        let shares = run.shares.map_or("-".into(), |shares| of_shares(&shares));
+        for target in run.result.iter().flat_map(|result| &result.targets) {
             for (i, band) in target.bands.iter().enumerate() {
                 let error = target.strehl_error.filter(|_| i == 0);
                 table.row([
                     run.reconstructor.clone(),
+                    shares.clone(),
                     format!("({}, {})", target.x, target.y),
                     format!("{:.3}", 1e6 * band.wavelength),
                     format!("{:.4}", band.strehl),
@@ -98,45 +103,48 @@ pub fn of_loops(runs: &[LoopRun], colours: bool) -> String {
             }
         }
     }
-    let head = runs.first().map_or(String::new(), |run| {
-        let r = &run.result;
-        format!(
-            "{} frames of {} ms after {}, {} loop, gain {}, delay {}, sensors {}, seed {}\n{} measurements, {} actuators{}; {:.0} frames/s\n",
-            r.frames,
-            1e3 * r.frame_time,
-            r.skipped,
-            r.mode.name(),
-            r.gain,
-            r.delay,
-            r.sensor.name(),
-            r.seed,
-            r.measurements,
-            r.actuators,
-            r.modes.map_or(String::new(), |modes| format!(", {modes} modes")),
-            run.frames_per_second
-        )
-    });
-    let theory = runs.first().and_then(|run| run.theory).map_or(String::new(), |theory| {
-        let mut table = Table::new(&[
-            ("nm rms", Side::Left),
-            ("fitting", Side::Right),
-            ("aliasing", Side::Right),
-            ("delay", Side::Right),
-            ("noise", Side::Right),
-            ("all", Side::Right),
-        ]);
-        for (name, b) in [("integrals", theory.integral), ("textbook", theory.textbook)] {
-            let terms = [b.fitting, b.aliasing, b.delay, b.noise, b.total].map(|nm| format!("{nm:.1}"));
-            table.row([vec![name.to_owned()], terms.to_vec()].concat());
-        }
-        format!("\nTheory\n{}", table.render(colours))
-    });
-    let limited: u64 = runs.iter().map(|run| run.result.saturated).sum();
-    let note = match limited {
+    let head = runs.iter().find_map(loop_head).unwrap_or_default();
+    let limited: u64 = runs.iter().filter_map(|run| run.result.as_ref()).map(|r| r.saturated).sum();
+    let mut notes = match limited {
         0 => String::new(),
         n => format!("{n} command(s) were limited to the stroke of the actuators\n"),
     };
-    format!("{head}{}{note}{theory}", table.render(colours))
+    for (rule, reason) in runs.iter().filter_map(|run| Some((&run.reconstructor, run.not_spd.as_ref()?))) {
+        notes += &format!("{rule}: {reason}\n");
+    }
+    let rest = [terms::of_budgets(runs, colours), terms::of_stages(runs)].concat();
+    format!("{head}{}{notes}{rest}", table.render(colours))
+}
+
+/// Describes the exposures of a run.
+fn loop_head(run: &LoopRun) -> Option<String> {
+    let r = run.result.as_ref()?;
+    let seeds = match run.seeds.len() {
+        0 | 1 => format!("seed {}", r.seed),
+        n => format!("{n} seeds from {}", r.seed),
+    };
+    let interrupted = if run.complete { "" } else { " (interrupted)" };
+    Some(format!(
+        "{} frames of {} ms after {}{interrupted}, {} loop, gain {}, delay {}, sensors {}, {seeds}\n{} measurements, {} actuators{}; {:.0} frames/s\n",
+        r.frames,
+        1e3 * r.frame_time,
+        r.skipped,
+        r.mode.name(),
+        r.gain,
+        r.delay,
+        r.sensor.name(),
+        r.measurements,
+        r.actuators,
+        r.modes.map_or(String::new(), |modes| format!(", {modes} modes")),
+        run.frames_per_second
+    ))
+}
+
+/// Lists the fractions of tile products by precision.
+pub(super) fn of_shares(shares: &GemmShare) -> String {
+    let used = shares.list().into_iter().filter(|(_, share)| *share > 0.0);
+    let list: Vec<String> = used.map(|(name, share)| format!("{name} {:.1} %", 100.0 * share)).collect();
+    if list.is_empty() { "none".into() } else { list.join(", ") }
 }
 
 /// Lists the rules of a run.

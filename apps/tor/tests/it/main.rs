@@ -10,6 +10,8 @@ mod evaluate;
 mod files;
 mod formats;
 mod gpu;
+mod loop_budget;
+mod loop_page;
 mod loops;
 mod moao;
 mod nodes;
