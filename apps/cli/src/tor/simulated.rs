@@ -7,7 +7,7 @@ use zellige_tor::Matrix;
 use zellige_tor::end_to_end::{LoopOptions, LoopRun, Simulation};
 use zellige_tor::params::Input;
 use zellige_tor::pipeline::{self, Foreign, Observer, Options, PipelineError};
-use zellige_tor::report::text;
+use zellige_tor::report::{field, text};
 
 use super::files;
 use crate::args::LoopArgs;
@@ -49,7 +49,12 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
         compared.into_iter().map(one).collect::<Result<Vec<LoopRun>, PipelineError>>()
     })?;
     let title = format!("Loop of {}", args.system.system.display());
-    run.write(&title, &results, || page_of(&title, &results), |colours| text::of_loops(&results, colours))
+    let page = || {
+        let mut page = page_of(&title, &results)?;
+        page.markup().push_str(&field::section(&results));
+        Ok(page)
+    };
+    run.write(&title, &results, page, |colours| text::of_loops(&results, colours))
 }
 
 /// Simulates one exposure.
@@ -71,8 +76,10 @@ fn simulate_one(
         observer.warn(&error.to_string());
         None
     });
+    let field = simulation.field_map(rt, input, options, observer)?;
     Ok(LoopRun {
         theory,
+        field,
         reconstructor,
         result,
         seconds,

@@ -57,6 +57,11 @@ impl Controller {
         Ok(Controller { law, command, interaction, last: vec![0.0; actuators], waiting, saturated: 0 })
     }
 
+    /// Returns the command matrix, actuators x measurements, volts per arcsec.
+    pub fn command(&self) -> &Matrix {
+        &self.command
+    }
+
     /// Returns the number of commands that have been limited.
     pub fn saturated(&self) -> u64 {
         self.saturated

@@ -197,7 +197,7 @@ impl Simulation {
             on.task("image")
                 .operands((read(&frame.number), read(&mirror.commands), update(wavefront), update(exposure)))
                 .cpu(move |(frame, commands, wavefront, exposure)| {
-                    setup.expose(*frame, commands, wavefront, exposure);
+                    setup.expose(target, *frame, commands, wavefront, exposure);
                 })
                 .submit()?;
         }

@@ -3,9 +3,12 @@
 //! Every quantity on the pupil is a wavefront \[m\] on a [`PupilGrid`]: a grid of pupil positions
 //! that the sensor, or the image, asks for.
 
+mod conjugate;
 mod control;
 mod elementary;
 mod exposure;
+mod field;
+mod field_map;
 mod graph;
 mod grid;
 mod random;
@@ -16,6 +19,8 @@ mod theory;
 mod turbulence;
 
 pub use exposure::{Exposure, ImagePupil, LongExposure};
+pub use field::{field_responses, fit_field};
+pub use field_map::{FieldMap, FieldPoint};
 pub use grid::PupilGrid;
 pub use sensor::{GeometricSensor, ShackHartmann, ShackHartmannSettings, WavefrontSensor};
 pub use simulation::{LoopOptions, LoopResult, LoopTarget, Simulation};

@@ -1,12 +1,14 @@
 //! A simulated loop, frame by frame.
 
+use super::conjugate::LoopMirror;
 use super::control::{ControlLaw, Controller};
 use super::exposure::{Exposure, ImagePupil};
+use super::field::{field_responses, fit_field, pupil_commands};
 use super::random::CounterRandom;
 use super::surface::MirrorSurface;
 use super::{FrozenTurbulence, GeometricSensor, PupilGrid, ShackHartmann, ShackHartmannSettings};
 use super::{LongExposure, WavefrontSensor};
-use crate::dm::{self, DeformableMirror, STROKE};
+use crate::dm::{self, STROKE};
 use crate::geometry::{Geometry, truth_star};
 use crate::params::Input;
 use crate::system::{GuideStar, LoopMode, LoopModel, NoiseModel, SensorModel, StarKind, System};
@@ -71,8 +73,8 @@ pub(super) struct LoopSetup {
     targets: Vec<GuideStar>,
     /// The sensor whose slopes the reconstructors estimate.
     truth: GeometricSensor,
-    /// The mirror on the grid of the images.
-    mirror: MirrorSurface,
+    /// The mirrors on the grid of the images, as each target sees them.
+    mirrors: Vec<Arc<MirrorSurface>>,
     grid: PupilGrid,
     pupil: ImagePupil,
     law: ControlLaw,
@@ -148,9 +150,16 @@ impl LoopSetup {
     }
 
     /// Adds the residual of a target's wavefront, which it changes, to an exposure.
-    pub(super) fn expose(&self, frame: u64, mirror: &[f64], wavefront: &mut [f64], exposure: &mut Exposure) {
+    pub(super) fn expose(
+        &self,
+        target: usize,
+        frame: u64,
+        mirror: &[f64],
+        wavefront: &mut [f64],
+        exposure: &mut Exposure,
+    ) {
         if frame >= self.skip {
-            self.mirror.subtract(mirror, wavefront);
+            self.mirrors[target].subtract(mirror, wavefront);
             exposure.add(&self.pupil, wavefront, (frame - self.skip).is_multiple_of(self.every));
         }
     }
@@ -184,8 +193,8 @@ impl Default for LoopOptions {
 
 /// A simulated loop: one exposure of a system, frame by frame.
 ///
-/// In [`LoopMode::Open`] every target has a mirror of its own, in other modes all share the one of
-/// the first target.
+/// In [`LoopMode::Open`] every target has a mirror of its own. In other modes all share the one of
+/// the first target, or the mirrors of a [`crate::system::FieldCorrection`].
 pub struct Simulation {
     pub(super) setup: Arc<LoopSetup>,
     pub(super) controllers: Vec<Controller>,
@@ -234,7 +243,7 @@ pub struct LoopResult {
     pub seed: u64,
     /// Number of measurements.
     pub measurements: usize,
-    /// Number of actuators of a mirror.
+    /// Number of actuators of a mirror, or of all mirrors that correct a field.
     pub actuators: usize,
     /// Number of modes of the measured interaction matrix that control uses, if it was inverted.
     pub modes: Option<usize>,
@@ -260,7 +269,7 @@ impl Simulation {
     ) -> Result<Simulation, Error> {
         let (system, model) = (&input.system, &input.system.simulation);
         let geometry = Geometry::new(system)?;
-        let deformable = DeformableMirror::new(system);
+        let mirrors = LoopMirror::of_system(system);
         let radius = system.diameter / 2.0;
         let frame_time = frame_time(system)?;
         let law = law(system, model);
@@ -272,15 +281,16 @@ impl Simulation {
         let mut first = 0;
         for (i, star) in system.stars.iter().enumerate() {
             let sensor = sensor(input, &geometry, i, options, options.noise)?;
-            let mirror = MirrorSurface::new(&deformable, radius, sensor.grid());
+            let mirror = MirrorSurface::new(&mirrors, radius, star, sensor.grid());
             let slopes = first..first + sensor.slopes();
             first = slopes.end;
             let tilt = UnknownTilt::of(system, i, options.seed);
             paths.push(StarPath { star: star.clone(), sensor, mirror, slopes, tilt });
         }
+        let actuators = mirrors.iter().map(|plane| plane.mirror.len()).sum();
         let needs_interaction = reconstructors.is_none() || law.mode == LoopMode::PseudoOpen;
         let interaction = match needs_interaction {
-            true => Some(interaction(input, &geometry, &paths, options, deformable.len())?),
+            true => Some(interaction(input, &geometry, &paths, options, actuators)?),
             false => None,
         };
         let mut modes = None;
@@ -300,11 +310,12 @@ impl Simulation {
             .collect::<Result<_, _>>()?;
         let wavelengths =
             if model.wavelengths.is_empty() { vec![system.wavelength] } else { model.wavelengths.clone() };
+        let targets: Vec<GuideStar> = system.targets.iter().map(|t| truth_star(system.nssp, *t)).collect();
         let setup = LoopSetup {
             turbulence: FrozenTurbulence::new(&input.atmosphere, pixel, options.seed)?,
-            targets: system.targets.iter().map(|t| truth_star(system.nssp, *t)).collect(),
+            mirrors: image_mirrors(&mirrors, radius, &targets, &grid),
+            targets,
             truth: GeometricSensor::edge_middles(geometry.truth()),
-            mirror: MirrorSurface::new(&deformable, radius, &grid),
             pupil: ImagePupil::new(system.diameter, system.obstruction, &grid),
             grid,
             paths,
@@ -314,7 +325,7 @@ impl Simulation {
             skip: options.skip,
         };
         Ok(Simulation {
-            mirrors: vec![vec![0.0; deformable.len()]; controllers.len()],
+            mirrors: vec![vec![0.0; actuators]; controllers.len()],
             exposures: vec![Exposure::new(&wavelengths); setup.targets()],
             setup: Arc::new(setup),
             controllers,
@@ -340,7 +351,8 @@ impl Simulation {
         let mut wavefront = vec![0.0; setup.target_points()];
         for (target, exposure) in self.exposures.iter_mut().enumerate() {
             setup.target_wavefront(target, frame, &mut wavefront);
-            setup.expose(frame, &commands[mirror_of(target, commands.len())], &mut wavefront, exposure);
+            let mirror = &commands[mirror_of(target, commands.len())];
+            setup.expose(target, frame, mirror, &mut wavefront, exposure);
         }
         self.frame += 1;
     }
@@ -372,6 +384,14 @@ impl Simulation {
     /// Returns the control law.
     pub(super) fn law(&self) -> ControlLaw {
         self.setup.law
+    }
+
+    /// Returns the command matrix of the mirrors that all targets share, if they do.
+    pub(super) fn shared_command(&self) -> Option<&Matrix> {
+        match self.controllers.as_slice() {
+            [one] => Some(one.command()),
+            _ => None,
+        }
     }
 
     /// Returns the exposure of one frame in s.
@@ -416,6 +436,23 @@ impl Simulation {
     }
 }
 
+/// Returns the mirrors on the grid of the images for each target. Mirrors in the pupil alone are
+/// those of every target.
+fn image_mirrors(
+    mirrors: &[LoopMirror],
+    radius: f64,
+    targets: &[GuideStar],
+    grid: &PupilGrid,
+) -> Vec<Arc<MirrorSurface>> {
+    let towards = |target: &GuideStar| Arc::new(MirrorSurface::new(mirrors, radius, target, grid));
+    match targets.first() {
+        Some(first) if mirrors.iter().all(|plane| plane.altitude == 0.0) => {
+            vec![towards(first); targets.len()]
+        }
+        _ => targets.iter().map(towards).collect(),
+    }
+}
+
 /// Returns the exposure of a frame.
 fn frame_time(system: &System) -> Result<f64, Error> {
     let light = match &system.noise {
@@ -430,7 +467,11 @@ fn frame_time(system: &System) -> Result<f64, Error> {
 /// Returns the control law of a system.
 fn law(system: &System, model: &LoopModel) -> ControlLaw {
     let single = matches!(system.stars.as_slice(), [star] if star.kind == StarKind::Ngs);
-    let mode = model.mode.unwrap_or(if single { LoopMode::Closed } else { LoopMode::Open });
+    let mode = model.mode.unwrap_or(match (&model.field, single) {
+        (Some(_), _) => LoopMode::PseudoOpen,
+        (None, true) => LoopMode::Closed,
+        (None, false) => LoopMode::Open,
+    });
     let gain = match mode {
         LoopMode::Open => 1.0,
         LoopMode::PseudoOpen => model.gain.unwrap_or(1.0),
@@ -506,22 +547,24 @@ fn interaction(
     Ok(out)
 }
 
-/// Returns the command matrices of tomographic reconstructors, through the model's mirror.
+/// Returns the command matrices of tomographic reconstructors, through the model's mirrors.
 fn tomographic(
     system: &System,
     geometry: &Geometry,
     given: &[Matrix],
     mode: LoopMode,
 ) -> Result<Vec<Matrix>, Error> {
-    let needed = if mode == LoopMode::Open { system.targets.len() } else { 1 };
+    let field = &system.simulation.field;
+    let needed = if mode == LoopMode::Open || field.is_some() { system.targets.len() } else { 1 };
     let shape = (geometry.truth_slopes(), geometry.measurements());
     if given.len() < needed || given.iter().any(|r| (r.rows(), r.cols()) != shape) {
         let problem = format!("the loop needs {needed} of {} x {}", shape.0, shape.1);
         return Err(Error::shape("reconstructors", problem));
     }
-    // The usual cutoff of `Dx` filters tip and tilt of mirrors with many actuators.
-    let interaction = DeformableMirror::new(system).interaction(system, geometry.truth());
-    let dx = dm::pseudo_inverse(&interaction, system.simulation.cutoff)?.dx;
+    if let Some(field) = field {
+        return Ok(vec![fit_field(&field_responses(system)?, &given[..needed], field.regularisation)?]);
+    }
+    let dx = pupil_commands(system, geometry)?;
     given[..needed].iter().map(|r| dx.times(r)).collect()
 }
 

@@ -3,6 +3,7 @@
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
 
+use super::field;
 use crate::end_to_end::LoopRun;
 use crate::pipeline::simulate::{RankReport, Report};
 use crate::pipeline::{CovarianceResult, Judgement, Outcome, RuleResult, Tiling};
@@ -136,7 +137,32 @@ pub fn of_loops(runs: &[LoopRun], colours: bool) -> String {
         0 => String::new(),
         n => format!("{n} command(s) were limited to the stroke of the actuators\n"),
     };
-    format!("{head}{}{note}{theory}", table.render(colours))
+    format!("{head}{}{note}{theory}{}", table.render(colours), of_fields(runs, colours))
+}
+
+/// Lists the Strehl ratios of corrected fields, of the loop and of the covariances.
+fn of_fields(runs: &[LoopRun], colours: bool) -> String {
+    let mut table = Table::new(&[
+        ("reconstructor", Side::Left),
+        ("target", Side::Left),
+        ("loop", Side::Right),
+        ("covariances", Side::Right),
+        ("nm rms", Side::Right),
+    ]);
+    let mut any = false;
+    for run in runs {
+        for line in field::lines(run) {
+            table.row([vec![run.reconstructor.clone()], line.to_vec()].concat());
+            any = true;
+        }
+    }
+    match any {
+        true => format!(
+            "\nField: Strehl ratios; the covariances' have no fitting, aliasing and delay\n{}",
+            table.render(colours)
+        ),
+        false => String::new(),
+    }
 }
 
 /// Lists the rules of a run.
