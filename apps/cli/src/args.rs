@@ -51,7 +51,7 @@ pub use sparse::{
     MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OperatorChoice, Problem, SetChoice, Size, SpmvArgs,
 };
 pub use tor::{
-    BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, LoopArgs, NotSpd, Order, RunArgs, SystemArgs, Tile,
+    BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, LearnArgs, LoopArgs, NotSpd, Order, RunArgs, SystemArgs, Tile,
     Tor, Xray,
 };
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};

@@ -3,8 +3,10 @@
 //! Every quantity on the pupil is a wavefront \[m\] on a [`PupilGrid`]: a grid of pupil positions
 //! that the sensor, or the image, asks for.
 
+mod aot;
 mod control;
 mod elementary;
+mod export;
 mod exposure;
 mod graph;
 mod grid;
@@ -12,6 +14,7 @@ mod random;
 mod sensor;
 mod simulation;
 mod surface;
+pub(crate) mod telemetry;
 mod theory;
 mod turbulence;
 
@@ -19,5 +22,6 @@ pub use exposure::{Exposure, ImagePupil, LongExposure};
 pub use grid::PupilGrid;
 pub use sensor::{GeometricSensor, ShackHartmann, ShackHartmannSettings, WavefrontSensor};
 pub use simulation::{LoopOptions, LoopResult, LoopTarget, Simulation};
+pub use telemetry::{Recorder, Telemetry};
 pub use theory::{LoopRun, LoopTheory};
 pub use turbulence::FrozenTurbulence;
