@@ -74,7 +74,8 @@ impl Maps {
         let mut out = Maps { pairs: Vec::new(), baselines: Vec::new(), length: 0 };
         let mut known: BTreeMap<[usize; 2], usize> = BTreeMap::new();
         for a in 0..sensors.len() {
-            for b in if has_lag { 0 } else { a }..sensors.len() {
+            let first = if has_lag { 0 } else { a };
+            for b in first..sensors.len() {
                 let baselines = *known.entry([sensors[a].nssp, sensors[b].nssp]).or_insert_with(|| {
                     out.baselines.push(Baselines::new(&sensors[a], &sensors[b]));
                     out.baselines.len() - 1

@@ -9,6 +9,8 @@ use zellige_runtime::Runtime;
 const MOST_STEPS: u64 = 60;
 /// Relative change of the unknowns below which the fit has converged.
 const CONVERGED: f64 = 1e-8;
+/// Relative change of the sum of squares below which it has.
+const FLAT: f64 = 1e-10;
 const LARGEST_DAMPING: f64 = 1e9;
 
 /// A profile that fits data best, and the linear estimator there.
@@ -44,11 +46,12 @@ pub(super) fn fit(
             let step = normal.solve(&gradient, damping)?;
             let next = unknowns.after(&step);
             let is_small = is_small(model, &unknowns, &step);
-            let is_better = self::cost(data, &model.predict(rt, &next)?, weights) <= cost;
-            if is_small || damping > LARGEST_DAMPING {
+            let change = cost - self::cost(data, &model.predict(rt, &next)?, weights);
+            let is_flat = change.abs() <= FLAT * cost;
+            if is_small || is_flat || damping > LARGEST_DAMPING {
                 return Ok(Fit { unknowns, data: predicted, columns, normal });
             }
-            if is_better {
+            if change > 0.0 {
                 unknowns = next;
                 damping *= 0.1;
                 break;

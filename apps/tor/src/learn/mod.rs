@@ -38,7 +38,7 @@ mod wind;
 use crate::geometry::Geometry;
 use crate::params::Input;
 use crate::pipeline::{Observer, PipelineError};
-use crate::system::{Atmosphere, Layer, System, WIND_SPEED};
+use crate::system::{Atmosphere, Layer, WIND_SPEED};
 use crate::{Error, Matrix};
 use fit::Fit;
 use measured::{BLOCKS, Series};
@@ -307,5 +307,108 @@ fn result(unknowns: &Unknowns, layers: &[Layer], covariance: &Matrix) -> LearnRe
         noise: unknowns.noise.clone(),
         misfit: 0.0,
         seconds: 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::measured::averages;
+    use super::*;
+    use crate::covariance::{Covariance, Kind};
+    use crate::params::{self, Mode};
+    use crate::pipeline::Silent;
+    use crate::system::{NoiseModel, StarKind, System};
+    use std::path::Path;
+
+    const LAG: f64 = 0.08;
+
+    /// Returns the demonstration with 6 sub-apertures across and three layers.
+    fn system() -> Input {
+        let text = params::EXAMPLE.replace("nssp = 16", "nssp = 6").replace("diameter = 8.0", "diameter = 4.0");
+        let mut input = params::parse(Path::new("s.toml"), &text, None, Mode::Strict).unwrap();
+        let wind = |speed: f64, angle: f64| Some([speed * angle.cos(), speed * angle.sin()]);
+        let layer = |altitude, cn2, wind| Layer { altitude, cn2, outer_scale: 22.0, wind };
+        input.system.noise = NoiseModel::Uniform { variance: 3e-3 };
+        input.atmosphere.layers = vec![
+            layer(0.0, 15.0, wind(8.0, 0.3)),
+            layer(4000.0, 6.0, wind(14.0, 2.5)),
+            layer(9000.0, 4.0, wind(21.0, -1.2)),
+        ];
+        input
+    }
+
+    fn model(input: &Input) -> Arc<Model> {
+        let altitudes = input.atmosphere.layers.iter().map(|l| l.altitude).collect();
+        let geometry = Geometry::new(&input.system).unwrap();
+        Arc::new(Model::new(&input.system, &geometry, altitudes, LAG))
+    }
+
+    fn truth(input: &Input) -> Unknowns {
+        let layers = &input.atmosphere.layers;
+        Unknowns {
+            log_outer_scale: layers[0].outer_scale.ln(),
+            strengths: layers.iter().map(|l| l.cn2).collect(),
+            winds: input.atmosphere.winds(),
+            noise: vec![[3e-3; 2]; input.system.stars.len()],
+        }
+    }
+
+    fn runtime() -> Runtime {
+        Runtime::builder().workers(2).build().unwrap()
+    }
+
+    /// Returns the data of the matrices `Cmm`, and `Ctm` of truth sensors on the stars a lag later.
+    /// Natural stars only: truth sensors see no cone.
+    fn data_of_matrices(input: &Input, model: &Model) -> Vec<f64> {
+        let system = System {
+            targets: input.system.stars.iter().map(|star| star.direction).collect(),
+            lag: LAG,
+            ..input.system.clone()
+        };
+        let cov = Covariance::new(&system, &input.atmosphere).unwrap();
+        let n = cov.measurements();
+        let mut out = averages(&cov.matrix(Kind::Cmm).unwrap(), &model.maps[0], model.geometry());
+        let later: Vec<Matrix> =
+            (0..cov.targets()).map(|t| cov.matrix(Kind::Ctm(t)).unwrap()).collect();
+        let m = cov.truth_slopes();
+        let all = Matrix::from_fn(n, n, |i, j| later[j / m][(j % m, i)]);
+        out.extend(averages(&all, &model.maps[1], model.geometry()));
+        out
+    }
+
+    #[test]
+    fn covariances_of_other_parameters_give_these_back() {
+        let mut input = system();
+        input.system.stars.retain(|star| star.kind == StarKind::Ngs);
+        let model = model(&input);
+        let (rt, truth) = (runtime(), truth(&input));
+        let data = data_of_matrices(&input, &model);
+        let weights = weights(&model, &data);
+        let mut start = input.atmosphere.clone();
+        for (layer, cn2) in start.layers.iter_mut().zip([9.0, 9.0, 9.0]) {
+            *layer = Layer { cn2, outer_scale: 40.0, wind: None, ..*layer };
+        }
+        let found = estimate(&model, &rt, &data, &weights, &start, true, &Silent).unwrap().unknowns;
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-6 * (1.0 + b.abs());
+        assert!(near(found.log_outer_scale, truth.log_outer_scale), "{found:?}");
+        assert!(found.strengths.iter().zip(&truth.strengths).all(|(a, b)| near(*a, *b)), "{found:?}");
+        let winds = found.winds.as_flattened().iter().zip(truth.winds.as_flattened());
+        assert!(winds.clone().all(|(a, b)| near(*a, *b)), "{found:?}");
+        assert!(found.noise.as_flattened().iter().all(|n| (n - 3e-3).abs() < 1e-8), "{found:?}");
+    }
+
+    /// Laser stars: cone, blocks without offset structure, unknown tip and tilt.
+    #[test]
+    fn predictions_are_the_averages_of_the_matrix() {
+        let mut input = system();
+        input.system.stars[5].nssp = 4;
+        let model = model(&input);
+        let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
+        let wanted = averages(&cov.matrix(Kind::Cmm).unwrap(), &model.maps[0], model.geometry());
+        let got = model.predict(&runtime(), &truth(&input)).unwrap();
+        let largest = wanted.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        for (k, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
+            assert!((got - wanted).abs() < 1e-11 * largest, "{k}: {got} {wanted}");
+        }
     }
 }

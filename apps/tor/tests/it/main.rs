@@ -10,6 +10,7 @@ mod evaluate;
 mod files;
 mod formats;
 mod gpu;
+mod learn;
 mod loops;
 mod moao;
 mod nodes;
