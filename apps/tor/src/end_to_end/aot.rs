@@ -34,8 +34,7 @@ const SOURCES: Layout = (
     "AOT_SOURCES",
     "UID:A TYPE:A RIGHT_ASCENSION:D:deg DECLINATION:D:deg ELEVATION_OFFSET:D:deg AZIMUTH_OFFSET:D:deg FWHM:D:rad",
 );
-const LASERS: Layout =
-    ("AOT_SOURCES_SODIUM_LGS", "UID:A HEIGHT:D:m PROFILE:A ALTITUDES:Q:m LLT_UID:A");
+const LASERS: Layout = ("AOT_SOURCES_SODIUM_LGS", "UID:A HEIGHT:D:m PROFILE:A ALTITUDES:Q:m LLT_UID:A");
 const DETECTORS: Layout = (
     "AOT_DETECTORS",
     "UID:A TYPE:A SAMPLING_TECHNIQUE:A SHUTTER_TYPE:A FLAT_FIELD:A READOUT_NOISE:D:electron*s^-1*pix^-1 \
@@ -54,19 +53,15 @@ const SENSORS: Layout = (
      SUBAPERTURE_MASK:A MASK_X_OFFSETS:Q:pix MASK_Y_OFFSETS:Q:pix SUBAPERTURE_SIZE:D:pix SUBAPERTURE_INTENSITIES:A \
      WAVELENGTH:D:m OPTICAL_GAIN:A TRANSFORMATION_MATRIX:A DETECTOR_UID:A ABERRATION_UID:A NCPA_UID:A",
 );
-const SHACK_HARTMANNS: Layout = (
-    "AOT_WAVEFRONT_SENSORS_SHACK_HARTMANN",
-    "UID:A CENTROIDING_ALGORITHM:A CENTROID_GAINS:A SPOT_FWHM:A",
-);
+const SHACK_HARTMANNS: Layout =
+    ("AOT_WAVEFRONT_SENSORS_SHACK_HARTMANN", "UID:A CENTROIDING_ALGORITHM:A CENTROID_GAINS:A SPOT_FWHM:A");
 const CORRECTORS: Layout = (
     "AOT_WAVEFRONT_CORRECTORS",
     "UID:A TYPE:A TELESCOPE_UID:A N_VALID_ACTUATORS:J:count PUPIL_MASK:A TFZ_NUM:Q TFZ_DEN:Q \
      TRANSFORMATION_MATRIX:A ABERRATION_UID:A",
 );
-const MIRRORS: Layout = (
-    "AOT_WAVEFRONT_CORRECTORS_DM",
-    "UID:A ACTUATORS_X:Q:m ACTUATORS_Y:Q:m INFLUENCE_FUNCTION:A STROKE:D:m",
-);
+const MIRRORS: Layout =
+    ("AOT_WAVEFRONT_CORRECTORS_DM", "UID:A ACTUATORS_X:Q:m ACTUATORS_Y:Q:m INFLUENCE_FUNCTION:A STROKE:D:m");
 const LOOPS: Layout = (
     "AOT_LOOPS",
     "UID:A TYPE:A COMMANDED_UID:A TIME_UID:A STATUS:A COMMANDS:A REF_COMMANDS:A FRAMERATE:D:Hz DELAY:D:frame \
@@ -117,7 +112,9 @@ fn table((name, columns): Layout, rows: &[Row]) -> BinaryTable {
             ),
             Some("Q") => Column::NoLists(rows.len()),
             _ => Column::Text(
-                cells.map(|cell| if let Some(Cell::Text(v)) = cell { v.clone() } else { String::new() }).collect(),
+                cells
+                    .map(|cell| if let Some(Cell::Text(v)) = cell { v.clone() } else { String::new() })
+                    .collect(),
             ),
         };
         (name, parts.next().unwrap_or(""), values)
@@ -257,8 +254,7 @@ pub(super) fn write(
         Card::new("AO-MODE", mode(telemetry, system), ""),
     ];
     primary.extend(fits::provenance_cards());
-    let mut images =
-        vec![Hdu { name: String::new(), pixels: Pixels::None, axes: &[], cards: primary }];
+    let mut images = vec![Hdu { name: String::new(), pixels: Pixels::None, axes: &[], cards: primary }];
     let masks: Vec<Vec<f32>> = geometry.sensors().iter().map(mask).collect();
     for (star, ((grid, mask), slopes)) in
         geometry.sensors().iter().zip(&masks).zip(&telemetry.slopes).enumerate()

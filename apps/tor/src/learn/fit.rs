@@ -124,9 +124,14 @@ impl Normal {
         }
         let scale = |k: usize| if matrix[(k, k)] > 0.0 { matrix[(k, k)].sqrt().recip() } else { 0.0 };
         let scales: Vec<f64> = (0..count).map(scale).collect();
-        let matrix = Matrix::from_fn(count, count, |i, j| {
-            if i == j { 1.0 } else { matrix[(i, j)] * scales[i] * scales[j] }
-        });
+        let matrix =
+            Matrix::from_fn(
+                count,
+                count,
+                |i, j| {
+                    if i == j { 1.0 } else { matrix[(i, j)] * scales[i] * scales[j] }
+                },
+            );
         Normal { scales, matrix }
     }
 

@@ -57,8 +57,7 @@ impl Series {
         let first = block * length;
         let mut out = Vec::new();
         for (maps, lag) in maps.iter().zip([0, self.lag]) {
-            let [now, later] =
-                [first, first + lag].map(|start| self.slopes.view().subrows(start, length));
+            let [now, later] = [first, first + lag].map(|start| self.slopes.view().subrows(start, length));
             let n = self.slopes.cols();
             let mut all = Matrix::zeros(n, n);
             gemm(all.view_mut(), false, now.transpose(), later, 1.0 / length as f64);

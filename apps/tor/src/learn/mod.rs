@@ -156,7 +156,8 @@ pub fn learn(
     let data = mean(&blocks);
     let weights = weights(&model, &data);
     let is_known = layers.iter().all(|l| l.wind.is_some());
-    let fit = estimate(&model, rt, &data, &weights, &input.atmosphere, options.search || !is_known, observer)?;
+    let fit =
+        estimate(&model, rt, &data, &weights, &input.atmosphere, options.search || !is_known, observer)?;
     let errors = covariance(&fit, &blocks, &weights)?;
     Ok(LearnResult {
         frames,
@@ -177,12 +178,12 @@ fn data_of_blocks(
 ) -> Result<Vec<Vec<f64>>, PipelineError> {
     observer.stage("covariances", 1);
     let series = Arc::new(series);
-    let handles: Vec<_> = (0..BLOCKS).map(|_| rt.register(Vec::<f64>::new())).collect();
+    let handles: Vec<_> = (0..BLOCKS).map(|_| rt.register(vec![0.0; model.data()])).collect();
     for (block, handle) in handles.iter().enumerate() {
         let (series, model) = (Arc::clone(&series), Arc::clone(model));
         rt.task("slope_covariances")
             .operands((update(handle),))
-            .cpu(move |(out,)| *out = series.data(block, &model.maps, model.geometry()))
+            .cpu(move |(out,)| out.copy_from_slice(&series.data(block, &model.maps, model.geometry())))
             .submit()?;
     }
     rt.wait_all()?;
@@ -275,9 +276,8 @@ fn error_of(covariance: &Matrix, derivatives: &[(usize, f64)]) -> f64 {
 fn result(unknowns: &Unknowns, layers: &[Layer], covariance: &Matrix) -> LearnResult {
     let all: f64 = unknowns.strengths.iter().sum();
     let r0 = all.powf(-0.6);
-    let by_strengths: Vec<(usize, f64)> = (0..layers.len())
-        .map(|l| (Unknowns::strength_at(l), -0.6 * r0 / all))
-        .collect();
+    let by_strengths: Vec<(usize, f64)> =
+        (0..layers.len()).map(|l| (Unknowns::strength_at(l), -0.6 * r0 / all)).collect();
     let outer_scale = unknowns.log_outer_scale.exp();
     let layer = |(l, given): (usize, &Layer)| {
         let (cn2, [x, y], at) = (unknowns.strengths[l], unknowns.winds[l], unknowns.wind_at(l));
@@ -324,7 +324,8 @@ mod tests {
 
     /// Returns the demonstration with 6 sub-apertures across and three layers.
     fn system() -> Input {
-        let text = params::EXAMPLE.replace("nssp = 16", "nssp = 6").replace("diameter = 8.0", "diameter = 4.0");
+        let text =
+            params::EXAMPLE.replace("nssp = 16", "nssp = 6").replace("diameter = 8.0", "diameter = 4.0");
         let mut input = params::parse(Path::new("s.toml"), &text, None, Mode::Strict).unwrap();
         let wind = |speed: f64, angle: f64| Some([speed * angle.cos(), speed * angle.sin()]);
         let layer = |altitude, cn2, wind| Layer { altitude, cn2, outer_scale: 22.0, wind };
@@ -368,8 +369,7 @@ mod tests {
         let cov = Covariance::new(&system, &input.atmosphere).unwrap();
         let n = cov.measurements();
         let mut out = averages(&cov.matrix(Kind::Cmm).unwrap(), &model.maps[0], model.geometry());
-        let later: Vec<Matrix> =
-            (0..cov.targets()).map(|t| cov.matrix(Kind::Ctm(t)).unwrap()).collect();
+        let later: Vec<Matrix> = (0..cov.targets()).map(|t| cov.matrix(Kind::Ctm(t)).unwrap()).collect();
         let m = cov.truth_slopes();
         let all = Matrix::from_fn(n, n, |i, j| later[j / m][(j % m, i)]);
         out.extend(averages(&all, &model.maps[1], model.geometry()));

@@ -130,12 +130,13 @@ impl Model {
         rt: &Runtime,
         wanted: &[Template],
     ) -> Result<Vec<Vec<f64>>, PipelineError> {
-        let handles: Vec<_> = wanted.iter().map(|_| rt.register(Vec::<f64>::new())).collect();
+        let length = |of: &Template| self.maps[usize::from(of.wind.is_some())].len();
+        let handles: Vec<_> = wanted.iter().map(|of| rt.register(vec![0.0; length(of)])).collect();
         for (&of, handle) in wanted.iter().zip(&handles) {
             let model = Arc::clone(self);
             rt.task("template")
                 .operands((update(handle),))
-                .cpu(move |(out,)| *out = model.template(&of))
+                .cpu(move |(out,)| out.copy_from_slice(&model.template(&of)))
                 .submit()?;
         }
         rt.wait_all()?;

@@ -69,8 +69,12 @@ mod tests {
         let text = params::EXAMPLE.replace("obstruction = 0.14", "zenith_angle = 60.0");
         let path = Path::new("s.toml");
         let before = params::parse(path, &text, None, Mode::Strict).unwrap();
-        let layer =
-            |k: f64| Layer { altitude: 800.0 * k, cn2: 3.0 * k, outer_scale: 20.0, wind: Some([k, -2.0 * k]) };
+        let layer = |k: f64| Layer {
+            altitude: 800.0 * k,
+            cn2: 3.0 * k,
+            outer_scale: 20.0,
+            wind: Some([k, -2.0 * k]),
+        };
         let learnt = Atmosphere { layers: vec![layer(1.0), layer(2.5)] };
         let changed = with_profile(path, &text, &learnt, 60.0).unwrap();
         let after = params::parse(path, &changed, None, Mode::Strict).unwrap();

@@ -24,8 +24,13 @@ pub struct MeasuredSlopes {
 /// # Errors
 /// A file that cannot be read, numbers of frames that differ, a number of slopes that is not the
 /// system's, sensors that saw a mirror.
-pub fn read_slopes(files: &[PathBuf], geometry: &Geometry, order: SlopeOrder) -> Result<MeasuredSlopes, Error> {
-    let parts: Vec<MeasuredSlopes> = files.iter().map(|file| read(file, geometry)).collect::<Result<_, _>>()?;
+pub fn read_slopes(
+    files: &[PathBuf],
+    geometry: &Geometry,
+    order: SlopeOrder,
+) -> Result<MeasuredSlopes, Error> {
+    let parts: Vec<MeasuredSlopes> =
+        files.iter().map(|file| read(file, geometry)).collect::<Result<_, _>>()?;
     let frame_time = parts.iter().find_map(|part| part.frame_time);
     let slopes = beside(parts.into_iter().map(|part| part.slopes).collect())?;
     let measurements = geometry.measurements();
@@ -46,7 +51,8 @@ fn read(file: &Path, geometry: &Geometry) -> Result<MeasuredSlopes, Error> {
     if fits::is_fits(file) {
         return read_fits(file, geometry);
     }
-    let is_telemetry = || npz::names(file).is_ok_and(|names| names.iter().any(|name| name == telemetry::SLOPES));
+    let is_telemetry =
+        || npz::names(file).is_ok_and(|names| names.iter().any(|name| name == telemetry::SLOPES));
     let is_archive = file.extension().is_some_and(|end| end.eq_ignore_ascii_case("npz"));
     if !(is_archive && is_telemetry()) {
         return Ok(MeasuredSlopes { slopes: npy::read(file)?, frame_time: None });
@@ -78,7 +84,8 @@ fn read_fits(file: &Path, geometry: &Geometry) -> Result<MeasuredSlopes, Error> 
 
 /// Refuses slopes of sensors that saw a mirror.
 fn refuse_mirror(file: &Path, sees_mirror: bool) -> Result<(), Error> {
-    let problem = "slopes of sensors that saw the mirror: the profile needs those of an open loop (--mode open)";
+    let problem =
+        "slopes of sensors that saw the mirror: the profile needs those of an open loop (--mode open)";
     if sees_mirror { Err(Error::content(file, problem)) } else { Ok(()) }
 }
 

@@ -9,7 +9,7 @@ use zellige_tor::files::fits;
 use zellige_tor::geometry::Geometry;
 use zellige_tor::learn::{self, LearnOptions, read_slopes};
 use zellige_tor::params::{self, Input, Mode};
-use zellige_tor::pipeline::{PipelineError, Silent};
+use zellige_tor::pipeline::{self, Options, PipelineError, Silent};
 use zellige_tor::system::{LoopMode, StarKind};
 
 fn system() -> Input {
@@ -72,6 +72,47 @@ fn the_profile_of_a_loop_is_learnt() {
     for noise in found.noise.as_flattened() {
         assert!((noise / 1e-3 - 1.0).abs() < 0.3, "{found:?}");
     }
+}
+
+#[test]
+#[ignore = "minutes: 20 000 frames of four sensors"]
+fn the_profile_from_20000_frames() {
+    let (input, rt) = (system(), runtime());
+    let geometry = Geometry::new(&input.system).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.fits");
+    let begin = std::time::Instant::now();
+    record(&input, 20_000, &rt).telemetry().unwrap().get().write(&file, &input.system).unwrap();
+    println!("loop {:.1} s", begin.elapsed().as_secs_f64());
+    let slopes = || read_slopes(&[file.clone()], &geometry, SlopeOrder::Xxyy).unwrap().slopes;
+    let mut start = input.clone();
+    for layer in &mut start.atmosphere.layers {
+        (layer.cn2, layer.outer_scale, layer.wind) = (15.0, 50.0, None);
+    }
+    let found = learn::learn(&rt, &start, slopes(), &LearnOptions::default(), &Silent).unwrap();
+    println!("{}", zellige_tor::report::text::of_learnt(&found, false));
+    let truth = &input.atmosphere;
+    assert!((found.r0 / truth.r0() - 1.0).abs() < 0.03, "r0 {} {}", found.r0, truth.r0());
+    for (layer, truth) in found.layers.iter().zip(&truth.layers) {
+        let [x, y] = truth.wind.unwrap();
+        println!(
+            "{} m: strength {:+.2} errors, wind {:+.2} %",
+            layer.altitude,
+            (layer.cn2 - truth.cn2) / layer.cn2_error,
+            100.0 * (layer.wind_speed / x.hypot(y) - 1.0)
+        );
+        assert!((layer.wind_speed / x.hypot(y) - 1.0).abs() < 0.05, "{layer:?}");
+        assert!((layer.cn2 - truth.cn2).abs() < 2.0 * layer.cn2_error, "{layer:?}");
+    }
+    // The next cycle begins with the profile of this one.
+    let next = Input { atmosphere: found.atmosphere(), ..input };
+    let begin = std::time::Instant::now();
+    let again = learn::learn(&rt, &next, slopes(), &LearnOptions::default(), &Silent).unwrap();
+    println!("next cycle: reading and learning {:.1} s, r0 {:.4}", begin.elapsed().as_secs_f64(), again.r0);
+    let begin = std::time::Instant::now();
+    let options = Options { rules: vec!["fp32".into()], judge: false, ..Options::default() };
+    pipeline::build(&rt, &next, &options, &Silent).unwrap();
+    println!("build {:.2} s", begin.elapsed().as_secs_f64());
 }
 
 #[test]
