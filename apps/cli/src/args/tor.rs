@@ -103,8 +103,8 @@ pub enum Tor {
     /// a target takes n^2 m operations.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
-    /// Learn the turbulence profile from slopes of an open loop: r0, outer scale, strength and wind of
-    /// each layer.
+    /// Learn the turbulence profile from slopes of an open loop: r0, outer scale, strength and
+    /// wind of each layer.
     ///
     /// Covariances of the slopes are fitted by those of the system's model (Learn & Apply). The fit
     /// begins with the profile of SYSTEM and keeps its altitudes. Errors are standard errors from
@@ -392,7 +392,8 @@ pub struct LearnArgs {
     /// Slopes in arcsec: telemetry of tor loop, or frames x measurements (.fits, .npy, .npz).
     ///
     /// Several files have the slopes of one sensor each, in the order of the system. FILE.fits/NAME
-    /// and FILE.npz/NAME name an array. AOT's (frames, 2, sub-apertures) are x slopes, then y slopes.
+    /// and FILE.npz/NAME name an array. AOT's (frames, 2, sub-apertures) are x slopes, then y
+    /// slopes.
     #[arg(value_name = "SLOPES", required = true)]
     pub slopes: Vec<Input>,
     /// Write SYSTEM with the learnt profile; if SYSTEM is no .toml, the profile alone, for --atm.

@@ -24,8 +24,8 @@ impl Telemetry {
         }
     }
 
-    /// Writes `slopes` (frames, measurements), `commands_1` (frames, actuators) and further mirrors,
-    /// `frame_time`, and `sees_mirror` (0 or 1).
+    /// Writes `slopes` (frames, measurements), `commands_1` (frames, actuators) and further
+    /// mirrors, `frame_time`, and `sees_mirror` (0 or 1).
     fn write_npz(&self, path: &Path) -> Result<(), Error> {
         let frames = self.frames;
         let widths: Vec<usize> = self.slopes.iter().map(|all| all.len() / frames).collect();

@@ -19,7 +19,8 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// Checks slopes \[arcsec\] and removes their means; `lag` is that of the covariances in frames.
+    /// Checks slopes \[arcsec\] and removes their means; `lag` is that of the covariances in
+    /// frames.
     pub(super) fn new(mut slopes: Matrix, geometry: &Geometry, lag: usize) -> Result<Self, Error> {
         let (frames, measurements) = (slopes.rows(), slopes.cols());
         let bad = |problem: String| Err(Error::shape("slopes", problem));

@@ -21,8 +21,8 @@
 //! whole fit, and the covariance of the unknowns is `sum_b d_b d_b^T / (16 * 15)`. That is the
 //! jackknife over blocks with one Gauss-Newton step instead of a new fit. It holds if a block is
 //! longer than the wind needs to cross pupil and outer scale, and has itself an error of
-//! `1 / sqrt(2 * 15)`, 18 %. Errors of the model, such as a sensor that measures mean gradients, are
-//! not in it.
+//! `1 / sqrt(2 * 15)`, 18 %. Errors of the model, such as a sensor that measures mean gradients,
+//! are not in it.
 //!
 //! The means over time are removed, which reduces covariances by those of the means: by the part of
 //! the duration that slopes keep their sign.

@@ -43,8 +43,8 @@ impl Unknowns {
         1 + 3 * self.strengths.len() + 2 * sensor
     }
 
-    /// Returns the unknowns after a step. Strengths do not become negative, and the outer scale stays
-    /// between 0.1 m and 10 km.
+    /// Returns the unknowns after a step. Strengths do not become negative, and the outer scale
+    /// stays between 0.1 m and 10 km.
     pub(super) fn after(&self, step: &[f64]) -> Unknowns {
         let mut out = self.clone();
         out.log_outer_scale = (out.log_outer_scale + step[0]).clamp(0.1f64.ln(), 1e4f64.ln());

@@ -17,9 +17,9 @@ pub struct MeasuredSlopes {
     pub frame_time: Option<f64>,
 }
 
-/// Reads slopes \[arcsec\]: one file of all sensors, or one for each, in order. A file is telemetry of
-/// `zellige tor loop`, or a matrix with one row for each frame (FITS, npy, npz), also AOT's (frames,
-/// 2, sub-apertures).
+/// Reads slopes \[arcsec\]: one file of all sensors, or one for each, in order. A file is
+/// telemetry of `zellige tor loop`, or a matrix with one row for each frame (FITS, npy, npz), also
+/// AOT's (frames, 2, sub-apertures).
 ///
 /// # Errors
 /// A file that cannot be read, numbers of frames that differ, a number of slopes that is not the
