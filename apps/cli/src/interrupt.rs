@@ -1,7 +1,7 @@
 //! Signals. Ctrl-C cancels the tasks, and the main thread then returns. A second Ctrl-C, or 700 ms
 //! without a return, ends the process directly.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
@@ -12,6 +12,7 @@ use crate::exit::{self, CommandError};
 use crate::{bar, out};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static FINISHING: AtomicUsize = AtomicUsize::new(0);
 static TASKS: Mutex<Option<Canceller>> = Mutex::new(None);
 
 /// Time limit for the main thread to return, before the process ends without it.
@@ -42,6 +43,9 @@ fn on_signal() {
     }
     let late = std::thread::Builder::new().spawn(|| {
         std::thread::sleep(GRACE);
+        while FINISHING.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(GRACE);
+        }
         leave();
     });
     // Without memory for this thread, nothing would end a main thread that does not return.
@@ -68,6 +72,24 @@ fn leave() -> ! {
         let _ = heard.recv_timeout(LAST_WORD);
     }
     std::process::exit(i32::from(exit::INTERRUPTED));
+}
+
+/// Time in which Ctrl-C waits for the main thread: it writes what it has. A second Ctrl-C ends the
+/// process all the same.
+pub struct Finishing(());
+
+impl Finishing {
+    /// Begins such a time, which ends when the value is dropped.
+    pub fn begin() -> Self {
+        FINISHING.fetch_add(1, Ordering::SeqCst);
+        Finishing(())
+    }
+}
+
+impl Drop for Finishing {
+    fn drop(&mut self) {
+        FINISHING.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Returns whether Ctrl-C was pressed.

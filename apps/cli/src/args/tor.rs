@@ -66,6 +66,19 @@ Examples
     zellige tor loop demo.toml --precision fp32 --precision hp1:band=2 \\
         --precision hp2 --json loop.json --report loop.html";
 
+const LEARN_HELP: &str = "\
+Examples
+  The cycle of an instrument: record, learn, build.
+    zellige tor loop learn.toml --sensor edges --mode open --frames 20000 \\
+        --telemetry slopes.fits
+    zellige tor learn learn.toml slopes.fits -o learnt.toml
+    zellige tor build learnt.toml -o R.fits
+  Slopes of two sensors in files of their own, at 250 frames/s:
+    zellige tor learn system.toml wfs1.npy wfs2.npy --frame-ms 4";
+
+/// Formats of telemetry, by the ending of a file's name.
+const TELEMETRY: &[&str] = &[".fits", ".fit", ".npz"];
+
 /// Verbs of `zellige tor`.
 #[derive(Debug, Subcommand)]
 pub enum Tor {
@@ -90,6 +103,14 @@ pub enum Tor {
     /// a target takes n^2 m operations.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
+    /// Learn the turbulence profile from slopes of an open loop: r0, outer scale, strength and
+    /// wind of each layer.
+    ///
+    /// Covariances of the slopes are fitted by those of the system's model (Learn & Apply). The fit
+    /// begins with the profile of SYSTEM and keeps its altitudes. Errors are standard errors from
+    /// 16 blocks of time.
+    #[command(after_long_help = LEARN_HELP)]
+    Learn(LearnArgs),
     /// Simulate a loop frame by frame: turbulence, sensors, control, long exposure.
     ///
     /// Turbulence moves with the wind of each layer over the telescope. Sensors measure it, and
@@ -349,8 +370,47 @@ pub struct LoopArgs {
     /// Measure without noise.
     #[arg(long)]
     pub no_noise: bool,
+    /// Write slopes and commands of the exposure: .fits (AOT standard) or .npz.
+    ///
+    /// Slopes (arcsec) are those that the sensors measured. Commands (volts) are those on the
+    /// mirrors during the frame. After Ctrl-C the file has the frames until then.
+    #[arg(long, value_name = "FILE.fits|FILE.npz", value_parser = with_ending(TELEMETRY))]
+    pub telemetry: Option<OutputFile>,
     #[command(flatten)]
     pub system: SystemArgs,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
+}
+
+/// Options of `tor learn`.
+#[derive(Debug, Args)]
+pub struct LearnArgs {
+    #[command(flatten)]
+    pub system: SystemArgs,
+    /// Slopes in arcsec: telemetry of tor loop, or frames x measurements (.fits, .npy, .npz).
+    ///
+    /// Several files have the slopes of one sensor each, in the order of the system. FILE.fits/NAME
+    /// and FILE.npz/NAME name an array. AOT's (frames, 2, sub-apertures) are x slopes, then y
+    /// slopes.
+    #[arg(value_name = "SLOPES", required = true)]
+    pub slopes: Vec<Input>,
+    /// Write SYSTEM with the learnt profile; if SYSTEM is no .toml, the profile alone, for --atm.
+    #[arg(short, long, value_name = "FILE.toml", value_parser = with_ending(&[".toml"]))]
+    pub output: Option<OutputFile>,
+    /// Time between frames in ms [default: from SLOPES, else from SYSTEM].
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub frame_ms: Option<f64>,
+    /// Lag in frames of the covariances that show the winds [default: 10 m/s cross a sub-aperture].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub wind_lag: Option<u32>,
+    /// Search the winds; otherwise the fit begins with those of SYSTEM, if it has any.
+    #[arg(long)]
+    pub search_wind: bool,
+    /// Order of the slopes of a sensor in SLOPES.
+    #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
+    pub slope_order: Order,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]

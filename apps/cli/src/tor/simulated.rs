@@ -1,5 +1,6 @@
 //! `zellige tor loop`.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use zellige_runtime::Runtime;
@@ -12,6 +13,7 @@ use zellige_tor::report::{field, text};
 use super::files;
 use crate::args::LoopArgs;
 use crate::devices::Needs;
+use crate::interrupt::Finishing;
 use crate::results::page_of;
 use crate::run::Setup;
 
@@ -43,8 +45,13 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
     let run = setup.start()?;
     let results = run.work(|progress| {
         let compared = reconstructors(args, &input, run.runtime(), progress)?;
+        if args.telemetry.is_some() && compared.len() > 1 {
+            let problem = "--telemetry records one loop: give one reconstructor or precision rule";
+            return Err(PipelineError::Options(problem.into()));
+        }
+        let file = args.telemetry.as_deref();
         let one = |(name, matrices): (String, Option<Vec<Matrix>>)| {
-            simulate_one(run.runtime(), &input, &options, name, matrices.as_deref(), progress)
+            simulate_one(run.runtime(), &input, &options, name, matrices.as_deref(), file, progress)
         };
         compared.into_iter().map(one).collect::<Result<Vec<LoopRun>, PipelineError>>()
     })?;
@@ -54,7 +61,9 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
         page.markup().push_str(&field::section(&results));
         Ok(page)
     };
-    run.write(&title, &results, page, |colours| text::of_loops(&results, colours))
+    run.write(&title, &results, page, |colours| text::of_loops(&results, colours))?;
+    let written: Vec<PathBuf> = args.telemetry.iter().map(|file| file.to_path_buf()).collect();
+    files::print_written(args.outputs.is_quiet(), &written)
 }
 
 /// Simulates one exposure.
@@ -64,12 +73,29 @@ fn simulate_one(
     options: &LoopOptions,
     reconstructor: String,
     matrices: Option<&[Matrix]>,
+    telemetry: Option<&Path>,
     observer: &dyn Observer,
 ) -> Result<LoopRun, PipelineError> {
     observer.stage("calibration", 1);
     let mut simulation = Simulation::new(input, matrices, options)?;
+    if telemetry.is_some() {
+        simulation.record(options.frames)?;
+    }
     let start = Instant::now();
-    simulation.run(rt, options.skip + options.frames, observer)?;
+    // Ctrl-C ends the simulation, but not the writing of what was measured.
+    let finishing = telemetry.is_some().then(Finishing::begin);
+    let ended = simulation.run(rt, options.skip + options.frames, observer);
+    if let (Some(file), Some(recorded)) = (telemetry, simulation.telemetry()) {
+        let recorded = recorded.get();
+        if ended.is_ok() || recorded.frames() > 0 {
+            recorded.write(file, &input.system)?;
+        }
+        if recorded.frames() as u64 != options.frames {
+            observer.warn(&format!("{}: {} frames", file.display(), recorded.frames()));
+        }
+    }
+    drop(finishing);
+    ended?;
     let seconds = start.elapsed().as_secs_f64();
     let result = simulation.result(&input.system, options);
     let theory = simulation.theory(input, options).unwrap_or_else(|error| {

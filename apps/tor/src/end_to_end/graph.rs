@@ -6,6 +6,7 @@
 use super::control::Controller;
 use super::exposure::Exposure;
 use super::simulation::{Simulation, mirror_of};
+use super::telemetry::Recorder;
 use crate::pipeline::{Observer, PipelineError};
 use std::sync::Arc;
 use zellige_runtime::{Bindings, Data, Handle, Meta, Runtime, Submit, read, update};
@@ -45,6 +46,7 @@ struct LoopData {
     slopes: Vec<Vector>,
     mirrors: Vec<MirrorData>,
     exposures: Vec<Handle<Whole<Exposure>>>,
+    telemetry: Option<Handle<Whole<Recorder>>>,
 }
 
 /// Commands on a mirror, and their controller.
@@ -82,6 +84,7 @@ impl Simulation {
             slopes: of_stars(&|star| setup.range(star).len()),
             mirrors: self.controllers.drain(..).zip(&self.mirrors).map(mirror).collect(),
             exposures: self.exposures.drain(..).map(|e| rt.register(Whole(e))).collect(),
+            telemetry: self.telemetry.clone().map(|t| rt.register(Whole(t))),
         };
         let buffers: Vec<FrameData> = (0..RECORDED)
             .map(|_| FrameData {
@@ -191,6 +194,21 @@ impl Simulation {
         data: &LoopData,
         frame: &FrameData,
     ) -> Result<(), zellige_runtime::Error> {
+        if let Some(telemetry) = &data.telemetry {
+            let commands = data.mirrors.iter().map(|mirror| read(&mirror.commands)).collect::<Vec<_>>();
+            on.task("telemetry")
+                .operands((
+                    read(&frame.number),
+                    data.slopes.iter().map(read).collect::<Vec<_>>(),
+                    commands,
+                    update(telemetry),
+                ))
+                .cpu(|(frame, slopes, commands, telemetry)| {
+                    let [slopes, commands] = [&slopes, &commands].map(|all| all.iter().map(|v| &v[..]));
+                    telemetry.get().add(*frame, slopes, commands);
+                })
+                .submit()?;
+        }
         for (target, (wavefront, exposure)) in frame.targets.iter().zip(&data.exposures).enumerate() {
             let setup = Arc::clone(&self.setup);
             let mirror = &data.mirrors[mirror_of(target, data.mirrors.len())];

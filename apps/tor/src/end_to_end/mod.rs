@@ -3,9 +3,11 @@
 //! Every quantity on the pupil is a wavefront \[m\] on a [`PupilGrid`]: a grid of pupil positions
 //! that the sensor, or the image, asks for.
 
+mod aot;
 mod conjugate;
 mod control;
 mod elementary;
+mod export;
 mod exposure;
 mod field;
 mod field_map;
@@ -15,6 +17,7 @@ mod random;
 mod sensor;
 mod simulation;
 mod surface;
+pub(crate) mod telemetry;
 mod theory;
 mod turbulence;
 
@@ -24,5 +27,6 @@ pub use field_map::{FieldMap, FieldPoint};
 pub use grid::PupilGrid;
 pub use sensor::{GeometricSensor, ShackHartmann, ShackHartmannSettings, WavefrontSensor};
 pub use simulation::{LoopOptions, LoopResult, LoopTarget, Simulation};
+pub use telemetry::{Recorder, Telemetry};
 pub use theory::{LoopRun, LoopTheory};
 pub use turbulence::FrozenTurbulence;

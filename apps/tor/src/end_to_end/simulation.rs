@@ -6,6 +6,7 @@ use super::exposure::{Exposure, ImagePupil};
 use super::field::{field_responses, fit_field, pupil_commands};
 use super::random::CounterRandom;
 use super::surface::MirrorSurface;
+use super::telemetry::{Recorder, Telemetry};
 use super::{FrozenTurbulence, GeometricSensor, PupilGrid, ShackHartmann, ShackHartmannSettings};
 use super::{LongExposure, WavefrontSensor};
 use crate::dm::{self, STROKE};
@@ -201,6 +202,7 @@ pub struct Simulation {
     pub(super) mirrors: Vec<Vec<f64>>,
     pub(super) exposures: Vec<Exposure>,
     pub(super) frame: u64,
+    pub(super) telemetry: Option<Recorder>,
     /// Modes of the measured interaction matrix that control uses, if it was inverted.
     modes: Option<usize>,
 }
@@ -330,8 +332,30 @@ impl Simulation {
             setup: Arc::new(setup),
             controllers,
             frame: 0,
+            telemetry: None,
             modes,
         })
+    }
+
+    /// Records slopes and commands of the first `frames` frames of the exposure from now on.
+    ///
+    /// # Errors
+    /// They do not fit the memory.
+    pub fn record(&mut self, frames: u64) -> Result<(), Error> {
+        let setup = &self.setup;
+        let slopes: Vec<usize> = setup.paths.iter().map(|path| path.slopes.len()).collect();
+        let commands: Vec<usize> = self.mirrors.iter().map(Vec::len).collect();
+        let mut telemetry = Telemetry::new(frames, &slopes, &commands)?;
+        telemetry.first = setup.skip;
+        telemetry.frame_time = setup.frame_time;
+        telemetry.law = setup.law;
+        self.telemetry = Some(Recorder::new(telemetry));
+        Ok(())
+    }
+
+    /// Returns what has been recorded, also after a run that failed or was cancelled.
+    pub fn telemetry(&self) -> Option<&Recorder> {
+        self.telemetry.as_ref()
     }
 
     /// Simulates the next frame on this thread.
@@ -348,6 +372,10 @@ impl Simulation {
             controller.step(&slopes, mirror);
         }
         let commands = if setup.is_immediate() { &self.mirrors } else { &before };
+        if let Some(telemetry) = &self.telemetry {
+            let slopes = (0..setup.stars()).map(|star| &slopes[setup.range(star)]);
+            telemetry.get().add(frame, slopes, commands.iter().map(Vec::as_slice));
+        }
         let mut wavefront = vec![0.0; setup.target_points()];
         for (target, exposure) in self.exposures.iter_mut().enumerate() {
             setup.target_wavefront(target, frame, &mut wavefront);
@@ -455,11 +483,7 @@ fn image_mirrors(
 
 /// Returns the exposure of a frame.
 fn frame_time(system: &System) -> Result<f64, Error> {
-    let light = match &system.noise {
-        NoiseModel::Photometric(light) => Some(light.frame_time),
-        NoiseModel::Uniform { .. } => None,
-    };
-    system.simulation.frame_time.or(light).ok_or_else(|| {
+    system.frame_time().ok_or_else(|| {
         Error::numeric("frame time", "the system has none: give frame_time (s) in its table [loop]")
     })
 }

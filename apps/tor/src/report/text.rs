@@ -5,6 +5,7 @@ use zellige_app::text::{bytes, digits};
 
 use super::field;
 use crate::end_to_end::LoopRun;
+use crate::learn::LearnResult;
 use crate::pipeline::simulate::{RankReport, Report};
 use crate::pipeline::{CovarianceResult, Judgement, Outcome, RuleResult, Tiling};
 
@@ -163,6 +164,48 @@ fn of_fields(runs: &[LoopRun], colours: bool) -> String {
         ),
         false => String::new(),
     }
+}
+
+/// Describes a learnt profile.
+pub fn of_learnt(result: &LearnResult, colours: bool) -> String {
+    let mut table = Table::new(&[
+        ("altitude m", Side::Right),
+        ("cn2 m^-5/3", Side::Right),
+        ("+-", Side::Right),
+        ("part", Side::Right),
+        ("wind m/s", Side::Right),
+        ("+-", Side::Right),
+        ("direction", Side::Right),
+        ("+-", Side::Right),
+    ]);
+    let error = |error: Option<f64>| error.map_or("-".into(), |e| format!("{e:.2}"));
+    for layer in &result.layers {
+        table.row([
+            format!("{:.0}", layer.altitude),
+            format!("{:.3}", layer.cn2),
+            format!("{:.3}", layer.cn2_error),
+            format!("{:.1} %", 100.0 * layer.fraction),
+            format!("{:.2}", layer.wind_speed),
+            error(layer.wind_speed_error),
+            format!("{:.1}", layer.wind_direction),
+            error(layer.wind_direction_error),
+        ]);
+    }
+    let noise: Vec<String> = result.noise.iter().map(|n| format!("{:.2e} {:.2e}", n[0], n[1])).collect();
+    format!(
+        "{} frames of {} ms, winds from a lag of {} frames; misfit {:.2} %; {} s\nr0 {:.4} +- {:.4} m, outer scale {:.1} +- {:.1} m (standard errors)\n{}noise x y of each sensor (arcsec^2): {}\n",
+        result.frames,
+        1e3 * result.frame_time,
+        result.lag,
+        100.0 * result.misfit,
+        digits(result.seconds),
+        result.r0,
+        result.r0_error,
+        result.outer_scale,
+        result.outer_scale_error,
+        table.render(colours),
+        noise.join(", ")
+    )
 }
 
 /// Lists the rules of a run.

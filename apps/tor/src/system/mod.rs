@@ -240,6 +240,15 @@ pub(crate) fn airmass(zenith_angle: f64) -> f64 {
 }
 
 impl System {
+    /// Returns the time between frames in s: that of the loop, else that of the photometry.
+    pub fn frame_time(&self) -> Option<f64> {
+        let light = match &self.noise {
+            NoiseModel::Photometric(light) => Some(light.frame_time),
+            NoiseModel::Uniform { .. } => None,
+        };
+        self.simulation.frame_time.or(light)
+    }
+
     /// Returns the lag in ms, if there is one.
     pub(crate) fn lag_ms(&self) -> Option<f64> {
         (self.lag != 0.0).then_some(1e3 * self.lag)

@@ -11,6 +11,7 @@ mod field;
 mod files;
 mod formats;
 mod gpu;
+mod learn;
 mod loops;
 mod moao;
 mod nodes;
