@@ -11,6 +11,7 @@ mod grid;
 mod random;
 mod sensor;
 mod simulation;
+mod stepping;
 mod surface;
 mod theory;
 mod turbulence;
