@@ -16,6 +16,7 @@ mod grid;
 mod random;
 mod sensor;
 mod simulation;
+mod stepping;
 mod surface;
 pub(crate) mod telemetry;
 mod theory;

@@ -128,6 +128,28 @@ impl LoopSetup {
         self.wavefront(&path.star, path.sensor.grid(), frame, out);
     }
 
+    /// Subtracts the mirror from the wavefront of a star, if its sensor sees it.
+    pub(super) fn correct_star(&self, star: usize, mirror: &[f64], wavefront: &mut [f64]) {
+        if self.law.mode.sees_mirror() {
+            self.paths[star].mirror.subtract(mirror, wavefront);
+        }
+    }
+
+    /// Subtracts the mirror from the wavefront of a target.
+    pub(super) fn correct_target(&self, mirror: &[f64], wavefront: &mut [f64]) {
+        self.mirror.subtract(mirror, wavefront);
+    }
+
+    /// Measures the interaction matrix \[arcsec per volt\] of the system `input` whose setup this
+    /// is.
+    pub(super) fn interaction(&self, input: &Input, actuators: usize) -> Result<Matrix, Error> {
+        if input.system.stars.len() != self.stars() {
+            let found = format!("{} for a loop of {}", input.system.stars.len(), self.stars());
+            return Err(Error::shape("guide stars", found));
+        }
+        interaction(input, &Geometry::new(&input.system)?, &self.paths, &LoopOptions::default(), actuators)
+    }
+
     /// Computes the wavefront of a target at a frame.
     pub(super) fn target_wavefront(&self, target: usize, frame: u64, out: &mut [f64]) {
         self.wavefront(&self.targets[target], &self.grid, frame, out);
@@ -360,16 +382,28 @@ impl Simulation {
 
     /// Simulates the next frame on this thread.
     pub fn step(&mut self) {
-        let (setup, frame) = (Arc::clone(&self.setup), self.frame);
+        let slopes = self.slopes();
+        self.advance(|_, controller, mirror| controller.step(&slopes, mirror));
+    }
+
+    /// Returns the slopes \[arcsec\] of all sensors in the next frame, one after the other.
+    pub fn slopes(&self) -> Vec<f64> {
+        let (setup, frame) = (&self.setup, self.frame);
         let mut slopes = vec![0.0; setup.slopes()];
         for star in 0..setup.stars() {
             let mut wavefront = vec![0.0; setup.star_points(star)];
             setup.star_wavefront(star, frame, &mut wavefront);
             setup.measure(star, frame, &self.mirrors[0], &mut wavefront, &mut slopes[setup.range(star)]);
         }
+        slopes
+    }
+
+    /// Simulates the next frame, in which `control` replaces the commands on each mirror.
+    pub(super) fn advance(&mut self, mut control: impl FnMut(usize, &mut Controller, &mut [f64])) {
+        let (setup, frame) = (Arc::clone(&self.setup), self.frame);
         let before = self.mirrors.clone();
-        for (controller, mirror) in self.controllers.iter_mut().zip(&mut self.mirrors) {
-            controller.step(&slopes, mirror);
+        for (i, (controller, mirror)) in self.controllers.iter_mut().zip(&mut self.mirrors).enumerate() {
+            control(i, controller, mirror);
         }
         let commands = if setup.is_immediate() { &self.mirrors } else { &before };
         if let Some(telemetry) = &self.telemetry {
@@ -552,6 +586,12 @@ fn interaction(
     let mut commands = vec![0.0; actuators];
     for (i, path) in paths.iter().enumerate() {
         let quiet = sensor(input, geometry, i, options, false)?;
+        if quiet.grid() != path.sensor.grid() {
+            return Err(Error::shape(
+                "sensor",
+                format!("that of star {i} has another grid than in the loop"),
+            ));
+        }
         let mut wavefront = vec![0.0; quiet.grid().len()];
         let mut slopes = [vec![0.0; quiet.slopes()], vec![0.0; quiet.slopes()]];
         for a in 0..actuators {
