@@ -118,30 +118,36 @@ impl RoundedTile {
         let mut errors = vec![0.0; if l.is_some() { rows * cols } else { 0 }];
         for columns in rounding.groups(cols).rev() {
             let first = columns.start;
-            let mut group: Vec<f32> = columns.clone().flat_map(|j| x.col(j).to_vec()).collect();
+            let mut group: Vec<f32> = columns.clone().flat_map(|j| x.col_mut(j).to_vec()).collect();
             if let Some(l) = l {
                 compensate(l, &errors[rows * columns.end..], &columns, &mut group);
             }
             let scales = &mut tile.scales[rows * (first / rounding.group)..][..rows];
             scales_of(rounding, &group, scales);
+            // Sums over the columns of the group that are rounded, without the factor 1 / L_jj.
+            let mut sums = vec![0.0; if l.is_some() { group.len() } else { 0 }];
             for j in columns.clone().rev() {
-                let (earlier, target) = group.split_at_mut(rows * (j - first));
-                let target = &mut target[..rows];
+                let wanted = &mut group[rows * (j - first)..][..rows];
                 let codes = &mut tile.codes[rows * j..][..rows];
-                round_column(rounding, scales, target, codes);
-                let column = x.col_mut(j);
-                for (i, x) in column.iter_mut().enumerate() {
+                match l {
+                    Some(l) => {
+                        let mut target = wanted.to_vec();
+                        add_scaled(1.0 / l.col(j)[j], &sums[rows * (j - first)..][..rows], &mut target);
+                        round_column(rounding, scales, &target, codes);
+                    }
+                    None => round_column(rounding, scales, wanted, codes),
+                }
+                for (i, x) in x.col_mut(j).iter_mut().enumerate() {
                     let rounded = f32::from(codes[i]) * scales[i];
-                    // From now on, the difference that the columns before have to make up for.
-                    target[i] -= rounded;
-                    if !errors.is_empty() {
+                    wanted[i] -= rounded;
+                    if l.is_some() {
                         errors[rows * j + i] = *x - rounded;
                     }
                     *x = rounded;
                 }
                 let Some(l) = l else { continue };
-                for (k, column) in (first..j).zip(earlier.chunks_exact_mut(rows)) {
-                    add_scaled(l.col(k)[j] / l.col(k)[k], target, column);
+                for (k, sum) in (first..j).zip(sums.chunks_exact_mut(rows)) {
+                    add_scaled(l.col(k)[j], wanted, sum);
                 }
             }
         }
@@ -256,7 +262,7 @@ mod tests {
         let noise = random(3, n * n);
         let entry = |i: usize, j: usize| match i.cmp(&j) {
             std::cmp::Ordering::Less => 0.0,
-            std::cmp::Ordering::Equal => 0.3,
+            std::cmp::Ordering::Equal => 0.7,
             std::cmp::Ordering::Greater => 0.9f32.powi((i - j) as i32) + 0.1 * noise[i + j * n],
         };
         (0..n * n).map(|at| entry(at % n, at / n)).collect()

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use zellige_dense::{
-    Error, GemmPrecision, RectTiled, RefineEnd, RefineUntil, Rounding, Rule, SharedPolicy,
-    Submission, SymmetricTiled, TileGrid, cholesky, refine, solve, solve_with, widened,
+    Error, GemmPrecision, RectTiled, RefineEnd, RefineUntil, Rounding, Rule, SharedPolicy, Submission,
+    SymmetricTiled, TileGrid, cholesky, refine, solve, solve_with, widened,
 };
 use zellige_runtime::Runtime;
 
@@ -188,7 +188,10 @@ fn rounded_columns_make_up_for_the_errors_of_others() {
     let rt = runtime(2, "lws");
     let (m, n) = (37, 150);
     let a: Vec<f64> = (0..n * n)
-        .map(|at| (-((at % n) as f64 - (at / n) as f64).abs() / 30.0).exp() + if at % n == at / n { 0.05 } else { 0.0 })
+        .map(|at| {
+            (-((at % n) as f64 - (at / n) as f64).abs() / 30.0).exp()
+                + if at % n == at / n { 0.05 } else { 0.0 }
+        })
         .collect();
     let x = random_rect(m, n, 34);
     let b = times(&x, &a, m, n);
