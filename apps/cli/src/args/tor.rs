@@ -1,7 +1,7 @@
 //! Options of `zellige tor`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use zellige_dense::Rule;
+use zellige_dense::{Rounding, Rule};
 use zellige_tor::system::{LoopMode, SensorModel};
 
 use super::ExecutionArgs;
@@ -11,6 +11,7 @@ use super::paths::{Input, Output, OutputFile, with_ending};
 
 /// Formats of matrices, by the ending of a file's name.
 const MATRICES: &[&str] = &[".fits", ".fit", ".npy"];
+const RECONSTRUCTORS: &[&str] = &[".fits", ".fit", ".npy", ".npz"];
 
 const RULES: &str = "\
 Precision rules (--precision, --solve-precision): precision of each tile product
@@ -203,6 +204,31 @@ pub struct FactorArgs {
     pub refine: usize,
 }
 
+/// Options of reconstructors in few bits.
+#[derive(Debug, Args)]
+pub struct RoundingArgs {
+    /// Round the reconstructor to integers of so many bits, with scales for 32 columns each.
+    ///
+    /// It is rounded within the solve, so that columns make up for the errors of others: the
+    /// residual, not each entry, changes least.
+    #[arg(long, value_name = "4..8", value_parser = clap::value_parser!(u32).range(4..=8))]
+    pub bits: Option<u32>,
+    /// Round each entry to the nearest number instead, for comparison.
+    #[arg(long, requires = "bits", hide_short_help = true)]
+    pub nearest: bool,
+}
+
+impl RoundingArgs {
+    /// Number of columns that share a scale.
+    const GROUP: usize = 32;
+
+    /// Returns the format to round to.
+    pub fn format(&self) -> Option<Rounding> {
+        let format = Rounding::new(self.bits?, RoundingArgs::GROUP)?;
+        Some(if self.nearest { format.to_nearest() } else { format })
+    }
+}
+
 /// Tile size; see [`FactorArgs::tile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tile {
@@ -276,8 +302,9 @@ pub struct BuildArgs {
     /// Precision rule of the factorisation; see --help.
     #[arg(long, value_name = "RULE", default_value = "fp32")]
     pub precision: Rule,
-    /// Reconstructor to write: .fits (an image per target) or .npy (a file per target).
-    #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
+    /// Reconstructor to write: .fits (an image per target) or .npy (a file per target); with --bits
+    /// also .npz (integers and scales, a file per target).
+    #[arg(short, long, value_name = "R.fits|.npy|.npz", value_parser = with_ending(RECONSTRUCTORS))]
     pub output: OutputFile,
     /// Order of the slopes in the file.
     #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
@@ -286,6 +313,8 @@ pub struct BuildArgs {
     pub system: SystemArgs,
     #[command(flatten)]
     pub factor: FactorArgs,
+    #[command(flatten)]
+    pub rounding: RoundingArgs,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]
@@ -473,10 +502,11 @@ pub struct RunArgs {
     /// auto computes them for up to 4096 measurements.
     #[arg(long, value_name = "auto|full|off", default_value = "auto", hide_short_help = true)]
     pub xray: Xray,
-    /// Write the reconstructor of the first rule that succeeds: .fits or .npy.
+    /// Write the reconstructor of the first rule that succeeds: .fits, .npy, or .npz with --bits.
     ///
-    /// FITS has an image per target, npy a file per target.
-    #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
+    /// FITS has an image per target, npy a file per target, npz integers and scales in a file per
+    /// target.
+    #[arg(short, long, value_name = "R.fits|.npy|.npz", value_parser = with_ending(RECONSTRUCTORS))]
     pub output: Option<OutputFile>,
     /// Write the norms of all tiles for `simulate tor --norms`; `-` is standard output.
     ///
@@ -487,6 +517,8 @@ pub struct RunArgs {
     pub system: SystemArgs,
     #[command(flatten)]
     pub factor: FactorArgs,
+    #[command(flatten)]
+    pub rounding: RoundingArgs,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]

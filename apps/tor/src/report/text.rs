@@ -227,13 +227,27 @@ pub fn of_run(outcome: &Outcome, colours: bool) -> String {
         0 | 1 => "",
         _ => "Strehl ratios of the first target; --json FILE has those of all targets\n",
     };
-    [head, table(outcome).render(colours), note.into()].concat()
+    [head, table(outcome).render(colours), rounded(outcome), note.into()].concat()
+}
+
+/// Names the format and the size of reconstructors in few bits.
+fn rounded(outcome: &Outcome) -> String {
+    let Some(first) = outcome.results.iter().find_map(|result| result.extras.rounded.first()) else {
+        return String::new();
+    };
+    let (m, n) = first.shape();
+    format!(
+        "reconstructor in {} bits: {}, {:.1} % of float32\n",
+        first.bits(),
+        bytes(first.bytes()),
+        100.0 * first.bytes() as f64 / (4 * m * n) as f64
+    )
 }
 
 /// Lists the rule of a build, whose reconstructor was not judged.
 pub fn of_build(outcome: &Outcome, colours: bool) -> String {
     let note = if outcome.survived() { NOT_JUDGED } else { "" };
-    table(outcome).render(colours) + note
+    table(outcome).render(colours) + &rounded(outcome) + note
 }
 
 /// Names the tile at which each rule of an outcome without survivors failed.
