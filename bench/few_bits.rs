@@ -14,23 +14,30 @@ const GROUP: usize = 32;
 
 fn main() {
     let arguments: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
-    let (rows, cols) = (arguments.first().copied().unwrap_or(4092), arguments.get(1).copied().unwrap_or(19_078));
+    let (rows, cols) =
+        (arguments.first().copied().unwrap_or(4092), arguments.get(1).copied().unwrap_or(19_078));
     let workers = arguments.get(2).copied().unwrap_or(2);
     let copies = (2usize << 30).div_ceil(4 * rows * cols).max(2);
     println!("{rows} x {cols}, {workers} workers, {copies} copies in turn");
     let x: Vec<f32> = (0..cols).map(|j| (j as f32).sin()).collect();
-    let float: Vec<Vec<f32>> = (0..copies).map(|c| (0..rows * cols).map(|at| (at * (c + 7) % 1013) as f32).collect()).collect();
+    let float: Vec<Vec<f32>> =
+        (0..copies).map(|c| (0..rows * cols).map(|at| (at * (c + 7) % 1013) as f32).collect()).collect();
     let bytes = (4 * rows * cols) as f64;
-    let read = median(copies, |c| on_workers(workers, rows.div_ceil(ROWS), |blocks| {
-        let part = &float[c][(blocks.start * ROWS * cols).min(rows * cols)..(blocks.end * ROWS * cols).min(rows * cols)];
-        black_box(sum(part));
-    }));
+    let read = median(copies, |c| {
+        on_workers(workers, rows.div_ceil(ROWS), |blocks| {
+            let part = &float[c]
+                [(blocks.start * ROWS * cols).min(rows * cols)..(blocks.end * ROWS * cols).min(rows * cols)];
+            black_box(sum(part));
+        })
+    });
     print("read", read, bytes, read);
-    let base = median(copies, |c| on_workers(workers, rows.div_ceil(ROWS), |blocks| {
-        for i in blocks.start * ROWS..(blocks.end * ROWS).min(rows) {
-            black_box(dot(&float[c][i * cols..][..cols], &x));
-        }
-    }));
+    let base = median(copies, |c| {
+        on_workers(workers, rows.div_ceil(ROWS), |blocks| {
+            for i in blocks.start * ROWS..(blocks.end * ROWS).min(rows) {
+                black_box(dot(&float[c][i * cols..][..cols], &x));
+            }
+        })
+    });
     print("float32", base, bytes, base);
     drop(float);
     for bits in FewBits::BITS.rev() {
@@ -38,24 +45,33 @@ fn main() {
         let edges: Vec<usize> = (0..cols).step_by(GROUP).chain([cols]).collect();
         let scales = vec![0.5f32; rows * (edges.len() - 1)];
         let matrix = |c: usize| {
-            let codes: Vec<i8> = (0..rows * cols).map(|at| ((at * (c + 7)) as i32 % (2 * most) - most) as i8).collect();
+            let codes: Vec<i8> =
+                (0..rows * cols).map(|at| ((at * (c + 7)) as i32 % (2 * most) - most) as i8).collect();
             FewBits::new(rows, bits, edges.clone(), &codes, &scales)
         };
         let first = matrix(0);
-        let packed: Vec<FewBits> = (0..(2usize << 30).div_ceil(first.bytes()).min(2 * copies)).map(|_| first.clone()).collect();
-        let seconds = median(packed.len(), |c| on_workers(workers, first.blocks(), |blocks| {
-            for block in blocks {
-                let mut y = [0.0; ROWS];
-                packed[c].multiply_block(block, 0..first.groups(), &x, &mut y);
-                black_box(y);
-            }
-        }));
+        let packed: Vec<FewBits> =
+            (0..(2usize << 30).div_ceil(first.bytes()).min(2 * copies)).map(|_| first.clone()).collect();
+        let seconds = median(packed.len(), |c| {
+            on_workers(workers, first.blocks(), |blocks| {
+                for block in blocks {
+                    let mut y = [0.0; ROWS];
+                    packed[c].multiply_block(block, 0..first.groups(), &x, &mut y);
+                    black_box(y);
+                }
+            })
+        });
         print(&format!("{bits} bits"), seconds, first.bytes() as f64, base);
     }
 }
 
 fn print(name: &str, seconds: f64, bytes: f64, base: f64) {
-    println!("{name:8} {:9.1} us {:6.1} GB/s {:5.2} of float32", seconds * 1e6, bytes / seconds / 1e9, seconds / base);
+    println!(
+        "{name:8} {:9.1} us {:6.1} GB/s {:5.2} of float32",
+        seconds * 1e6,
+        bytes / seconds / 1e9,
+        seconds / base
+    );
 }
 
 /// Median of the seconds of seven rounds over all copies, for one copy.
