@@ -42,7 +42,7 @@ pub fn learn(args: &LearnArgs) -> anyhow::Result<()> {
     let atmosphere = learnt.atmosphere();
     let is_own = system.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"));
     let content = if is_own {
-        let given = std::fs::read_to_string(system).with_context(|| system.display().to_string())?;
+        let given = std::fs::read_to_string(&**system).with_context(|| system.display().to_string())?;
         learn::with_profile(system, &given, &atmosphere, zenith)?
     } else {
         out::note(&format!("the profile alone goes to {}: give it as --atm", output.display()));
