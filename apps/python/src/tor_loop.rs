@@ -44,7 +44,8 @@ impl LoopSettings {
         model.sensor = sensor.unwrap_or(model.sensor);
         model.delay = self.delay.unwrap_or(model.delay);
         // The file's own parameters were checked when it was read.
-        input.system.check().map_err(|problem| PyValueError::new_err(problem.to_string()))
+        let checked = input.system.check();
+        checked.map(drop).map_err(|problem| PyValueError::new_err(problem.to_string()))
     }
 
     fn options(&self) -> LoopOptions {
