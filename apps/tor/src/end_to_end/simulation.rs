@@ -135,9 +135,9 @@ impl LoopSetup {
         }
     }
 
-    /// Subtracts the mirror from the wavefront of a target.
-    pub(super) fn correct_target(&self, mirror: &[f64], wavefront: &mut [f64]) {
-        self.mirror.subtract(mirror, wavefront);
+    /// Subtracts the mirrors from the wavefront of a target.
+    pub(super) fn correct_target(&self, target: usize, mirror: &[f64], wavefront: &mut [f64]) {
+        self.mirrors[target].subtract(mirror, wavefront);
     }
 
     /// Measures the interaction matrix \[arcsec per volt\] of the system `input` whose setup this
@@ -182,7 +182,7 @@ impl LoopSetup {
         exposure: &mut Exposure,
     ) {
         if frame >= self.skip {
-            self.mirrors[target].subtract(mirror, wavefront);
+            self.correct_target(target, mirror, wavefront);
             exposure.add(&self.pupil, wavefront, (frame - self.skip).is_multiple_of(self.every));
         }
     }
@@ -383,7 +383,7 @@ impl Simulation {
     /// Simulates the next frame on this thread.
     pub fn step(&mut self) {
         let slopes = self.slopes();
-        self.advance(|_, controller, mirror| controller.step(&slopes, mirror));
+        self.advance(&slopes, |_, controller, mirror| controller.step(&slopes, mirror));
     }
 
     /// Returns the slopes \[arcsec\] of all sensors in the next frame, one after the other.
@@ -398,8 +398,13 @@ impl Simulation {
         slopes
     }
 
-    /// Simulates the next frame, in which `control` replaces the commands on each mirror.
-    pub(super) fn advance(&mut self, mut control: impl FnMut(usize, &mut Controller, &mut [f64])) {
+    /// Simulates the next frame, in which `control` replaces the commands on each mirror. `slopes`
+    /// are those to record.
+    pub(super) fn advance(
+        &mut self,
+        slopes: &[f64],
+        mut control: impl FnMut(usize, &mut Controller, &mut [f64]),
+    ) {
         let (setup, frame) = (Arc::clone(&self.setup), self.frame);
         let before = self.mirrors.clone();
         for (i, (controller, mirror)) in self.controllers.iter_mut().zip(&mut self.mirrors).enumerate() {

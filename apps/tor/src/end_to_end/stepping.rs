@@ -34,7 +34,7 @@ impl Simulation {
     pub fn step_with_slopes(&mut self, slopes: &[f64]) -> Result<(), Error> {
         let needed = self.controllers[0].command().cols();
         check("slopes", slopes, needed, "measurements, all x and then all y of each sensor")?;
-        self.advance(|_, controller, mirror| controller.step(slopes, mirror));
+        self.advance(slopes, |_, controller, mirror| controller.step(slopes, mirror));
         Ok(())
     }
 
@@ -47,7 +47,8 @@ impl Simulation {
     pub fn step_with_commands(&mut self, commands: &[f64]) -> Result<(), Error> {
         let (mirrors, actuators) = (self.mirrors.len(), self.mirrors[0].len());
         check("commands", commands, mirrors * actuators, "actuators, all mirrors one after the other")?;
-        self.advance(|i, controller, mirror| {
+        let slopes = if self.telemetry().is_some() { self.slopes() } else { Vec::new() };
+        self.advance(&slopes, |i, controller, mirror| {
             controller.take(&commands[i * actuators..][..actuators], mirror)
         });
         Ok(())
@@ -64,7 +65,7 @@ impl Simulation {
         self.setup.target_wavefront(target, self.frame, &mut wavefront);
         if corrected {
             let commands = &self.mirrors[mirror_of(target, self.mirrors.len())];
-            self.setup.correct_target(commands, &mut wavefront);
+            self.setup.correct_target(target, commands, &mut wavefront);
         }
         Ok(wavefront)
     }
