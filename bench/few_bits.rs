@@ -1,8 +1,9 @@
 //! Products with reconstructors in few bits beside float32, from memory.
 //!
-//! `cargo run --release -p zellige-bench --example few_bits [ROWS COLUMNS [WORKERS]]`. Every matrix has as many copies as are
-//! needed for 2 GiB of float32, which are used in turn, so that no product finds its matrix in a cache. The float32 product is
-//! row-blocked like the others and written in plain Rust; `read` sums the bytes of the float32 copies.
+//! `cargo run --release -p zellige-bench --example few_bits [ROWS COLUMNS [WORKERS]]`. Every
+//! matrix has as many copies as are needed for 2 GiB of float32, which are used in turn, so that
+//! no product finds its matrix in a cache. The float32 product is row-blocked like the others and
+//! written in plain Rust; `read` sums the bytes of the float32 copies.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -66,8 +66,8 @@ pub fn solve<T: TileScalar, S: Submit>(
 }
 
 /// Submits [`solve`] with these submission options: results are bitwise identical, except for
-/// [`Submission::with_inverses_of`] and [`Submission::round`]. `between` is called after `Y` has been submitted and before
-/// the second solve is.
+/// [`Submission::with_inverses_of`] and [`Submission::round`]. `between` is called after `Y` has
+/// been submitted and before the second solve is.
 ///
 /// # Errors
 /// Those of [`solve`], and those of `between`; [`Error::Format`] for a solution in `f64` that is to

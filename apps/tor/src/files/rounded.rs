@@ -99,8 +99,8 @@ impl RoundedMatrix {
         matrix
     }
 
-    /// Writes the arrays `bits`, `codes` (rows x columns), `edges` (groups + 1) and `scales` (rows x
-    /// groups).
+    /// Writes the arrays `bits`, `codes` (rows x columns), `edges` (groups + 1) and `scales` (rows
+    /// x groups).
     ///
     /// # Errors
     /// The file cannot be written. No partial file remains.

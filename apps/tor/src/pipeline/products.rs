@@ -184,11 +184,11 @@ fn write_matrices(
     Ok(written)
 }
 
-/// Writes the reconstructors of one rule with their slopes in `order`. It is one FITS file with one
-/// HDU per target (`R`, or `R0`, `R1`, ...). For a name ending in `.npy` it is the matrix alone,
-/// with one file per target if there are several (`name-r0.npy`). A name ending in `.npz` gets the
-/// integers and scales of [`Options::rounding`](super::Options::rounding). The run must have kept them
-/// ([`Options::keep_reconstructors`]). Returns the written paths.
+/// Writes the reconstructors of one rule with their slopes in `order`. It is one FITS file with
+/// one HDU per target (`R`, or `R0`, `R1`, ...). For a name ending in `.npy` it is the matrix
+/// alone, with one file per target if there are several (`name-r0.npy`). A name ending in `.npz`
+/// gets the integers and scales of [`Options::rounding`](super::Options::rounding). The run must
+/// have kept them ([`Options::keep_reconstructors`]). Returns the written paths.
 ///
 /// # Errors
 /// There is no reconstructor, because it was not kept or the rule failed; the file cannot be

@@ -1,12 +1,13 @@
 //! Rounding of a solution to few bits within its solve, so that later columns make up for the
 //! errors of earlier ones.
 //!
-//! The second half of a solve, `X L = Y`, finishes columns from the last one to the first. A column
-//! that is rounded before it is subtracted from the others leaves its error in them: with `q_k` the
-//! rounded columns, column `j` is `x_j + sum_{k>j} (x_k - q_k) L_kj / L_jj` when it is rounded
-//! itself. This minimises, column by column, `||(X - Q) L||_F^2 = tr((X - Q) A (X - Q)^T)`, the loss
-//! of a least-squares solution. (The method is Babai's nearest plane; Frantar et al., GPTQ, 2022,
-//! reach it by the inverse of `A`.) The nearest numbers minimise `||X - Q||_F` instead.
+//! The second half of a solve, `X L = Y`, finishes columns from the last one to the first. A
+//! column that is rounded before it is subtracted from the others leaves its error in them: with
+//! `q_k` the rounded columns, column `j` is `x_j + sum_{k>j} (x_k - q_k) L_kj / L_jj` when it is
+//! rounded itself. This minimises, column by column, `||(X - Q) L||_F^2 = tr((X - Q) A (X -
+//! Q)^T)`, the loss of a least-squares solution. (The method is Babai's nearest plane; Frantar et
+//! al., GPTQ, 2022, reach it by the inverse of `A`.) The nearest numbers minimise `||X - Q||_F`
+//! instead.
 
 mod tile;
 
