@@ -4,7 +4,8 @@ use crate::{Error, Matrix};
 use std::ops::Range;
 use std::path::Path;
 use zellige_dense::{RoundedTiles, Rounding};
-use zellige_files::array::{Array, NpzWriter, names};
+use zellige_files::array::Array;
+use zellige_files::array::npz::{NpzWriter, names};
 use zellige_runtime::Runtime;
 
 /// A matrix in few bits: `codes[i, j] scales[i, g]` in row `i` and column `j` of group `g`.

@@ -247,7 +247,7 @@ fn rounded(outcome: &Outcome) -> String {
 /// Lists the rule of a build, whose reconstructor was not judged.
 pub fn of_build(outcome: &Outcome, colours: bool) -> String {
     let note = if outcome.survived() { NOT_JUDGED } else { "" };
-    table(outcome).render(colours) + &rounded(outcome) + note
+    [table(outcome).render(colours), rounded(outcome), note.into()].concat()
 }
 
 /// Names the tile at which each rule of an outcome without survivors failed.
