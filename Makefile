@@ -1,5 +1,5 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers cadna promise gpu portable loom sanitize mutants mpi ci
+.PHONY: help setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers ao-peers cadna promise gpu portable loom sanitize mutants mpi ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-long    the same at full size, with NVRTC, seeded bugs, all loom models, fuzzing, sanitizers and Python; a line per part"
 	@echo "make mpi          several processes: installs an MPI library, builds with the feature mpi, runs its tests on 1, 2 and 4 ranks"
 	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
+	@echo "make ao-peers     OOPAO, soapy and SPECULA, from PyPI, beside zellige tor loop on one system: Strehl ratios, frames per second, spots"
 	@echo "make cadna        CADNA, built from PyPI, on the classical programs of stochastic arithmetic, random expressions and two kernels"
 	@echo "make promise      PROMISE, from PyPI, beside zellige tune on three C++ programs: formats and numbers of runs"
 	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
@@ -58,6 +59,9 @@ mpi: setup
 
 bench-peers: setup
 	@scripts/bench-peers
+
+ao-peers: setup
+	@scripts/ao-peers
 
 cadna: setup
 	@scripts/cadna

@@ -70,6 +70,7 @@ pub mod blas;
 pub mod cuda;
 pub mod distance;
 mod error;
+pub mod few_bits;
 pub mod formats;
 pub mod formulas;
 #[allow(unsafe_code)]

@@ -34,6 +34,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("tor cov", schema::<CovarianceResult>()),
         ("tor build", schema::<RuleResult>()),
         ("tor eval", schema::<Judgement>()),
+        ("tor learn", schema::<zellige_tor::learn::LearnResult>()),
         ("tor loop", schema::<zellige_tor::end_to_end::LoopRun>()),
         ("tor run", schema::<RuleResult>()),
         ("psa simulate", schema::<BasisResult>()),

@@ -28,7 +28,8 @@ pub struct TuneResult {
     pub cost: String,
     /// Items with their candidate formats and predicted costs.
     pub items: Vec<Item>,
-    /// Predicted cost of the cheapest format of every item: no result can be predicted cheaper.
+    /// Predicted cost of the cheapest format of every item, in the unit of the cost: the predicted
+    /// share of the reference times the cost that the reference had.
     pub bound: f64,
     /// Result of the search.
     #[serde(flatten)]
@@ -46,7 +47,11 @@ impl TuneResult {
         outcome: Outcome,
         repeat: Option<String>,
     ) -> Self {
-        let (items, bound) = (space.items().to_vec(), space.cheapest().cost());
+        let items = space.items().to_vec();
+        let (cheapest, dearest) = (space.cheapest().cost(), space.reference().cost());
+        // Predictions may have another unit than measured costs.
+        let unit = outcome.reference().cost.filter(|_| dearest > 0.0).map_or(1.0, |cost| cost / dearest);
+        let bound = cheapest * unit;
         TuneResult { accept: accept.into(), cost: cost.into(), items, bound, outcome, repeat }
     }
 
@@ -350,6 +355,17 @@ mod tests {
         let options = Options { verify: true, ..Options::default() };
         let outcome = Search::new(&space, trials, &acceptance).run(&options).expect("an outcome");
         TuneResult::new(&space, acceptance.text(), "bytes", outcome, Some("run formats.json".into()))
+    }
+
+    #[test]
+    fn bounds_have_the_unit_of_the_cost() {
+        let space = Space::new(vec![Item::new("x", "", [("low", 300.0), ("high", 600.0)])]).expect("items");
+        let trials = Trials::in_turn(|_, _| Ok(Measures::from([("seconds", 0.5)])));
+        let accept = Acceptance::parse("seconds > 0").expect("a condition");
+        let search = Search::new(&space, trials, &accept)
+            .cost(|_, measures| measures.get("seconds").map_or(0.0, |s| s.value));
+        let outcome = search.run(&Options::default()).expect("an outcome");
+        assert_eq!(TuneResult::new(&space, "", "seconds", outcome, None).bound, 0.25);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use zellige_tor::image::Psf;
 use zellige_tor::params::{Input, Mode, read};
 use zellige_tor::pipeline::{Observer, Options, PipelineError, TileChoice, build, covariance};
 
-use crate::{error, on_runtime};
+use crate::{error, in_turn, on_runtime};
 
 /// Observer without output, which cancels on request.
 struct Quiet<'a>(&'a AtomicBool);
@@ -46,8 +46,18 @@ fn on_parameters<R: Send>(
     on_runtime(py, cancel, |rt| work(rt, &input, &observer))
 }
 
+/// Runs `work`, which ends by itself when its observer says so, and tells it of Ctrl-C.
+pub fn observed<R: Send, E: std::fmt::Display + Send>(
+    py: Python<'_>,
+    rt: &'static Runtime,
+    work: impl FnOnce(&dyn Observer) -> Result<R, E> + Send,
+) -> PyResult<R> {
+    let cancelled = AtomicBool::new(false);
+    in_turn(py, rt, || cancelled.store(true, Ordering::Relaxed), || work(&Quiet(&cancelled)))
+}
+
 /// Converts concatenated columns of `rows` numbers to an array of two dimensions.
-fn array(py: Python<'_>, rows: usize, columns: Vec<f64>) -> PyResult<Bound<'_, PyArray2<f64>>> {
+pub fn array(py: Python<'_>, rows: usize, columns: Vec<f64>) -> PyResult<Bound<'_, PyArray2<f64>>> {
     let width = columns.len() / rows.max(1);
     PyArray1::from_vec(py, columns).reshape([width, rows])?.transpose()
 }

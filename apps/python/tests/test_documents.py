@@ -9,12 +9,17 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[3]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A file that a page writes in the shell.
+FILE = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["docs/tutorials/python.md", "docs/how-to/tune.md", "apps/python/README.md"])
+@pytest.mark.parametrize("page", ["docs/tutorials/python.md", "docs/tutorials/loop.md", "docs/how-to/tune.md",
+                                  "apps/python/README.md"])
 def test_the_programs_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     text = (ROOT / page).read_text()
     shutil.copy(ROOT / "apps/tor/systems/check.toml", tmp_path / "mine.toml")
+    for name, file in FILE.findall(text):
+        (tmp_path / name).write_text(file)
     monkeypatch.chdir(tmp_path)
     names, blocks = {}, list(BLOCK.finditer(text))
     assert blocks
@@ -23,7 +28,7 @@ def test_the_programs_of_a_page_run_one_after_the_other(page, tmp_path, monkeypa
         exec(compile("\n" * before + block[1], page, "exec"), names)
 
 
-@pytest.mark.parametrize("book", ["task-graph", "systems", "pulse-shapes"])
+@pytest.mark.parametrize("book", ["task-graph", "systems", "pulse-shapes", "loop"])
 def test_notebooks_are_stored_without_outputs(book):
     text = (ROOT / f"apps/python/notebooks/{book}.ipynb").read_text()
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]

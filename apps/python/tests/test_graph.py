@@ -244,7 +244,7 @@ def test_a_replay_runs_on_other_handles():
     graph = rt.record(lambda graph: graph.submit(add, update(x)))
     rt.wait(rt.replay(graph, {"x": other}))
     assert rt.read(x)[0] == 1 and rt.take(other)[0] == 11
-    with pytest.raises(zellige.Error, match="no slot, or several, called .z.; it has x"):
+    with pytest.raises(zellige.Error, match='no slot called "z"; it has x'):
         rt.replay(graph, {"z": x})
 
 

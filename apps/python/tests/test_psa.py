@@ -98,7 +98,7 @@ def test_what_is_no_basis_is_refused_by_name(case):
         search(basis[:0], positions[:0])
     with pytest.raises(ValueError, match="basis.*channels"):
         search(basis[0], positions)
-    with pytest.raises(zellige.Error, match="method: 'best' is not one of fgs"):
+    with pytest.raises(zellige.Error, match="method: 'best': take one of fgs"):
         search(basis, positions, method="best")
     with pytest.raises(zellige.Error, match="precision: 'fp8'"):
         search(basis, positions, precision="fp8")

@@ -7,16 +7,51 @@
 //! x0^2))` per volt with `x0 = sqrt(-2 / ln coupling) / nssp`. A neighbour thus moves by `coupling`
 //! of the peak (0.2 by default).
 //!
-//! [`InfluenceFunctions`] replace this model for a mirror with measured functions.
+//! A mirror that is conjugated to an altitude is such a grid, too, over the footprints of all beams
+//! ([`DeformableMirror::over`]). [`InfluenceFunctions`] replace this model for a mirror with
+//! measured functions.
 
-use crate::geometry::{Geometry, SubApertures};
+use crate::geometry::{Geometry, SubApertures, truth_star};
 use crate::matrix::gemm;
-use crate::system::{InfluenceFunctions, MirrorModel, System};
+use crate::system::{GuideStar, InfluenceFunctions, MirrorModel, System};
 use crate::{ARCSEC_PER_RADIAN, Error, Matrix};
 use std::sync::Arc;
 
 /// Stroke of one volt in m.
 pub const STROKE: f64 = 1e-6;
+
+/// A beam's cross-section at a mirror, in pupil radii.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Footprint {
+    /// Centre.
+    pub centre: [f64; 2],
+    /// Radius.
+    pub radius: f64,
+}
+
+impl Footprint {
+    /// The pupil.
+    pub const PUPIL: Footprint = Footprint { centre: [0.0; 2], radius: 1.0 };
+
+    /// Returns the footprint of a star's light in a plane at `altitude` \[m\], for a pupil of
+    /// `radius` m: a position `p` in the pupil is at `radius p + centre`.
+    pub fn of(star: &GuideStar, altitude: f64, radius: f64) -> Self {
+        let centre = star.direction.map(|angle| angle / ARCSEC_PER_RADIAN * altitude / radius);
+        Footprint { centre, radius: 1.0 - altitude * star.inverse_altitude }
+    }
+
+    /// Returns the distance from the axis that the footprint reaches.
+    pub fn reach(&self) -> f64 {
+        self.centre[0].hypot(self.centre[1]) + self.radius
+    }
+}
+
+/// Returns the footprints of the light of all stars and targets in a plane at `altitude` \[m\].
+pub fn footprints(system: &System, altitude: f64) -> Vec<Footprint> {
+    let of = |star: &GuideStar| Footprint::of(star, altitude, system.diameter / 2.0);
+    let targets = system.targets.iter().map(|target| of(&truth_star(system.nssp, *target)));
+    system.stars.iter().map(of).chain(targets).collect()
+}
 
 /// Actuators of a mirror on the truth sensor's grid, or of a mirror with sampled functions.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,14 +82,34 @@ impl DeformableMirror {
                 };
             }
         };
-        let across = map.map_or(system.nssp + 1, |map| map.across());
+        match map {
+            Some(map) => {
+                DeformableMirror::grid(nssp, map.across(), coupling, |_, cell| map.holds(cell[0], cell[1]))
+            }
+            None => DeformableMirror::over(system.obstruction, nssp, coupling, &[Footprint::PUPIL]),
+        }
+    }
+
+    /// Builds a mirror with Gaussian influence functions, `nssp` pitches across the pupil, whose
+    /// actuators are those around any of the footprints.
+    pub fn over(obstruction: f64, nssp: f64, coupling: f64, footprints: &[Footprint]) -> Self {
+        let sees = |[x, y]: [f64; 2], footprint: &Footprint| {
+            let r = (x - footprint.centre[0]).hypot(y - footprint.centre[1]);
+            r > obstruction * footprint.radius - 1.0 / nssp && r < footprint.radius + 1.4 / nssp
+        };
+        DeformableMirror::grid(nssp, lines(nssp, footprints), coupling, |place, _| {
+            footprints.iter().any(|footprint| sees(place, footprint))
+        })
+    }
+
+    /// Builds a mirror of the actuators that `holds` chooses by their place in pupil radii, and
+    /// their column and row.
+    fn grid(nssp: f64, across: usize, coupling: f64, holds: impl Fn([f64; 2], [usize; 2]) -> bool) -> Self {
         let width = (-2.0 / coupling.ln()).sqrt() / nssp;
         let mut mirror = DeformableMirror { across, cells: Vec::new(), width, nssp, sampled: None };
-        let (inner, outer) = (system.obstruction - 1.0 / nssp, 1.0 + 1.4 / nssp);
         for iy in 0..across {
             for ix in 0..across {
-                let r = mirror.coordinate(ix).hypot(mirror.coordinate(iy));
-                if map.map_or(r > inner && r < outer, |map| map.holds(ix, iy)) {
+                if holds([mirror.coordinate(ix), mirror.coordinate(iy)], [ix, iy]) {
                     mirror.cells.push([ix as u16, iy as u16]);
                 }
             }
@@ -123,6 +178,15 @@ impl DeformableMirror {
         }
         out
     }
+}
+
+/// Returns the number of actuators across a mirror with `nssp` pitches across the pupil that covers
+/// these footprints. Its grid has the place of the pupil's.
+pub fn lines(nssp: f64, footprints: &[Footprint]) -> usize {
+    let reach = footprints.iter().map(Footprint::reach).fold(1.0, f64::max);
+    // Rounding errors of a footprint's place add no line.
+    let beyond = ((reach - 1.0) * nssp / 2.0 - 1e-9).ceil().max(0.0);
+    nssp.ceil() as usize + 1 + 2 * beyond as usize
 }
 
 /// Command matrix and its singular values.

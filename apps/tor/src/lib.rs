@@ -18,6 +18,7 @@
 //! | [`change`] | the same for many changes of one reconstructor |
 //! | [`budget`] | fitting, aliasing, delay and noise from the spectrum of turbulence |
 //! | [`end_to_end`] | the same judged by simulation, frame by frame |
+//! | [`learn`] | the turbulence profile from measured slopes |
 //! | [`image`] | long-exposure image and Strehl ratio |
 //! | [`mod@reference`] | a small dense float64 reconstructor, the yardstick of every other one |
 //! | [`files`] | FITS and npy, slope orders |
@@ -39,6 +40,7 @@ pub mod evaluate;
 pub mod files;
 pub mod geometry;
 pub mod image;
+pub mod learn;
 pub mod matrix;
 pub mod noise;
 pub mod params;

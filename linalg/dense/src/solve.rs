@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use zellige_kernels::Op;
+use zellige_kernels::{Op, StorageFormat};
 use zellige_runtime::{Runtime, Submit, TaskRef, read};
 
 use crate::error::Error;
 use crate::factor::product::{OrderKey, Products, Source, Tiles, check_policy};
 use crate::factor::{GemmCounts, Submission, Trsm, native_update, panel};
 use crate::policy::{GemmQuery, Phase, SharedPolicy};
+use crate::rounding::RoundedTiles;
 use crate::scalar::TileScalar;
 use crate::tiled::{RectTiled, SymmetricTiled};
 
@@ -18,6 +19,7 @@ pub struct Solution {
     /// The last task of each row of tiles: all failures of the row reach it.
     last: Vec<TaskRef>,
     counts: Arc<GemmCounts>,
+    rounded: Option<RoundedTiles>,
 }
 
 impl Solution {
@@ -35,6 +37,11 @@ impl Solution {
     /// Returns the products that have run, by precision.
     pub fn counts(&self) -> &GemmCounts {
         &self.counts
+    }
+
+    /// Returns the solution as integers, if the solve [rounds](Submission::round) it.
+    pub fn rounded(&self) -> Option<&RoundedTiles> {
+        self.rounded.as_ref()
     }
 }
 
@@ -59,11 +66,12 @@ pub fn solve<T: TileScalar, S: Submit>(
 }
 
 /// Submits [`solve`] with these submission options: results are bitwise identical, except for
-/// [`Submission::with_inverses_of`]. `between` is called after `Y` has been submitted and before
-/// the second solve is.
+/// [`Submission::with_inverses_of`] and [`Submission::round`]. `between` is called after `Y` has
+/// been submitted and before the second solve is.
 ///
 /// # Errors
-/// Those of [`solve`], and those of `between`.
+/// Those of [`solve`], and those of `between`; [`Error::Format`] for a solution in `f64` that is to
+/// be rounded.
 pub fn solve_with<T: TileScalar, S: Submit>(
     s: &S,
     l: &SymmetricTiled<T>,
@@ -80,14 +88,19 @@ pub fn solve_with<T: TileScalar, S: Submit>(
             want: format!("A with edges {:?}", l.grid().edges()),
         });
     }
+    if submission.rounding.is_some() && T::FORMAT != StorageFormat::F32 {
+        return Err(Error::Format { got: T::FORMAT, want: StorageFormat::F32 });
+    }
     let counts = Arc::new(GemmCounts::new(b.row_grid().tiles(), l.tiles()));
-    half(s, l, b, policy, submission, &counts, Op::Trans)?;
+    let rounded = submission.rounding.map(|format| RoundedTiles::new(s, format, b.row_grid(), b.col_grid()));
+    half(s, l, b, policy, submission, &counts, Op::Trans, None)?;
     between(b)?;
-    let last = half(s, l, b, policy, submission, &counts, Op::None)?;
-    Ok(Solution { last, counts })
+    let last = half(s, l, b, policy, submission, &counts, Op::None, rounded.as_ref())?;
+    Ok(Solution { last, counts, rounded })
 }
 
-/// Submits `X op(L) = B`; returns the last task of each row of tiles.
+/// Submits `X op(L) = B`, with the solution rounded if `rounded` is there; returns the last task of
+/// each row of tiles.
 fn half<T: TileScalar, S: Submit>(
     s: &S,
     l: &SymmetricTiled<T>,
@@ -96,6 +109,7 @@ fn half<T: TileScalar, S: Submit>(
     submission: &Submission,
     counts: &Arc<GemmCounts>,
     op: Op,
+    rounded: Option<&RoundedTiles>,
 ) -> Result<Vec<TaskRef>, Error> {
     let panel = panel::<T>(policy)?;
     let (mt, nt) = (b.row_grid().tiles(), l.tiles());
@@ -117,7 +131,10 @@ fn half<T: TileScalar, S: Submit>(
             let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)), codelet.scratch());
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;
-            last.push(task);
+            let round = |rounded: &RoundedTiles| rounded.submit(s, (l, b), (m, k), urgent);
+            // Rounded columns make up for the errors of later ones, nearest numbers do not.
+            let at_once = rounded.filter(|rounded| !rounded.rounding().is_nearest());
+            last.push(at_once.map_or(Ok(task), round)?);
             for n in remaining(op, k, nt) {
                 let query = GemmQuery::unmeasured(Phase::Solve, [m, n, k], nt);
                 let at = (n.max(k), n.min(k));
@@ -136,6 +153,9 @@ fn half<T: TileScalar, S: Submit>(
                 let order = OrderKey { priority: priority(op, left, columns), last: n.abs_diff(k) == 1 };
                 let answer = products.ask(&query)?;
                 products.submit(query, answer, &tiles, order)?;
+            }
+            if let Some(rounded) = rounded.filter(|rounded| rounded.rounding().is_nearest()) {
+                last.push(round(rounded)?);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Options of `zellige tor`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use zellige_dense::Rule;
+use zellige_dense::{Rounding, Rule};
 use zellige_tor::system::{LoopMode, SensorModel};
 
 use super::ExecutionArgs;
@@ -11,6 +11,7 @@ use super::paths::{Input, Output, OutputFile, with_ending};
 
 /// Formats of matrices, by the ending of a file's name.
 const MATRICES: &[&str] = &[".fits", ".fit", ".npy"];
+const RECONSTRUCTORS: &[&str] = &[".fits", ".fit", ".npy", ".npz"];
 
 const RULES: &str = "\
 Precision rules (--precision, --solve-precision): precision of each tile product
@@ -69,6 +70,19 @@ Examples
     zellige tor loop demo.toml --precision fp32 --precision hp3:band=4 \\
         --tile 102 --seeds 5 --report loop.html";
 
+const LEARN_HELP: &str = "\
+Examples
+  The cycle of an instrument: record, learn, build.
+    zellige tor loop learn.toml --sensor edges --mode open --frames 20000 \\
+        --telemetry slopes.fits
+    zellige tor learn learn.toml slopes.fits -o learnt.toml
+    zellige tor build learnt.toml -o R.fits
+  Slopes of two sensors in files of their own, at 250 frames/s:
+    zellige tor learn system.toml wfs1.npy wfs2.npy --frame-ms 4";
+
+/// Formats of telemetry, by the ending of a file's name.
+const TELEMETRY: &[&str] = &[".fits", ".fit", ".npz"];
+
 /// Verbs of `zellige tor`.
 #[derive(Debug, Subcommand)]
 pub enum Tor {
@@ -93,6 +107,14 @@ pub enum Tor {
     /// a target takes n^2 m operations.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
+    /// Learn the turbulence profile from slopes of an open loop: r0, outer scale, strength and
+    /// wind of each layer.
+    ///
+    /// Covariances of the slopes are fitted by those of the system's model (Learn & Apply). The fit
+    /// begins with the profile of SYSTEM and keeps its altitudes. Errors are standard errors from
+    /// 16 blocks of time.
+    #[command(after_long_help = LEARN_HELP)]
+    Learn(LearnArgs),
     /// Simulate a loop frame by frame: turbulence, sensors, control, long exposure.
     ///
     /// Turbulence moves with the wind of each layer over the telescope. Sensors measure it, and
@@ -185,6 +207,31 @@ pub struct FactorArgs {
     pub refine: usize,
 }
 
+/// Options of reconstructors in few bits.
+#[derive(Debug, Args)]
+pub struct RoundingArgs {
+    /// Round the reconstructor to integers of so many bits, with scales for 32 columns each.
+    ///
+    /// It is rounded within the solve, so that columns make up for the errors of others: the
+    /// residual, not each entry, changes least.
+    #[arg(long, value_name = "4..8", value_parser = clap::value_parser!(u32).range(4..=8))]
+    pub bits: Option<u32>,
+    /// Round each entry to the nearest number instead, for comparison.
+    #[arg(long, requires = "bits", hide_short_help = true)]
+    pub nearest: bool,
+}
+
+impl RoundingArgs {
+    /// Number of columns that share a scale.
+    const GROUP: usize = 32;
+
+    /// Returns the format to round to.
+    pub fn format(&self) -> Option<Rounding> {
+        let format = Rounding::new(self.bits?, RoundingArgs::GROUP)?;
+        Some(if self.nearest { format.to_nearest() } else { format })
+    }
+}
+
 /// Tile size; see [`FactorArgs::tile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tile {
@@ -258,8 +305,9 @@ pub struct BuildArgs {
     /// Precision rule of the factorisation; see --help.
     #[arg(long, value_name = "RULE", default_value = "fp32")]
     pub precision: Rule,
-    /// Reconstructor to write: .fits (an image per target) or .npy (a file per target).
-    #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
+    /// Reconstructor to write: .fits (an image per target) or .npy (a file per target); with --bits
+    /// also .npz (integers and scales, a file per target).
+    #[arg(short, long, value_name = "R.fits|.npy|.npz", value_parser = with_ending(RECONSTRUCTORS))]
     pub output: OutputFile,
     /// Order of the slopes in the file.
     #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
@@ -268,6 +316,8 @@ pub struct BuildArgs {
     pub system: SystemArgs,
     #[command(flatten)]
     pub factor: FactorArgs,
+    #[command(flatten)]
+    pub rounding: RoundingArgs,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]
@@ -361,8 +411,47 @@ pub struct LoopArgs {
     /// Measure without noise.
     #[arg(long)]
     pub no_noise: bool,
+    /// Write slopes and commands of the exposure: .fits (AOT standard) or .npz.
+    ///
+    /// Slopes (arcsec) are those that the sensors measured. Commands (volts) are those on the
+    /// mirrors during the frame. After Ctrl-C the file has the frames until then.
+    #[arg(long, value_name = "FILE.fits|FILE.npz", value_parser = with_ending(TELEMETRY))]
+    pub telemetry: Option<OutputFile>,
     #[command(flatten)]
     pub system: SystemArgs,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
+}
+
+/// Options of `tor learn`.
+#[derive(Debug, Args)]
+pub struct LearnArgs {
+    #[command(flatten)]
+    pub system: SystemArgs,
+    /// Slopes in arcsec: telemetry of tor loop, or frames x measurements (.fits, .npy, .npz).
+    ///
+    /// Several files have the slopes of one sensor each, in the order of the system. FILE.fits/NAME
+    /// and FILE.npz/NAME name an array. AOT's (frames, 2, sub-apertures) are x slopes, then y
+    /// slopes.
+    #[arg(value_name = "SLOPES", required = true)]
+    pub slopes: Vec<Input>,
+    /// Write SYSTEM with the learnt profile; if SYSTEM is no .toml, the profile alone, for --atm.
+    #[arg(short, long, value_name = "FILE.toml", value_parser = with_ending(&[".toml"]))]
+    pub output: Option<OutputFile>,
+    /// Time between frames in ms [default: from SLOPES, else from SYSTEM].
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub frame_ms: Option<f64>,
+    /// Lag in frames of the covariances that show the winds [default: 10 m/s cross a sub-aperture].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub wind_lag: Option<u32>,
+    /// Search the winds; otherwise the fit begins with those of SYSTEM, if it has any.
+    #[arg(long)]
+    pub search_wind: bool,
+    /// Order of the slopes of a sensor in SLOPES.
+    #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
+    pub slope_order: Order,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]
@@ -425,10 +514,11 @@ pub struct RunArgs {
     /// auto computes them for up to 4096 measurements.
     #[arg(long, value_name = "auto|full|off", default_value = "auto", hide_short_help = true)]
     pub xray: Xray,
-    /// Write the reconstructor of the first rule that succeeds: .fits or .npy.
+    /// Write the reconstructor of the first rule that succeeds: .fits, .npy, or .npz with --bits.
     ///
-    /// FITS has an image per target, npy a file per target.
-    #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
+    /// FITS has an image per target, npy a file per target, npz integers and scales in a file per
+    /// target.
+    #[arg(short, long, value_name = "R.fits|.npy|.npz", value_parser = with_ending(RECONSTRUCTORS))]
     pub output: Option<OutputFile>,
     /// Write the norms of all tiles for `simulate tor --norms`; `-` is standard output.
     ///
@@ -439,6 +529,8 @@ pub struct RunArgs {
     pub system: SystemArgs,
     #[command(flatten)]
     pub factor: FactorArgs,
+    #[command(flatten)]
+    pub rounding: RoundingArgs,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]

@@ -23,6 +23,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         rules: vec![args.precision.to_string()],
         judge: false,
         keep_reconstructors: true,
+        rounding: args.rounding.format(),
         ..super::options(&args.factor, &args.execution, &setup)
     };
     let run = super::start(setup, &input, &options)?;

@@ -5,6 +5,7 @@ mod cov;
 mod eval;
 mod files;
 mod info;
+mod learn;
 mod run;
 mod simulated;
 
@@ -33,6 +34,7 @@ pub fn run(verb: &Tor) -> anyhow::Result<()> {
         Tor::Cov(args) => cov::cov(args),
         Tor::Build(args) => build::build(args),
         Tor::Eval(args) => eval::eval(args),
+        Tor::Learn(args) => learn::learn(args),
         Tor::Loop(args) => simulated::simulate(args),
         Tor::Run(args) => run::run(args),
     }

@@ -34,6 +34,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         },
         keep_reconstructors: output.is_some(),
         keep_norms: norms.is_some(),
+        rounding: args.rounding.format(),
         ..super::options(&args.factor, &args.execution, &setup)
     };
     let run = super::start(setup, &input, &options)?;

@@ -1,5 +1,7 @@
 //! `zellige tor loop`.
 
+use std::path::PathBuf;
+
 use zellige_runtime::Runtime;
 use zellige_tor::Matrix;
 use zellige_tor::end_to_end::{Compared, LoopOptions, LoopPictures, LoopRun, Study, expose};
@@ -38,13 +40,22 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
         noise: !args.no_noise,
         ..LoopOptions::default()
     };
-    let study = Study { seeds: args.seeds, budget: args.budget, pictures: args.outputs.has_report() };
+    let study = Study {
+        seeds: args.seeds,
+        budget: args.budget,
+        pictures: args.outputs.has_report(),
+        telemetry: args.telemetry.as_deref(),
+    };
     let tile = super::tile(args.tile, setup.devices.auto_tiles());
     let run = setup.start()?;
     let all = {
         let progress = Progress::of(run.runtime());
         let compared = reconstructors(args, tile, &input, run.runtime(), &progress)?;
         interrupt::check()?;
+        if args.telemetry.is_some() && (compared.len() > 1 || args.seeds > 1) {
+            let problem = "records one loop: give one reconstructor or precision rule, and one seed";
+            return Err(CommandError::option("--telemetry", problem).into());
+        }
         simulate_all(run.runtime(), &input, &compared, (&options, study), &progress)?
     };
     let (results, pictures): (Vec<LoopRun>, Vec<LoopPictures>) = all.into_iter().unzip();
@@ -55,6 +66,8 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
     let Some(finished) = run.finish()? else { return Ok(()) };
     let page = || Ok(loops::page(&title, &input, &results, &pictures)?);
     finished.write_kept(&title, &results, page, |colours| text::of_loops(&results, colours))?;
+    let written: Vec<PathBuf> = args.telemetry.iter().map(|file| file.to_path_buf()).collect();
+    files::print_written(args.outputs.is_quiet(), &written)?;
     check_complete(&results, args)
 }
 
@@ -75,7 +88,7 @@ fn simulate_all(
     rt: &Runtime,
     input: &Input,
     compared: &[Candidate],
-    how: (&LoopOptions, Study),
+    how: (&LoopOptions, Study<'_>),
     observer: &dyn Observer,
 ) -> Result<Vec<(LoopRun, LoopPictures)>, PipelineError> {
     let mut all = Vec::new();

@@ -120,6 +120,8 @@ fn inputs_that_are_missing_or_broken_are_2() {
     let open = ["tor", "loop", "small.toml", "--mode", "open", "--gain", "0.5"];
     run(folder.path(), &open).expect(2).says("loop.gain");
     run(folder.path(), &["tor", "eval", "small.toml", "--rec", "torn.fits"]).expect(2).says("torn.fits");
+    run(folder.path(), &["tor", "learn", "small.toml", "absent.npy"]).expect(2).says("absent.npy");
+    run(folder.path(), &["tor", "learn", "small.toml", "torn.fits"]).expect(2).says("torn.fits");
 }
 
 #[test]

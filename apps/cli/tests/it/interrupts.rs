@@ -92,6 +92,18 @@ fn interrupted(folder: &std::path::Path, line: &str, delay: u64) -> crate::commo
     collect(child, Duration::from_secs(20)).expect(130)
 }
 
+/// A loop that is interrupted keeps the telemetry of its frames.
+#[test]
+fn telemetry_until_ctrl_c_is_kept() {
+    let folder = folder(6);
+    for name in ["t.fits", "t.npz"] {
+        let line = format!("tor loop small.toml --mode open --frames 200000 --skip 0 --telemetry {name}");
+        interrupted(folder.path(), &line, 3000).says("interrupted").says("frames");
+        assert!(folder.path().join(name).metadata().unwrap().len() > 100_000);
+    }
+    assert_eq!(left(folder.path()), ["t.fits", "t.npz"].map(std::path::Path::new));
+}
+
 /// Readers wait for pipes without data, and Ctrl-C ends them.
 #[test]
 fn readers_are_interrupted() {

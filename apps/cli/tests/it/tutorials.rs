@@ -51,6 +51,11 @@ fn a_reconstructor() {
 }
 
 #[test]
+fn a_long_exposure() {
+    runs("tutorials/loop.md", &["loop.html", "loop.json"]);
+}
+
+#[test]
 fn a_sparse_system() {
     runs("tutorials/sparse-system.md", &["x.npy", "solve.html", "solve.json"]);
 }

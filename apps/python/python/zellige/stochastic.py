@@ -108,6 +108,8 @@ class Trust:
     samples, seed : int
     seconds, plain_seconds : float
         Time of the stochastic run, and of the one without samples.
+    converged : bool or None
+        Whether an iterative method reached its tolerance; None where there is none.
     """
 
     maps: dict[str, DigitMap]
@@ -118,6 +120,7 @@ class Trust:
     seconds: float
     plain_seconds: float
     _text: str
+    converged: bool | None = None
 
     def __repr__(self) -> str:
         return f"<Trust of {', '.join(self.maps)}: {self.conclusions[0] if self.conclusions else 'no conclusion'}>"

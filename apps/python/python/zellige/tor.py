@@ -1,8 +1,10 @@
-"""Tomographic reconstructors of adaptive optics.
+"""Tomographic reconstructors of adaptive optics, and simulated loops.
 
 >>> import zellige
 >>> r = zellige.tor.Reconstructor("system.toml", precision="hp1:operand=1e-2")  # doctest: +SKIP
 >>> slopes, quality = r.matrix @ measurements, r.strehl                         # doctest: +SKIP
+>>> loop = zellige.tor.Loop("system.toml", reconstructor=r)                     # doctest: +SKIP
+>>> loop.run(1000)                                                              # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from typing import Any, Sequence
 import numpy as _np
 
 from . import Cholesky as _Cholesky, _arrays, _zellige
+from ._loop import Loop
 
-__all__ = ["Covariances", "Reconstructor", "covariances"]
+__all__ = ["Covariances", "Loop", "Reconstructor", "covariances"]
 
 _Path = str | _os.PathLike[str]
 _Targets = Sequence[tuple[float, float]] | None

@@ -29,6 +29,7 @@ pub mod device;
 mod direct;
 mod kept;
 mod offsets;
+mod pair;
 
 use crate::geometry::{Axis, Block, Geometry, Projection, SubApertures, truth_star};
 use crate::noise::{self, SlopeNoise};
@@ -37,6 +38,7 @@ use crate::turbulence::{Table, k1};
 use crate::{ARCSEC_PER_RADIAN, Error};
 use kept::KeptPair;
 use offsets::OffsetTable;
+pub(crate) use pair::through_layer;
 use std::f64::consts::PI;
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,6 +89,15 @@ struct LayerTerm<R> {
     stretch: R,
 }
 
+impl<R: RealNumber> LayerTerm<R> {
+    fn new(layer: &Layer) -> Self {
+        let (cn2, outer_scale) = (R::from(layer.cn2), R::from(layer.outer_scale));
+        let weight = cn2 * R::from(k1()) * outer_scale.apply(|x| x.powf(5.0 / 3.0));
+        let stretch = R::from(2.0 * PI) / outer_scale;
+        LayerTerm { weight, stretch: stretch * stretch }
+    }
+}
+
 /// Sensor data that the covariance needs.
 #[derive(Debug)]
 struct View<R: RealNumber> {
@@ -98,6 +109,19 @@ struct View<R: RealNumber> {
     lattice: bool,
     /// Whether edges are parallel to the axes, and as long as those in the pupil.
     upright: bool,
+}
+
+impl<R: RealNumber> View<R> {
+    fn new(star: &GuideStar, grid: &SubApertures, projections: Vec<Projection<R>>) -> Self {
+        let upright = star.rotation == 0.0 && star.magnification == 1.0;
+        View {
+            grid: grid.clone(),
+            inverse_altitude: star.inverse_altitude,
+            projections,
+            lattice: upright || star.slopes_turn,
+            upright,
+        }
+    }
 }
 
 /// Maximum memory of offset tables in bytes; further sensor pairs are evaluated entry by entry.
@@ -176,13 +200,7 @@ impl<R: RealNumber + Scalar<Real = R>> Covariance<R> {
         let all = atmosphere.layers.iter().zip(atmosphere.winds());
         let layers: Vec<_> = all.filter(|(l, _)| l.cn2 > 0.0).collect();
         let views = views(&system, &geometry, &layers);
-        let term = |cn2: f64, outer_scale: f64| {
-            let (cn2, outer_scale) = (R::from(cn2), R::from(outer_scale));
-            let weight = cn2 * R::from(k1()) * outer_scale.apply(|x| x.powf(5.0 / 3.0));
-            let stretch = R::from(2.0 * PI) / outer_scale;
-            LayerTerm { weight, stretch: stretch * stretch }
-        };
-        let terms: Vec<LayerTerm<R>> = layers.iter().map(|(l, _)| term(l.cn2, l.outer_scale)).collect();
+        let terms: Vec<LayerTerm<R>> = layers.iter().map(|(l, _)| LayerTerm::new(l)).collect();
         let noise = (0..system.stars.len())
             .map(|i| noise::of_sensor(&system, atmosphere, i, &geometry.sensors()[i]))
             .collect::<Result<_, _>>()?;
@@ -417,14 +435,7 @@ pub(crate) fn worth_keeping(system: &System) -> Result<u64, Error> {
 /// Returns the views of all sensors, and of the truth sensor on every target. Layers have a wind.
 fn views<R: RealNumber>(system: &System, geometry: &Geometry, layers: &[(&Layer, [f64; 2])]) -> Vec<View<R>> {
     let view = |star: &GuideStar, grid: &SubApertures| {
-        let upright = star.rotation == 0.0 && star.magnification == 1.0;
-        View {
-            grid: grid.clone(),
-            inverse_altitude: star.inverse_altitude,
-            projections: layers.iter().map(|(l, _)| Projection::new(star, l.altitude)).collect(),
-            lattice: upright || star.slopes_turn,
-            upright,
-        }
+        View::new(star, grid, layers.iter().map(|(l, _)| Projection::new(star, l.altitude)).collect())
     };
     let mut views: Vec<View<R>> =
         system.stars.iter().zip(geometry.sensors()).map(|(s, g)| view(s, g)).collect();

@@ -57,6 +57,11 @@ impl Controller {
         Ok(Controller { law, command, interaction, last: vec![0.0; actuators], waiting, saturated: 0 })
     }
 
+    /// Returns the command matrix, actuators x measurements, volts per arcsec.
+    pub fn command(&self) -> &Matrix {
+        &self.command
+    }
+
     /// Returns the number of commands that have been limited.
     pub fn saturated(&self) -> u64 {
         self.saturated
@@ -81,6 +86,22 @@ impl Controller {
         };
         self.last.iter_mut().for_each(|u| *u *= keep);
         multiply(&self.command, slopes, &mut self.last, gain);
+        self.send(mirror);
+    }
+
+    /// Takes commands \[volts\] in place of the law's, with the same limit and delay, and replaces
+    /// `mirror` by those of the next frame. An integrator goes on from them.
+    ///
+    /// # Panics
+    /// There is not one command for each actuator.
+    pub fn take(&mut self, commands: &[f64], mirror: &mut [f64]) {
+        self.last.copy_from_slice(commands);
+        self.send(mirror);
+    }
+
+    /// Limits the commands that were computed last, and puts on the mirror those whose time has
+    /// come.
+    fn send(&mut self, mirror: &mut [f64]) {
         let limit = self.law.limit;
         for u in self.last.iter_mut().filter(|u| u.abs() > limit) {
             *u = u.clamp(-limit, limit);
@@ -152,6 +173,23 @@ mod tests {
         // Nothing winds up beyond the limit.
         controller.step(&[0.1], &mut mirror);
         assert!((mirror[0] + 0.2).abs() < 1e-12);
+    }
+
+    #[test]
+    fn commands_of_others_have_the_same_limit_and_delay() {
+        let one = Matrix::from_fn(1, 1, |_, _| 1.0);
+        let law = ControlLaw { limit: 0.3, ..law(LoopMode::Closed, 1.0, 2) };
+        let mut controller = Controller::new(law, one, None).unwrap();
+        let mut mirror = [0.0];
+        controller.take(&[-0.2], &mut mirror);
+        assert_eq!(mirror, [0.0]);
+        controller.take(&[9.0], &mut mirror);
+        assert_eq!((mirror[0], controller.saturated()), (-0.2, 1));
+        // The integrator goes on from the last of them.
+        controller.step(&[-0.1], &mut mirror);
+        assert_eq!(mirror, [0.3]);
+        controller.step(&[0.0], &mut mirror);
+        assert!((mirror[0] - 0.2).abs() < 1e-12);
     }
 
     #[test]

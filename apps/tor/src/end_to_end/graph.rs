@@ -5,8 +5,9 @@
 
 use super::control::Controller;
 use super::exposure::Exposure;
-use super::stages::Stage;
 use super::simulation::{Simulation, mirror_of};
+use super::stages::Stage;
+use super::telemetry::Recorder;
 use crate::pipeline::{Observer, PipelineError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,6 +51,7 @@ struct LoopData {
     slopes: Vec<Vector>,
     mirrors: Vec<MirrorData>,
     exposures: Vec<Handle<Whole<Exposure>>>,
+    telemetry: Option<Handle<Whole<Recorder>>>,
 }
 
 /// Commands on a mirror, and their controller.
@@ -87,6 +89,7 @@ impl Simulation {
             slopes: of_stars(&|star| setup.range(star).len()),
             mirrors: self.controllers.drain(..).zip(&self.mirrors).map(mirror).collect(),
             exposures: self.exposures.drain(..).map(|e| rt.register(Whole(e))).collect(),
+            telemetry: self.telemetry.clone().map(|t| rt.register(Whole(t))),
         };
         let buffers: Vec<FrameData> = (0..RECORDED)
             .map(|_| FrameData {
@@ -114,7 +117,8 @@ impl Simulation {
             }
             rt.wait_all()?;
             done += batch;
-            ahead = if start.elapsed() < PATIENCE { (2 * ahead).min(AHEAD) } else { (ahead / 2).max(RECORDED) };
+            ahead =
+                if start.elapsed() < PATIENCE { (2 * ahead).min(AHEAD) } else { (ahead / 2).max(RECORDED) };
             observer.advance(done);
         }
         drop((of_two, of_one, two, one));
@@ -203,13 +207,30 @@ impl Simulation {
         data: &LoopData,
         frame: &FrameData,
     ) -> Result<(), zellige_runtime::Error> {
+        if let Some(telemetry) = &data.telemetry {
+            let commands = data.mirrors.iter().map(|mirror| read(&mirror.commands)).collect::<Vec<_>>();
+            on.task("telemetry")
+                .operands((
+                    read(&frame.number),
+                    data.slopes.iter().map(read).collect::<Vec<_>>(),
+                    commands,
+                    update(telemetry),
+                ))
+                .cpu(|(frame, slopes, commands, telemetry)| {
+                    let [slopes, commands] = [&slopes, &commands].map(|all| all.iter().map(|v| &v[..]));
+                    telemetry.get().add(*frame, slopes, commands);
+                })
+                .submit()?;
+        }
         for (target, (wavefront, exposure)) in frame.targets.iter().zip(&data.exposures).enumerate() {
             let (setup, clock) = (Arc::clone(&self.setup), self.clock.clone());
             let mirror = &data.mirrors[mirror_of(target, data.mirrors.len())];
             on.task("image")
                 .operands((read(&frame.number), read(&mirror.commands), update(wavefront), update(exposure)))
                 .cpu(move |(frame, commands, wavefront, exposure)| {
-                    clock.time(Stage::Image, || setup.expose(*frame, commands, wavefront, exposure));
+                    clock.time(Stage::Image, || {
+                        setup.expose(target, *frame, commands, wavefront, exposure);
+                    });
                 })
                 .submit()?;
         }

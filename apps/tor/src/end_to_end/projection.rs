@@ -64,8 +64,9 @@ fn without_piston(wavefront: &[f64], lit: &[usize]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dm::DeformableMirror;
+    use crate::end_to_end::conjugate::LoopMirror;
     use crate::end_to_end::{ImagePupil, PupilGrid};
+    use crate::geometry::truth_star;
     use crate::params::{Mode, parse};
     use std::path::Path;
 
@@ -77,11 +78,11 @@ mod tests {
         let system = parse(Path::new("s.toml"), &text, None, Mode::Strict).unwrap().system;
         let grid = PupilGrid::centres(system.diameter, 32);
         let pupil = ImagePupil::new(system.diameter, system.obstruction, &grid);
-        let mirror = MirrorSurface::new(&DeformableMirror::new(&system), system.diameter / 2.0, &grid);
+        let (mirrors, star) = (LoopMirror::of_system(&system), truth_star(6, [0.0, 0.0]));
+        let mirror = MirrorSurface::new(&mirrors, system.diameter / 2.0, &star, &grid);
         let projector = Projector::new(&mirror, &pupil.lit, grid.len()).unwrap();
-        let square = |wavefront: &[f64]| -> f64 {
-            without_piston(wavefront, &pupil.lit).iter().map(|w| w * w).sum()
-        };
+        let square =
+            |wavefront: &[f64]| -> f64 { without_piston(wavefront, &pupil.lit).iter().map(|w| w * w).sum() };
         let any: Vec<f64> =
             (0..grid.len()).map(|p| 1e-7 * (((p * 7919) % 101) as f64 - 50.0 + (p / 32) as f64)).collect();
         let mut residual = any.clone();

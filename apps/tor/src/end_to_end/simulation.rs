@@ -1,15 +1,18 @@
 //! A simulated loop, frame by frame.
 
+use super::conjugate::LoopMirror;
 use super::control::{ControlLaw, Controller};
 use super::exposure::{Exposure, ImagePupil};
+use super::field::{field_responses, fit_field, pupil_commands};
 use super::projection::Projector;
 use super::random::CounterRandom;
 use super::stages::StageClock;
 use super::statistics;
 use super::surface::MirrorSurface;
+use super::telemetry::{Recorder, Telemetry};
 use super::{FrozenTurbulence, GeometricSensor, PupilGrid, ShackHartmann, ShackHartmannSettings};
 use super::{LongExposure, WavefrontSensor};
-use crate::dm::{self, DeformableMirror, STROKE};
+use crate::dm::{self, STROKE};
 use crate::geometry::{Geometry, truth_star};
 use crate::params::Input;
 use crate::system::{GuideStar, LoopMode, LoopModel, NoiseModel, SensorModel, StarKind, System};
@@ -74,8 +77,8 @@ pub(super) struct LoopSetup {
     targets: Vec<GuideStar>,
     /// The sensor whose slopes the reconstructors estimate.
     truth: GeometricSensor,
-    /// The mirror on the grid of the images.
-    mirror: MirrorSurface,
+    /// The mirrors on the grid of the images, as each target sees them.
+    mirrors: Vec<Arc<MirrorSurface>>,
     grid: PupilGrid,
     pupil: ImagePupil,
     /// Fit of the wavefronts that the sensors see, if they see no others.
@@ -132,10 +135,32 @@ impl LoopSetup {
         };
         let mut on_pupil = vec![0.0; self.grid.len()];
         self.wavefront(&path.star, &self.grid, frame, &mut on_pupil);
-        let mut commands = projector.commands(&self.mirror, &on_pupil);
+        let mut commands = projector.commands(&self.mirrors[0], &on_pupil);
         commands.iter_mut().for_each(|u| *u = -*u);
         out.fill(0.0);
         path.mirror.subtract(&commands, out);
+    }
+
+    /// Subtracts the mirror from the wavefront of a star, if its sensor sees it.
+    pub(super) fn correct_star(&self, star: usize, mirror: &[f64], wavefront: &mut [f64]) {
+        if self.law.mode.sees_mirror() {
+            self.paths[star].mirror.subtract(mirror, wavefront);
+        }
+    }
+
+    /// Subtracts the mirrors from the wavefront of a target.
+    pub(super) fn correct_target(&self, target: usize, mirror: &[f64], wavefront: &mut [f64]) {
+        self.mirrors[target].subtract(mirror, wavefront);
+    }
+
+    /// Measures the interaction matrix \[arcsec per volt\] of the system `input` whose setup this
+    /// is.
+    pub(super) fn interaction(&self, input: &Input, actuators: usize) -> Result<Matrix, Error> {
+        if input.system.stars.len() != self.stars() {
+            let found = format!("{} for a loop of {}", input.system.stars.len(), self.stars());
+            return Err(Error::shape("guide stars", found));
+        }
+        interaction(input, &Geometry::new(&input.system)?, &self.paths, &LoopOptions::default(), actuators)
     }
 
     /// Computes the wavefront of a target at a frame.
@@ -161,29 +186,32 @@ impl LoopSetup {
     }
 
     /// Adds the residual of a target's wavefront, which it changes, to an exposure.
-    pub(super) fn expose(&self, frame: u64, mirror: &[f64], wavefront: &mut [f64], exposure: &mut Exposure) {
+    pub(super) fn expose(
+        &self,
+        target: usize,
+        frame: u64,
+        mirror: &[f64],
+        wavefront: &mut [f64],
+        exposure: &mut Exposure,
+    ) {
         if frame >= self.skip {
-            self.correct(mirror, wavefront);
+            self.correct_target(target, mirror, wavefront);
             exposure.add(&self.pupil, wavefront, (frame - self.skip).is_multiple_of(self.every));
         }
-    }
-
-    /// Subtracts the mirror's wavefront from that of a target.
-    pub(super) fn correct(&self, mirror: &[f64], wavefront: &mut [f64]) {
-        self.mirror.subtract(mirror, wavefront);
     }
 
     /// Returns the variance \[m^2\] of a target's wavefront less its best fit, without piston.
     pub(super) fn unfitted(&self, projector: &Projector, target: usize, frame: u64) -> f64 {
         let mut wavefront = vec![0.0; self.grid.len()];
         self.target_wavefront(target, frame, &mut wavefront);
-        self.correct(&projector.commands(&self.mirror, &wavefront), &mut wavefront);
+        let best = projector.commands(&self.mirrors[target], &wavefront);
+        self.correct_target(target, &best, &mut wavefront);
         self.pupil.variance(&wavefront)
     }
 
-    /// Prepares the best fit of wavefronts by the mirror.
+    /// Prepares the best fit of wavefronts by mirrors in the pupil, which are those of every target.
     pub(super) fn projector(&self) -> Result<Projector, Error> {
-        Projector::new(&self.mirror, &self.pupil.lit, self.grid.len())
+        Projector::new(&self.mirrors[0], &self.pupil.lit, self.grid.len())
     }
 
     /// Returns the number of wavefront pixels across the pupil.
@@ -220,8 +248,8 @@ impl Default for LoopOptions {
 
 /// A simulated loop: one exposure of a system, frame by frame.
 ///
-/// In [`LoopMode::Open`] every target has a mirror of its own, in other modes all share the one of
-/// the first target.
+/// In [`LoopMode::Open`] every target has a mirror of its own. In other modes all share the one of
+/// the first target, or the mirrors of a [`crate::system::FieldCorrection`].
 pub struct Simulation {
     pub(super) setup: Arc<LoopSetup>,
     pub(super) controllers: Vec<Controller>,
@@ -230,6 +258,7 @@ pub struct Simulation {
     pub(super) frame: u64,
     /// Durations of the tasks.
     pub(super) clock: StageClock,
+    pub(super) telemetry: Option<Recorder>,
     /// Modes of the measured interaction matrix that control uses, if it was inverted.
     modes: Option<usize>,
 }
@@ -272,7 +301,7 @@ pub struct LoopResult {
     pub seed: u64,
     /// Number of measurements.
     pub measurements: usize,
-    /// Number of actuators of a mirror.
+    /// Number of actuators of a mirror, or of all mirrors that correct a field.
     pub actuators: usize,
     /// Number of modes of the measured interaction matrix that control uses, if it was inverted.
     pub modes: Option<usize>,
@@ -298,7 +327,7 @@ impl Simulation {
     ) -> Result<Simulation, Error> {
         let (system, model) = (&input.system, &input.system.simulation);
         let geometry = Geometry::new(system)?;
-        let deformable = DeformableMirror::new(system);
+        let mirrors = LoopMirror::of_system(system);
         let radius = system.diameter / 2.0;
         let frame_time = frame_time(system)?;
         let law = law(system, model);
@@ -310,15 +339,16 @@ impl Simulation {
         let mut first = 0;
         for (i, star) in system.stars.iter().enumerate() {
             let sensor = sensor(input, &geometry, i, options, options.noise)?;
-            let mirror = MirrorSurface::new(&deformable, radius, sensor.grid());
+            let mirror = MirrorSurface::new(&mirrors, radius, star, sensor.grid());
             let slopes = first..first + sensor.slopes();
             first = slopes.end;
             let tilt = UnknownTilt::of(system, i, options.seed);
             paths.push(StarPath { star: star.clone(), sensor, mirror, slopes, tilt });
         }
+        let actuators = mirrors.iter().map(|plane| plane.mirror.len()).sum();
         let needs_interaction = reconstructors.is_none() || law.mode == LoopMode::PseudoOpen;
         let interaction = match needs_interaction {
-            true => Some(interaction(input, &geometry, &paths, options, deformable.len())?),
+            true => Some(interaction(input, &geometry, &paths, options, actuators)?),
             false => None,
         };
         let mut modes = None;
@@ -338,11 +368,12 @@ impl Simulation {
             .collect::<Result<_, _>>()?;
         let wavelengths =
             if model.wavelengths.is_empty() { vec![system.wavelength] } else { model.wavelengths.clone() };
+        let targets: Vec<GuideStar> = system.targets.iter().map(|t| truth_star(system.nssp, *t)).collect();
         let setup = LoopSetup {
             turbulence: FrozenTurbulence::new(&input.atmosphere, pixel, options.seed)?,
-            targets: system.targets.iter().map(|t| truth_star(system.nssp, *t)).collect(),
+            mirrors: image_mirrors(&mirrors, radius, &targets, &grid),
+            targets,
             truth: GeometricSensor::edge_middles(geometry.truth()),
-            mirror: MirrorSurface::new(&deformable, radius, &grid),
             pupil: ImagePupil::new(system.diameter, system.obstruction, &grid),
             projector: None,
             grid,
@@ -353,12 +384,13 @@ impl Simulation {
             skip: options.skip,
         };
         Ok(Simulation {
-            mirrors: vec![vec![0.0; deformable.len()]; controllers.len()],
+            mirrors: vec![vec![0.0; actuators]; controllers.len()],
             exposures: vec![Exposure::new(&wavelengths); setup.targets()],
             setup: Arc::new(setup),
             controllers,
             frame: 0,
             clock: StageClock::default(),
+            telemetry: None,
             modes,
         })
     }
@@ -375,25 +407,35 @@ impl Simulation {
         Ok(())
     }
 
-    /// Simulates the next frame on this thread.
-    pub fn step(&mut self) {
-        let (setup, frame) = (Arc::clone(&self.setup), self.frame);
-        let slopes = self.measure_next();
-        let before = self.mirrors.clone();
-        for (controller, mirror) in self.controllers.iter_mut().zip(&mut self.mirrors) {
-            controller.step(&slopes, mirror);
-        }
-        let commands = if setup.is_immediate() { &self.mirrors } else { &before };
-        let mut wavefront = vec![0.0; setup.target_points()];
-        for (target, exposure) in self.exposures.iter_mut().enumerate() {
-            setup.target_wavefront(target, frame, &mut wavefront);
-            setup.expose(frame, &commands[mirror_of(target, commands.len())], &mut wavefront, exposure);
-        }
-        self.frame += 1;
+    /// Records slopes and commands of the first `frames` frames of the exposure from now on.
+    ///
+    /// # Errors
+    /// They do not fit the memory.
+    pub fn record(&mut self, frames: u64) -> Result<(), Error> {
+        let setup = &self.setup;
+        let slopes: Vec<usize> = setup.paths.iter().map(|path| path.slopes.len()).collect();
+        let commands: Vec<usize> = self.mirrors.iter().map(Vec::len).collect();
+        let mut telemetry = Telemetry::new(frames, &slopes, &commands)?;
+        telemetry.first = setup.skip;
+        telemetry.frame_time = setup.frame_time;
+        telemetry.law = setup.law;
+        self.telemetry = Some(Recorder::new(telemetry));
+        Ok(())
     }
 
-    /// Returns the slopes \[arcsec\] of all stars in the next frame.
-    pub(super) fn measure_next(&self) -> Vec<f64> {
+    /// Returns what has been recorded, also after a run that failed or was cancelled.
+    pub fn telemetry(&self) -> Option<&Recorder> {
+        self.telemetry.as_ref()
+    }
+
+    /// Simulates the next frame on this thread.
+    pub fn step(&mut self) {
+        let slopes = self.slopes();
+        self.advance(&slopes, |_, controller, mirror| controller.step(&slopes, mirror));
+    }
+
+    /// Returns the slopes \[arcsec\] of all sensors in the next frame, one after the other.
+    pub fn slopes(&self) -> Vec<f64> {
         let (setup, frame) = (&self.setup, self.frame);
         let mut slopes = vec![0.0; setup.slopes()];
         for star in 0..setup.stars() {
@@ -402,6 +444,32 @@ impl Simulation {
             setup.measure(star, frame, &self.mirrors[0], &mut wavefront, &mut slopes[setup.range(star)]);
         }
         slopes
+    }
+
+    /// Simulates the next frame, in which `control` replaces the commands on each mirror. `slopes`
+    /// are those to record.
+    pub(super) fn advance(
+        &mut self,
+        slopes: &[f64],
+        mut control: impl FnMut(usize, &mut Controller, &mut [f64]),
+    ) {
+        let (setup, frame) = (Arc::clone(&self.setup), self.frame);
+        let before = self.mirrors.clone();
+        for (i, (controller, mirror)) in self.controllers.iter_mut().zip(&mut self.mirrors).enumerate() {
+            control(i, controller, mirror);
+        }
+        let commands = if setup.is_immediate() { &self.mirrors } else { &before };
+        if let Some(telemetry) = &self.telemetry {
+            let slopes = (0..setup.stars()).map(|star| &slopes[setup.range(star)]);
+            telemetry.get().add(frame, slopes, commands.iter().map(Vec::as_slice));
+        }
+        let mut wavefront = vec![0.0; setup.target_points()];
+        for (target, exposure) in self.exposures.iter_mut().enumerate() {
+            setup.target_wavefront(target, frame, &mut wavefront);
+            let mirror = &commands[mirror_of(target, commands.len())];
+            setup.expose(target, frame, mirror, &mut wavefront, exposure);
+        }
+        self.frame += 1;
     }
 
     /// Returns the slopes \[arcsec\] of the truth sensor in the next frame, which the reconstructor
@@ -431,6 +499,14 @@ impl Simulation {
     /// Returns the control law.
     pub(super) fn law(&self) -> ControlLaw {
         self.setup.law
+    }
+
+    /// Returns the command matrix of the mirrors that all targets share, if they do.
+    pub(super) fn shared_command(&self) -> Option<&Matrix> {
+        match self.controllers.as_slice() {
+            [one] => Some(one.command()),
+            _ => None,
+        }
     }
 
     /// Returns the exposure of one frame in s.
@@ -475,13 +551,26 @@ impl Simulation {
     }
 }
 
+/// Returns the mirrors on the grid of the images for each target. Mirrors in the pupil alone are
+/// those of every target.
+fn image_mirrors(
+    mirrors: &[LoopMirror],
+    radius: f64,
+    targets: &[GuideStar],
+    grid: &PupilGrid,
+) -> Vec<Arc<MirrorSurface>> {
+    let towards = |target: &GuideStar| Arc::new(MirrorSurface::new(mirrors, radius, target, grid));
+    match targets.first() {
+        Some(first) if mirrors.iter().all(|plane| plane.altitude == 0.0) => {
+            vec![towards(first); targets.len()]
+        }
+        _ => targets.iter().map(towards).collect(),
+    }
+}
+
 /// Returns the exposure of a frame.
 fn frame_time(system: &System) -> Result<f64, Error> {
-    let light = match &system.noise {
-        NoiseModel::Photometric(light) => Some(light.frame_time),
-        NoiseModel::Uniform { .. } => None,
-    };
-    system.simulation.frame_time.or(light).ok_or_else(|| {
+    system.frame_time().ok_or_else(|| {
         Error::numeric("frame time", "the system has none: give frame_time (s) in its table [loop]")
     })
 }
@@ -489,7 +578,11 @@ fn frame_time(system: &System) -> Result<f64, Error> {
 /// Returns the control law of a system.
 fn law(system: &System, model: &LoopModel) -> ControlLaw {
     let single = matches!(system.stars.as_slice(), [star] if star.kind == StarKind::Ngs);
-    let mode = model.mode.unwrap_or(if single { LoopMode::Closed } else { LoopMode::Open });
+    let mode = model.mode.unwrap_or(match (&model.field, single) {
+        (Some(_), _) => LoopMode::PseudoOpen,
+        (None, true) => LoopMode::Closed,
+        (None, false) => LoopMode::Open,
+    });
     let gain = match mode {
         LoopMode::Open => 1.0,
         LoopMode::PseudoOpen => model.gain.unwrap_or(1.0),
@@ -546,6 +639,12 @@ fn interaction(
     let mut commands = vec![0.0; actuators];
     for (i, path) in paths.iter().enumerate() {
         let quiet = sensor(input, geometry, i, options, false)?;
+        if quiet.grid() != path.sensor.grid() {
+            return Err(Error::shape(
+                "sensor",
+                format!("that of star {i} has another grid than in the loop"),
+            ));
+        }
         let mut wavefront = vec![0.0; quiet.grid().len()];
         let mut slopes = [vec![0.0; quiet.slopes()], vec![0.0; quiet.slopes()]];
         for a in 0..actuators {
@@ -565,21 +664,23 @@ fn interaction(
     Ok(out)
 }
 
-/// Returns the command matrices of tomographic reconstructors, through the model's mirror.
+/// Returns the command matrices of tomographic reconstructors, through the model's mirrors.
 fn tomographic(
     system: &System,
     geometry: &Geometry,
     given: &[Matrix],
     mode: LoopMode,
 ) -> Result<Vec<Matrix>, Error> {
-    let needed = if mode == LoopMode::Open { system.targets.len() } else { 1 };
+    let field = &system.simulation.field;
+    let needed = if mode == LoopMode::Open || field.is_some() { system.targets.len() } else { 1 };
     let shape = (geometry.truth_slopes(), geometry.measurements());
     if given.len() < needed || given.iter().any(|r| (r.rows(), r.cols()) != shape) {
         let problem = format!("the loop needs {needed} of {} x {}", shape.0, shape.1);
         return Err(Error::shape("reconstructors", problem));
     }
-    // The usual cutoff of `Dx` filters tip and tilt of mirrors with many actuators.
-    let interaction = DeformableMirror::new(system).interaction(system, geometry.truth());
-    let dx = dm::pseudo_inverse(&interaction, system.simulation.cutoff)?.dx;
+    if let Some(field) = field {
+        return Ok(vec![fit_field(&field_responses(system)?, &given[..needed], field.regularisation)?]);
+    }
+    let dx = pupil_commands(system, geometry)?;
     given[..needed].iter().map(|r| dx.times(r)).collect()
 }

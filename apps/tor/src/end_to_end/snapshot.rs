@@ -30,14 +30,14 @@ impl Simulation {
     /// that it will have.
     pub fn snapshot(&self) -> Snapshot {
         let setup = &self.setup;
-        let slopes = self.measure_next();
+        let slopes = self.slopes();
         let mut commands = self.mirrors[0].clone();
         if setup.is_immediate() {
             self.controllers[0].clone().step(&slopes, &mut commands);
         }
         let mut wavefront = vec![0.0; setup.target_points()];
         setup.target_wavefront(0, self.frame, &mut wavefront);
-        setup.correct(&commands, &mut wavefront);
+        setup.correct_target(0, &commands, &mut wavefront);
         let lit = &self.pupil().lit;
         let mean = lit.iter().map(|p| wavefront[*p]).sum::<f64>() / lit.len().max(1) as f64;
         let mut residual = vec![f64::NAN; wavefront.len()];

@@ -1,5 +1,6 @@
 //! Exposures of one loop with several seeds, and what is reported of them.
 
+use super::conjugate::LoopMirror;
 use super::exposure::{Exposure, LongExposure};
 use super::simulation::{LoopOptions, LoopResult, LoopTarget, Simulation};
 use super::snapshot::Snapshot;
@@ -10,6 +11,7 @@ use crate::Matrix;
 use crate::image::Psf;
 use crate::params::Input;
 use crate::pipeline::{GemmShare, Observer, PipelineError};
+use std::path::Path;
 use std::time::Instant;
 use zellige_runtime::Runtime;
 
@@ -18,18 +20,20 @@ const FILM: u64 = 6;
 
 /// Exposures and pictures beside the first exposure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Study {
+pub struct Study<'a> {
     /// Number of seeds: that of the options and the next ones.
     pub seeds: u64,
     /// Whether the exposures of the error budget are simulated.
     pub budget: bool,
     /// Whether pictures are kept.
     pub pictures: bool,
+    /// File for slopes and commands of the first exposure ([`super::Telemetry::write`]).
+    pub telemetry: Option<&'a Path>,
 }
 
-impl Default for Study {
+impl Default for Study<'_> {
     fn default() -> Self {
-        Study { seeds: 1, budget: false, pictures: false }
+        Study { seeds: 1, budget: false, pictures: false, telemetry: None }
     }
 }
 
@@ -66,10 +70,15 @@ pub fn expose(
     rt: &Runtime,
     input: &Input,
     compared: &Compared,
-    (options, study): (&LoopOptions, Study),
+    (options, study): (&LoopOptions, Study<'_>),
     observer: &dyn Observer,
     begins: &mut dyn FnMut(),
 ) -> Result<Option<(LoopRun, LoopPictures)>, PipelineError> {
+    let at_altitude = LoopMirror::of_system(&input.system).iter().any(|mirror| mirror.altitude != 0.0);
+    if study.budget && at_altitude {
+        let problem = "--budget needs mirrors in the pupil: others fit every direction in another way";
+        return Err(PipelineError::Options(problem.into()));
+    }
     let matrices = compared.matrices.as_deref();
     let targets = &input.system.targets;
     let mut whole: Option<Simulation> = None;
@@ -80,12 +89,19 @@ pub fn expose(
         let options = LoopOptions { seed: options.seed.wrapping_add(seed), ..options.clone() };
         observer.stage("calibration", 1);
         let mut simulation = Simulation::new(input, matrices, &options)?;
+        let recorded = study.telemetry.filter(|_| seed == 0);
+        if recorded.is_some() {
+            simulation.record(options.frames)?;
+        }
         begins();
         let film = if study.pictures && seed == 0 { Some(&mut pictures.film) } else { None };
         let start = Instant::now();
         simulation.film(rt, &options, film, observer)?;
         seconds += start.elapsed().as_secs_f64();
         simulated += simulation.frame;
+        if let Some(file) = recorded {
+            simulation.write_telemetry(file, input, &options, observer)?;
+        }
         let result = simulation.result(&input.system, &options);
         if result.frames == 0 {
             break;
@@ -116,6 +132,10 @@ pub fn expose(
         observer.warn(&error.to_string());
         None
     });
+    let field = match complete {
+        true => whole.field_map(rt, input, options, observer)?,
+        false => None,
+    };
     if study.pictures {
         pictures.psfs = whole.psfs(targets, &result);
     }
@@ -131,6 +151,7 @@ pub fn expose(
         frames_per_second: simulated as f64 / seconds,
         budget: budget.filter(|_| complete).map_or(Vec::new(), |all| all.budgets(targets)),
         theory,
+        field,
     };
     Ok(Some((run, pictures)))
 }
@@ -178,6 +199,25 @@ impl Simulation {
         }
         let from = self.frame;
         self.run(rt, all - from, &After { observer, from })
+    }
+
+    /// Writes what has been recorded, and warns if it is less than the exposure.
+    fn write_telemetry(
+        &self,
+        file: &Path,
+        input: &Input,
+        options: &LoopOptions,
+        observer: &dyn Observer,
+    ) -> Result<(), PipelineError> {
+        let Some(recorded) = self.telemetry() else { return Ok(()) };
+        let recorded = recorded.get();
+        if recorded.frames() > 0 {
+            recorded.write(file, &input.system)?;
+        }
+        if recorded.frames() as u64 != options.frames {
+            observer.warn(&format!("{}: {} frames", file.display(), recorded.frames()));
+        }
+        Ok(())
     }
 
     /// Adds the exposures of the same loop with another seed.

@@ -1,5 +1,6 @@
 //! Result of a simulated loop beside its error budget from theory.
 
+use super::field_map::FieldMap;
 use super::simulation::{LoopOptions, LoopResult, Simulation};
 use super::stages::StageSeconds;
 use super::terms::LoopBudget;
@@ -53,6 +54,9 @@ pub struct LoopRun {
     /// Error budget from theory; absent if it does not apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theory: Option<LoopTheory>,
+    /// The corrected field from covariances; absent if no field is corrected by a pseudo-open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<FieldMap>,
 }
 
 /// Figures of the exposure with one seed.
@@ -81,6 +85,7 @@ impl LoopRun {
             seconds: 0.0,
             frames_per_second: 0.0,
             stages: None,
+            field: None,
             budget: Vec::new(),
             theory: None,
         }
@@ -94,13 +99,16 @@ impl LoopRun {
 
 impl Simulation {
     /// Returns the error budget from theory; `None` for a loop to which it does not apply: with
-    /// several stars or targets, a laser star, a target beside the star, a pseudo-open loop,
-    /// or a closed one without delay.
+    /// several stars or targets, a laser star, a target beside the star, a corrected field, a
+    /// pseudo-open loop, or a closed one without delay.
     ///
     /// # Errors
     /// The loop is not stable.
     pub fn theory(&self, input: &Input, options: &LoopOptions) -> Result<Option<LoopTheory>, Error> {
         let system = &input.system;
+        if system.simulation.field.is_some() {
+            return Ok(None);
+        }
         let ([star], [target]) = (system.stars.as_slice(), system.targets.as_slice()) else {
             return Ok(None);
         };

@@ -1,4 +1,4 @@
-//! Files: FITS and npy, and the order of the slopes in them.
+//! Files: FITS, npy and npz, and the order of the slopes in them.
 //!
 //! Matrices in files have NumPy's layout: `array[i, j]` is entry `(i, j)`, in row-major order.
 //! Every file is written under a temporary name in its own folder and renamed when complete. A
@@ -7,8 +7,10 @@
 pub mod fits;
 pub mod npy;
 mod order;
+mod rounded;
 
 pub use order::{SlopeOrder, reorder_columns, reorder_rows};
+pub use rounded::RoundedMatrix;
 
 use crate::Error;
 use std::fs::File;

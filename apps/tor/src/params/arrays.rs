@@ -1,6 +1,7 @@
 //! Maps and influence functions in array files.
 
 use super::MAX_FILE;
+use super::check::Place;
 use crate::files::{fits, npy};
 use crate::system::{CellMap, InfluenceFunctions, MAX_NSSP};
 use crate::{Error, Matrix};
@@ -8,6 +9,26 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use zellige_files::array::{Array, is_array};
+
+/// A map of 0 and 1: rows of numbers, or text with one line per row.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+pub(super) enum Map {
+    Rows(Vec<Vec<f64>>),
+    Text(String),
+}
+
+impl Map {
+    pub(super) fn cells(&self, key: &str, place: &Place) -> Result<CellMap, Error> {
+        let cells = match self {
+            Map::Rows(rows) => CellMap::from_numbers(rows),
+            Map::Text(text) => map_of_text(text),
+        };
+        cells.map_err(|problem| {
+            place.error(key, problem, "give as many rows as columns, of 0 and 1, the lowest y first")
+        })
+    }
+}
 
 /// Reads a map of sub-apertures, 0 and 1 by row (the lowest y first) and column: text with a line
 /// per row, FITS (`FILE.fits/NAME`), npy, `FILE.npz/NAME` or `FILE.h5/NAME`.

@@ -2,9 +2,10 @@
 
 use super::Warning;
 use crate::Error;
+use crate::dm::{self, footprints};
 use crate::system::{
-    Atmosphere, GuideStar, LoopMode, LoopModel, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel,
-    NoiseModel, StarKind, System, Valid,
+    Atmosphere, ConjugateMirror, FieldCorrection, GuideStar, LoopMode, LoopModel, MAX_LAYERS, MAX_NSSP,
+    MAX_STARS, MAX_TARGETS, MirrorModel, NoiseModel, StarKind, System, Valid,
 };
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -41,14 +42,15 @@ impl Place {
     /// Finds `key = ` lines of a TOML text, with tables counted; empty text gives no lines.
     pub(super) fn new(file: &Path, text: &str) -> Place {
         let mut lines = HashMap::new();
-        let mut stars = 0;
+        let mut counts: HashMap<&str, usize> = HashMap::new();
         let mut prefix = String::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
-            if line.starts_with("[[guide_star]]") {
-                lines.insert(format!("guide_star[{stars}]"), number + 1);
-                prefix = format!("guide_star[{stars}].");
-                stars += 1;
+            if let Some(name) = line.strip_prefix("[[").and_then(|l| l.split("]]").next()) {
+                let count = counts.entry(name).or_default();
+                lines.insert(format!("{name}[{count}]"), number + 1);
+                prefix = format!("{name}[{count}].");
+                *count += 1;
             } else if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
                 lines.insert(name.to_owned(), number + 1);
                 prefix = format!("{name}.");
@@ -122,6 +124,8 @@ impl Place {
 
 /// Maximum Fried parameter of a real site (m, 500 nm); larger values are mistakes.
 const BEST_R0: f64 = 0.8;
+/// Maximum number of actuators across a mirror that is conjugated to an altitude.
+const MAX_MIRROR: usize = 512;
 /// Minimum altitude of the highest layer (m); a lower profile is probably in kilometres.
 const LOWEST_PROFILE: f64 = 50.0;
 
@@ -164,6 +168,9 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     }
     for (i, star) in s.stars.iter().enumerate() {
         star_alone(i, star, s, place)?;
+    }
+    if let Some(correction) = &s.simulation.field {
+        field(s, correction, place)?;
     }
     if let Some(i) = s.stars.windows(2).position(|w| w[0].kind == StarKind::Ngs && w[1].kind == StarKind::Lgs)
     {
@@ -344,6 +351,69 @@ fn simulation(model: &LoopModel, place: &Place) -> Result<(), Error> {
     place.range("loop.threshold", model.threshold, 0.0, 1e9, "electrons")?;
     for (i, wavelength) in model.wavelengths.iter().enumerate() {
         place.range(&format!("loop.wavelengths[{i}]"), *wavelength, 1e-7, 1e-3, "m")?;
+    }
+    Ok(())
+}
+
+/// Checks the mirrors that all targets share.
+fn field(s: &System, correction: &FieldCorrection, place: &Place) -> Result<(), Error> {
+    place.range(
+        "field.regularisation",
+        correction.regularisation,
+        1e-12,
+        1.0,
+        "(fraction of the mean diagonal entry)",
+    )?;
+    if s.simulation.mode == Some(LoopMode::Open) {
+        return Err(place.error(
+            "loop.mode",
+            "in an open loop each target has a mirror of its own, but these mirrors correct all targets together",
+            "make it pseudo-open or closed, or remove [field] and all mirrors but one in the pupil",
+        ));
+    }
+    if correction.mirrors.is_empty() {
+        return Ok(());
+    }
+    if matches!(s.mirror, MirrorModel::Sampled(_)) {
+        return Err(place.error(
+            "mirror",
+            "influence functions of a file are those of one mirror in the pupil: the others have none",
+            "leave the file out (--influence), or all mirrors but one in the pupil",
+        ));
+    }
+    let moved =
+        |star: &GuideStar| star.pupil_shift != [0.0; 2] || star.rotation != 0.0 || star.magnification != 1.0;
+    if let Some(i) = s.stars.iter().position(moved) {
+        return Err(place.error(
+            &format!("guide_star[{i}]"),
+            "a pupil that is shifted, turned or magnified, and a mirror that is conjugated to an altitude",
+            "remove pupil_shift, rotation and magnification: such mirrors are not seen through them",
+        ));
+    }
+    correction.mirrors.iter().enumerate().try_for_each(|(i, mirror)| conjugate(i, mirror, s, place))
+}
+
+fn conjugate(i: usize, mirror: &ConjugateMirror, s: &System, place: &Place) -> Result<(), Error> {
+    let key = |name: &str| format!("mirror[{i}].{name}");
+    place.range(&key("altitude"), mirror.altitude, 0.0, 1e5, "m")?;
+    place.range(&key("coupling"), mirror.coupling, 0.01, 0.9, "(fraction of the peak at the neighbour)")?;
+    if let Some(pitch) = mirror.pitch {
+        place.range(&key("pitch"), pitch, s.diameter / MAX_NSSP as f64, s.diameter, "m")?;
+    }
+    if let Some(star) = s.stars.iter().find(|star| mirror.altitude * star.inverse_altitude >= 1.0) {
+        let problem = format!(
+            "{} m is at or above a laser star at {:.0} m, whose sensor does not see the mirror",
+            mirror.altitude,
+            1.0 / star.inverse_altitude
+        );
+        return Err(place.error(&key("altitude"), problem, "conjugate the mirror to a lower altitude"));
+    }
+    let across = dm::lines(mirror.pitches(s), &footprints(s, mirror.altitude));
+    if across > MAX_MIRROR {
+        let problem = format!("{across} actuators across cover the beams of all stars and targets");
+        let remedy =
+            format!("at most {MAX_MIRROR}: take a lower altitude, a smaller field or a larger pitch");
+        return Err(place.error(&key("altitude"), problem, remedy));
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ mod check;
 mod compass;
 mod entries;
 mod foreign;
+mod mirrors;
 mod moao;
 mod own;
 mod tomoao;

@@ -2,11 +2,12 @@
 //! example is `systems/demo.toml`) or, with the same keys, in YAML.
 
 use super::Warning;
+use super::arrays::Map;
 use super::check::{self, Place};
+use super::mirrors::{Field, Mirrors, field};
 use crate::Error;
 use crate::system::{
-    AngleUnit, Atmosphere, COUPLING, CellMap, GuideStar, Layer, LoopModel, MirrorModel, NoiseModel,
-    Photometry, StarKind, System, Valid,
+    AngleUnit, Atmosphere, GuideStar, Layer, LoopModel, NoiseModel, Photometry, StarKind, System, Valid,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -23,7 +24,8 @@ struct File {
     noise: Option<Noise>,
     atmosphere: Option<Profile>,
     #[serde(default)]
-    mirror: Mirror,
+    mirror: Mirrors,
+    field: Option<Field>,
     #[serde(default)]
     imaging: Imaging,
     #[serde(default, rename = "loop")]
@@ -48,33 +50,6 @@ struct Sensors {
     lgs_cst: f64,
     illumination: Option<f64>,
     valid: Option<Map>,
-}
-
-/// A map of 0 and 1: rows of numbers, or text with one line per row.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Map {
-    Rows(Vec<Vec<f64>>),
-    Text(String),
-}
-
-impl Map {
-    fn cells(&self, key: &str, place: &Place) -> Result<CellMap, Error> {
-        let cells = match self {
-            Map::Rows(rows) => CellMap::from_numbers(rows),
-            Map::Text(text) => super::arrays::map_of_text(text),
-        };
-        cells.map_err(|problem| {
-            place.error(key, problem, "give as many rows as columns, of 0 and 1, the lowest y first")
-        })
-    }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct Mirror {
-    coupling: Option<f64>,
-    actuators: Option<Map>,
 }
 
 #[derive(Deserialize)]
@@ -158,12 +133,12 @@ impl EachLayer {
 #[serde(deny_unknown_fields, default)]
 struct Imaging {
     wavelength: f64,
-    targets: Vec<[f64; 2]>,
+    targets: Option<Vec<[f64; 2]>>,
 }
 
 impl Default for Imaging {
     fn default() -> Self {
-        Imaging { wavelength: 1.65e-6, targets: vec![[0.0, 0.0]] }
+        Imaging { wavelength: 1.65e-6, targets: None }
     }
 }
 
@@ -271,10 +246,8 @@ fn understand(raw: File, place: &Place) -> Result<(System, Option<Atmosphere>, V
             ));
         }
     };
-    let mirror = MirrorModel::Gaussian {
-        coupling: raw.mirror.coupling.unwrap_or(COUPLING),
-        actuators: raw.mirror.actuators.map(|map| map.cells("mirror.actuators", place)).transpose()?,
-    };
+    let (mirror, mirrors) = raw.mirror.models(place)?;
+    let (targets, correction) = field(raw.field.as_ref(), mirrors, raw.imaging.targets, unit, place)?;
     let mut system = System {
         diameter: raw.telescope.diameter,
         obstruction: raw.telescope.obstruction,
@@ -283,13 +256,13 @@ fn understand(raw: File, place: &Place) -> Result<(System, Option<Atmosphere>, V
         mirror,
         nssp: raw.sensors.nssp,
         stars,
-        targets: raw.imaging.targets.iter().map(|t| [t[0] * unit, t[1] * unit]).collect(),
+        targets,
         lgs_cst: raw.sensors.lgs_cst * unit * unit,
         noise,
         lag: 0.0,
         wavelength: raw.imaging.wavelength,
         units: raw.units,
-        simulation: raw.simulation,
+        simulation: LoopModel { field: correction, ..raw.simulation },
     };
     let warnings = check::system(&system, place)?;
     let mut atmosphere = raw.atmosphere.map(|p| profile(p, place)).transpose()?;

@@ -6,6 +6,7 @@ use super::results::{GemmShare, NotSpd, PrecisionMap};
 use super::watch::{Counter, watch};
 use super::{Observer, Options, PipelineError};
 use crate::Matrix;
+use crate::files::RoundedMatrix;
 use crate::pipeline::norms::TileNorms;
 use std::any::Any;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use zellige_runtime::{Error as RuntimeError, Session};
 pub(super) struct Solved {
     /// Reconstructors `R` by target; empty except on the first rank.
     pub(super) reconstructors: Vec<Arc<Matrix>>,
+    /// The same in few bits, with [`Options::rounding`].
+    pub(super) rounded: Vec<Arc<RoundedMatrix>>,
     pub(super) share: GemmShare,
     pub(super) solve_share: GemmShare,
     pub(super) map: PrecisionMap,
@@ -172,6 +175,7 @@ pub(super) fn reconstruct<T: Element, S: Session>(
     let start = Instant::now();
     observer.stage(&format!("{rule}: solve"), problem.rows.tiles() as u64 * nt * (nt - 1));
     let submission = submission.with_inverses_of(&factor);
+    let submission = options.rounding.into_iter().fold(submission, Submission::round);
     let solution = solve_with(s, &l, &x, &solve_policy, &submission, |y| match &mut norms {
         Some(norms) => norms.between(rt, &l, y),
         None => Ok(()),
@@ -223,6 +227,11 @@ fn run_typed<T: Element, S: Session>(
     let improved = refine(&l, &made.solve_policy, &x)?;
     let solve_seconds = made.solve_seconds + start.elapsed().as_secs_f64();
 
+    let of_target = |t: usize, tiles| {
+        RoundedMatrix::of_tiles(s.runtime(), tiles, t * problem.m()..(t + 1) * problem.m()).map(Arc::new)
+    };
+    let of_tiles = |tiles| (0..problem.targets()).map(|t| of_target(t, tiles)).collect::<Result<_, _>>();
+    let rounded = solution.rounded().map(of_tiles).transpose()?.unwrap_or_default();
     let (reconstructors, refinement, x_bytes) = match improved {
         Some((wide, made)) => (collect(s, problem, &wide)?, Some(made), wide.bytes(s)?),
         None => (collect(s, problem, &x)?, None, x.bytes(s)?),
@@ -235,6 +244,7 @@ fn run_typed<T: Element, S: Session>(
     let error = options.judge.then(measure).transpose()?;
     Ok(Ok(Solved {
         reconstructors,
+        rounded,
         share: GemmShare::of(factor.counts()),
         solve_share: GemmShare::of(solution.counts()),
         map: PrecisionMap::of(factor.counts()),

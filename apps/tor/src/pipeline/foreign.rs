@@ -8,7 +8,7 @@ use super::results::TargetResult;
 use super::{Observer, Options, PipelineError};
 use crate::covariance::Covariance;
 use crate::files::fits::{Card, CardValue};
-use crate::files::{SlopeOrder, fits, npy, reorder_columns, reorder_rows};
+use crate::files::{RoundedMatrix, SlopeOrder, fits, npy, reorder_columns, reorder_rows};
 use crate::geometry::Geometry;
 use crate::image::Psf;
 use crate::params::Input;
@@ -200,7 +200,16 @@ fn in_own_order(
 }
 
 fn read(path: &Path) -> Result<Matrix, Error> {
-    finite(path, if is_array(path) { npy::read(path)? } else { fits::read_matrix(path, None)? })
+    finite(path, read_any(path)?)
+}
+
+/// Reads an array, a matrix in few bits, or the first image of a FITS file.
+fn read_any(path: &Path) -> Result<Matrix, Error> {
+    match is_array(path) {
+        true if RoundedMatrix::is_in(path) => Ok(RoundedMatrix::read(path)?.to_matrix()),
+        true => npy::read(path),
+        false => fits::read_matrix(path, None),
+    }
 }
 
 fn finite(path: &Path, matrix: Matrix) -> Result<Matrix, Error> {
@@ -306,7 +315,7 @@ fn reconstructor(
     let is_one = is_array(path) || fits::names_image(path);
     let (r, doubt) = match (is_one, targets.len()) {
         (false, _) => of_target(path, target, targets)?,
-        (true, 1) => (if is_array(path) { npy::read(path)? } else { fits::read_matrix(path, None)? }, None),
+        (true, 1) => (read_any(path)?, None),
         (true, count) => {
             let problem = format!(
                 "this is one reconstructor, but the system has {count} targets: choose one with --target X,Y"

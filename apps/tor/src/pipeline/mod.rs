@@ -54,6 +54,7 @@ pub use zellige_files::observe::{Observer, Silent};
 use crate::Matrix;
 use crate::params::Input;
 use info::Info;
+use zellige_dense::Rounding;
 use zellige_runtime::Session;
 
 /// Rule for the tile sizes of `Cmm`.
@@ -118,6 +119,9 @@ pub struct Options {
     /// Maximum number of steps of iterative refinement (`fp64` skips them, since they have no
     /// effect). It ends if a step has not halved the residual.
     pub refine: usize,
+    /// Format to which reconstructors are rounded within the solve, so that columns make up for the
+    /// errors of others. They are judged as rounded.
+    pub rounding: Option<Rounding>,
     /// Whether reconstructors are judged. Without it there is no backward error, no `Cee`, no image
     /// and no Strehl ratio: those figures are NaN (`null` in the JSON), and [`Measured::targets`]
     /// is empty.
@@ -156,6 +160,7 @@ impl Default for Options {
             targets: None,
             on_not_spd: OnNotSpd::Fail,
             refine: 0,
+            rounding: None,
             judge: true,
             exact: true,
             xray: Xray::Off,

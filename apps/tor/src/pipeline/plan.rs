@@ -203,6 +203,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
             "solve rule {rule} cannot be combined with {other}: fp64 tiles need fp64 products, fp32 tiles all others"
         )));
     }
+    check_rounding(&rules, options)?;
     let info = info(&system, &input.atmosphere)?;
     let grid = grid(&info, options.tile)?;
     rules.iter().chain(&solve_rule).try_for_each(|rule| rule.check(grid.tiles()))?;
@@ -223,6 +224,20 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
     let trace_records = trace_records(&grid, rules.len(), workers);
     let trace_bytes = trace_bytes(workers, trace_records);
     Ok(Plan { info, grid, rules, solve_rule, memory, kept_bytes, trace_records, trace_bytes, advice })
+}
+
+/// Checks that reconstructors can be rounded within the solve.
+fn check_rounding(rules: &[Rule], options: &Options) -> Result<(), PipelineError> {
+    let refused = match options.rounding {
+        None => return Ok(()),
+        Some(_) if options.refine > 0 => "refinement has no effect on a rounded reconstructor: leave it out",
+        Some(_) if options.ranks > 1 => "reconstructors are rounded on one rank",
+        Some(_) if rules.iter().any(|rule| rule.element() == StorageFormat::F64) => {
+            "reconstructors are rounded from float32 tiles: leave out the rule fp64"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(PipelineError::Options(refused.into()))
 }
 
 /// Returns the bytes of one entry of `L` in its main format and in its replicas of other formats.

@@ -5,7 +5,7 @@ use super::watch::{Counter, watch};
 use super::{Covariances, Observer, Options, Outcome, PipelineError, RuleResult};
 use crate::covariance::{Covariance, Kind};
 use crate::files::fits::{self, BinaryTable, Card, Hdu, Pixels};
-use crate::files::{SlopeOrder, npy, reorder_columns, reorder_rows};
+use crate::files::{RoundedMatrix, SlopeOrder, npy, reorder_columns, reorder_rows};
 use crate::geometry::{Block, Geometry};
 use crate::image::Psf;
 use crate::params::Input;
@@ -138,13 +138,18 @@ fn target_cards([x, y]: [f64; 2]) -> [Card; 2] {
 }
 
 fn is_npy(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
+    ends_with(path, "npy")
+}
+
+fn ends_with(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending))
 }
 
 /// Returns the file name of a matrix: `out.npy` and `CMM` give `out-cmm.npy`.
 fn file_of(path: &Path, name: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{stem}-{}.npy", name.to_ascii_lowercase()))
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{}.{ending}", name.to_ascii_lowercase()))
 }
 
 /// Writes matrices, each with the meaning of its axes and its cards, followed by tables if the
@@ -179,10 +184,11 @@ fn write_matrices(
     Ok(written)
 }
 
-/// Writes the reconstructors of one rule with their slopes in `order`. It is one FITS file with one
-/// HDU per target (`R`, or `R0`, `R1`, ...). For a name ending in `.npy` it is the matrix alone,
-/// with one file per target if there are several (`name-r0.npy`). The run must have kept them
-/// ([`Options::keep_reconstructors`]). Returns the written paths.
+/// Writes the reconstructors of one rule with their slopes in `order`. It is one FITS file with
+/// one HDU per target (`R`, or `R0`, `R1`, ...). For a name ending in `.npy` it is the matrix
+/// alone, with one file per target if there are several (`name-r0.npy`). A name ending in `.npz`
+/// gets the integers and scales of [`Options::rounding`](super::Options::rounding). The run must
+/// have kept them ([`Options::keep_reconstructors`]). Returns the written paths.
 ///
 /// # Errors
 /// There is no reconstructor, because it was not kept or the rule failed; the file cannot be
@@ -202,6 +208,9 @@ pub fn write_reconstructors(
     let kept = &result.extras.reconstructors;
     if kept.is_empty() {
         return Err(PipelineError::Options(format!("the reconstructors of {} were not kept", result.rule)));
+    }
+    if ends_with(path, "npz") {
+        return write_rounded(path, &result.extras.rounded, order);
     }
     let input = &outcome.input;
     let geometry = Geometry::new(&input.system)?;
@@ -225,6 +234,25 @@ pub fn write_reconstructors(
         cards.extend(input.system.targets.get(t).copied().map(target_cards).into_iter().flatten());
         cards
     })
+}
+
+/// Writes reconstructors in few bits, a file for each target.
+fn write_rounded(
+    path: &Path,
+    list: &[Arc<RoundedMatrix>],
+    order: SlopeOrder,
+) -> Result<Vec<PathBuf>, PipelineError> {
+    let refused = |problem: &str| Err(PipelineError::Options(format!("{}: {problem}", path.display())));
+    if list.is_empty() {
+        return refused("an npz file has reconstructors in few bits: give --bits, or write .fits or .npy");
+    }
+    if order != SlopeOrder::Xxyy {
+        return refused("reconstructors in few bits have the slopes in the order xxyy");
+    }
+    let name = |t| if list.len() == 1 { path.to_owned() } else { file_of(path, &format!("r{t}")) };
+    let files: Vec<PathBuf> = (0..list.len()).map(name).collect();
+    files.iter().zip(list).try_for_each(|(file, matrix)| matrix.write(file))?;
+    Ok(files)
 }
 
 /// Writes images, scaled so that the peak of the diffraction-limited image is 1. It is a FITS file

@@ -6,6 +6,7 @@ use zellige_dense::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
 use super::{DeviceUse, PipelineError, RankUse, TileChoice, grid};
 use crate::Matrix;
+use crate::files::RoundedMatrix;
 use crate::image::Psf;
 use crate::params::Input;
 use crate::pipeline::info::Info;
@@ -322,6 +323,10 @@ pub struct Measured {
     pub peak_memory_bytes: u64,
     /// Bytes of the tiles of the factor and of all reconstructors, without replicas.
     pub tile_bytes: u64,
+    /// Bytes of all reconstructors in few bits, packed without gaps, with scales of 16 bits; absent
+    /// from the JSON if they are not rounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconstructor_bytes: Option<u64>,
     /// Resource use of each rank if there are several; absent from the JSON for a single one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankUse>,
@@ -409,6 +414,8 @@ pub struct Extras {
     /// Reconstructors `R` by target, with
     /// [`Options::keep_reconstructors`](super::Options::keep_reconstructors).
     pub reconstructors: Vec<Arc<Matrix>>,
+    /// Reconstructors by target in few bits, with [`Options::rounding`](super::Options::rounding).
+    pub rounded: Vec<Arc<RoundedMatrix>>,
 }
 
 #[cfg(test)]

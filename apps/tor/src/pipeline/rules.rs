@@ -200,6 +200,7 @@ fn measure(
         marechal: of_first(|target| target.marechal),
         targets,
         peak_memory_bytes: zellige_files::memory::peak(),
+        reconstructor_bytes: solved.rounded.first().map(|r| r.bytes() * solved.rounded.len() as u64),
         tile_bytes: uses.iter().map(|rank| rank.tile_bytes).sum(),
         ranks: if uses.len() > 1 { uses } else { Vec::new() },
         warnings,
@@ -216,6 +217,7 @@ fn measure(
         } else {
             Vec::new()
         },
+        rounded: solved.rounded,
     };
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Report page of simulated loops.
 
-use super::{image, loop_charts, terms, text};
+use super::{field, image, loop_charts, terms, text};
 use crate::end_to_end::{LoopPictures, LoopRun, LoopTarget, Snapshot};
 use crate::geometry::Geometry;
 use crate::params::Input;
@@ -28,6 +28,7 @@ pub fn page(
     head(&mut page, runs);
     strehls(&mut page, runs);
     history(&mut page, runs, pictures);
+    page.markup().push_str(&field::section(runs));
     psfs(&mut page, runs, pictures);
     if let Some(film) = pictures.iter().map(|p| &p.film).find(|film| !film.is_empty()) {
         residuals(&mut page, input, film)?;
@@ -75,7 +76,8 @@ fn strehls(page: &mut Page, runs: &[LoopRun]) {
     for run in runs {
         if let Some(reason) = &run.not_spd {
             let (rule, reason) = (escape(&run.reconstructor), escape(&reason.to_string()));
-            let _ = write!(markup, "<tr><td>{rule}</td><td class=\"failed\" colspan=\"8\">{reason}</td></tr>");
+            let _ =
+                write!(markup, "<tr><td>{rule}</td><td class=\"failed\" colspan=\"8\">{reason}</td></tr>");
         }
         for target in run.result.iter().flat_map(|result| &result.targets) {
             markup += &target_rows(run, target);

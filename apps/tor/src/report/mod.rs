@@ -1,6 +1,7 @@
 //! Report of a run: a single page without scripts or external parts, light and dark.
 
 mod charts;
+pub mod field;
 mod image;
 mod loop_charts;
 pub mod loops;

@@ -3,11 +3,12 @@
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
 
-use crate::end_to_end::LoopRun;
-use crate::pipeline::simulate::{RankReport, Report};
+use super::field;
 use super::terms;
+use crate::end_to_end::LoopRun;
+use crate::learn::LearnResult;
+use crate::pipeline::simulate::{RankReport, Report};
 use crate::pipeline::{CovarianceResult, GemmShare, Judgement, Outcome, RuleResult, Tiling};
-
 
 /// Note on the figures that the table of a build omits.
 const NOT_JUDGED: &str = "backward error and Strehl ratios: not computed; use zellige tor eval\n";
@@ -112,7 +113,7 @@ pub fn of_loops(runs: &[LoopRun], colours: bool) -> String {
     for (rule, reason) in runs.iter().filter_map(|run| Some((&run.reconstructor, run.not_spd.as_ref()?))) {
         notes += &format!("{rule}: {reason}\n");
     }
-    let rest = [terms::of_budgets(runs, colours), terms::of_stages(runs)].concat();
+    let rest = [terms::of_budgets(runs, colours), of_fields(runs, colours), terms::of_stages(runs)].concat();
     format!("{head}{}{notes}{rest}", table.render(colours))
 }
 
@@ -147,6 +148,73 @@ pub(super) fn of_shares(shares: &GemmShare) -> String {
     if list.is_empty() { "none".into() } else { list.join(", ") }
 }
 
+/// Lists the Strehl ratios of corrected fields, of the loop and of the covariances.
+fn of_fields(runs: &[LoopRun], colours: bool) -> String {
+    let mut table = Table::new(&[
+        ("reconstructor", Side::Left),
+        ("target", Side::Left),
+        ("loop", Side::Right),
+        ("covariances", Side::Right),
+        ("nm rms", Side::Right),
+    ]);
+    let mut any = false;
+    for run in runs {
+        for line in field::lines(run) {
+            table.row([vec![run.reconstructor.clone()], line.to_vec()].concat());
+            any = true;
+        }
+    }
+    match any {
+        true => format!(
+            "\nField: Strehl ratios; the covariances' have no fitting, aliasing and delay\n{}",
+            table.render(colours)
+        ),
+        false => String::new(),
+    }
+}
+
+/// Describes a learnt profile.
+pub fn of_learnt(result: &LearnResult, colours: bool) -> String {
+    let mut table = Table::new(&[
+        ("altitude m", Side::Right),
+        ("cn2 m^-5/3", Side::Right),
+        ("+-", Side::Right),
+        ("part", Side::Right),
+        ("wind m/s", Side::Right),
+        ("+-", Side::Right),
+        ("direction", Side::Right),
+        ("+-", Side::Right),
+    ]);
+    let error = |error: Option<f64>| error.map_or("-".into(), |e| format!("{e:.2}"));
+    for layer in &result.layers {
+        table.row([
+            format!("{:.0}", layer.altitude),
+            format!("{:.3}", layer.cn2),
+            format!("{:.3}", layer.cn2_error),
+            format!("{:.1} %", 100.0 * layer.fraction),
+            format!("{:.2}", layer.wind_speed),
+            error(layer.wind_speed_error),
+            format!("{:.1}", layer.wind_direction),
+            error(layer.wind_direction_error),
+        ]);
+    }
+    let noise: Vec<String> = result.noise.iter().map(|n| format!("{:.2e} {:.2e}", n[0], n[1])).collect();
+    format!(
+        "{} frames of {} ms, winds from a lag of {} frames; misfit {:.2} %; {} s\nr0 {:.4} +- {:.4} m, outer scale {:.1} +- {:.1} m (standard errors)\n{}noise x y of each sensor (arcsec^2): {}\n",
+        result.frames,
+        1e3 * result.frame_time,
+        result.lag,
+        100.0 * result.misfit,
+        digits(result.seconds),
+        result.r0,
+        result.r0_error,
+        result.outer_scale,
+        result.outer_scale_error,
+        table.render(colours),
+        noise.join(", ")
+    )
+}
+
 /// Lists the rules of a run.
 pub fn of_run(outcome: &Outcome, colours: bool) -> String {
     let info = &outcome.info;
@@ -166,13 +234,27 @@ pub fn of_run(outcome: &Outcome, colours: bool) -> String {
         0 | 1 => "",
         _ => "Strehl ratios of the first target; --json FILE has those of all targets\n",
     };
-    [head, table(outcome).render(colours), note.into()].concat()
+    [head, table(outcome).render(colours), rounded(outcome), note.into()].concat()
+}
+
+/// Names the format and the size of reconstructors in few bits.
+fn rounded(outcome: &Outcome) -> String {
+    let Some(first) = outcome.results.iter().find_map(|result| result.extras.rounded.first()) else {
+        return String::new();
+    };
+    let (m, n) = first.shape();
+    format!(
+        "reconstructor in {} bits: {}, {:.1} % of float32\n",
+        first.bits(),
+        bytes(first.bytes()),
+        100.0 * first.bytes() as f64 / (4 * m * n) as f64
+    )
 }
 
 /// Lists the rule of a build, whose reconstructor was not judged.
 pub fn of_build(outcome: &Outcome, colours: bool) -> String {
     let note = if outcome.survived() { NOT_JUDGED } else { "" };
-    table(outcome).render(colours) + note
+    [table(outcome).render(colours), rounded(outcome), note.into()].concat()
 }
 
 /// Names the tile at which each rule of an outcome without survivors failed.

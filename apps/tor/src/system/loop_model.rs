@@ -1,5 +1,7 @@
 //! Parameters of the end-to-end simulation.
 
+use super::FieldCorrection;
+
 /// Relation between sensors and mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -56,8 +58,9 @@ impl SensorModel {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoopModel {
-    /// Relation between sensors and mirror; by default [`LoopMode::Closed`] for a single natural
-    /// star and [`LoopMode::Open`] for others.
+    /// Relation between sensors and mirror; by default [`LoopMode::PseudoOpen`] for the correction
+    /// of a field, else [`LoopMode::Closed`] for a single natural star and [`LoopMode::Open`] for
+    /// others.
     pub mode: Option<LoopMode>,
     /// Model of the sensors.
     pub sensor: SensorModel,
@@ -83,6 +86,10 @@ pub struct LoopModel {
     pub threshold: f64,
     /// Wavelengths of the images in m; by default the system's imaging wavelength.
     pub wavelengths: Vec<f64>,
+    /// Correction of all targets by the same mirrors; without it, each target has its own, or that
+    /// of the first.
+    #[serde(skip)]
+    pub field: Option<FieldCorrection>,
 }
 
 impl Default for LoopModel {
@@ -100,6 +107,7 @@ impl Default for LoopModel {
             detector_pixels: 16,
             threshold: 0.0,
             wavelengths: Vec::new(),
+            field: None,
         }
     }
 }

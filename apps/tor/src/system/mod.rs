@@ -1,12 +1,14 @@
 //! Systems and atmospheres: telescope, guide stars, sensors, mirror and turbulence profile.
 
 mod cells;
+mod field;
 mod loop_model;
 mod mirror;
 
 use crate::ARCSEC_PER_RADIAN;
 
 pub use cells::CellMap;
+pub use field::{ConjugateMirror, FieldCorrection};
 pub use loop_model::{LoopMode, LoopModel, SensorModel};
 pub use mirror::{COUPLING, InfluenceFunctions, MirrorModel};
 
@@ -238,16 +240,28 @@ pub(crate) fn airmass(zenith_angle: f64) -> f64 {
 }
 
 impl System {
+    /// Returns the time between frames in s: that of the loop, else that of the photometry.
+    pub fn frame_time(&self) -> Option<f64> {
+        let light = match &self.noise {
+            NoiseModel::Photometric(light) => Some(light.frame_time),
+            NoiseModel::Uniform { .. } => None,
+        };
+        self.simulation.frame_time.or(light)
+    }
+
     /// Returns the lag in ms, if there is one.
     pub(crate) fn lag_ms(&self) -> Option<f64> {
         (self.lag != 0.0).then_some(1e3 * self.lag)
     }
 
-    /// Converts altitudes of laser stars and sodium layer above the telescope to distances along
-    /// the line of sight.
+    /// Converts altitudes of laser stars, mirrors and sodium layer above the telescope to distances
+    /// along the line of sight.
     pub(crate) fn slant(&mut self) {
         let airmass = airmass(self.zenith_angle);
         self.stars.iter_mut().for_each(|star| star.inverse_altitude /= airmass);
+        for mirror in self.simulation.field.iter_mut().flat_map(|field| &mut field.mirrors) {
+            mirror.altitude *= airmass;
+        }
         if let NoiseModel::Photometric(light) = &mut self.noise {
             light.sodium_altitude *= airmass;
             light.sodium_depth *= airmass;

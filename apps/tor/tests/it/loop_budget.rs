@@ -39,7 +39,9 @@ fn sum_of_terms(budget: &LoopBudget) -> f64 {
     all[..5].iter().map(|(_, term)| square(term.nm)).sum::<f64>() / square(budget.total.nm)
 }
 
-/// Theory has an infinite mirror and no edge of the pupil, which matters most for small telescopes.
+/// Theory has an infinite mirror and no edge of the pupil, which matters most for small telescopes:
+/// the actuators there have fewer slopes, and so more noise and aliasing. What aliasing and delay
+/// have in common is in the loop's aliasing.
 #[test]
 fn terms_of_a_closed_loop_are_those_of_the_integrals() {
     let options = LoopOptions { frames: 600, skip: 60, images: 1, ..LoopOptions::default() };
@@ -48,9 +50,9 @@ fn terms_of_a_closed_loop_are_those_of_the_integrals() {
     let (budget, theory) = (&result.budget[0], result.theory.unwrap().integral);
     for (name, found, wanted, near) in [
         ("fitting", budget.fitting, theory.fitting, 0.12),
-        ("aliasing", budget.aliasing, theory.aliasing, 0.25),
+        ("aliasing", budget.aliasing, theory.aliasing, 0.3),
         ("delay", budget.delay, theory.delay, 0.15),
-        ("noise", budget.noise, theory.noise, 0.15),
+        ("noise", budget.noise, theory.noise, 0.3),
         ("total", budget.total, theory.total, 0.12),
     ] {
         let ratio = found.nm / wanted;

@@ -6,7 +6,7 @@ use zellige_tor::end_to_end::{LoopOptions, LoopResult, Simulation};
 use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::Silent;
 use zellige_tor::system::{LoopMode, SensorModel};
-use zellige_tor::{Covariance, dm, evaluate, geometry::Geometry, reference};
+use zellige_tor::{Covariance, Matrix, dm, evaluate, geometry::Geometry, reference};
 
 fn system(name: &str) -> Input {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systems").join(name);
@@ -109,6 +109,132 @@ fn run_with_reconstructors(input: &Input, options: &LoopOptions, rt: Option<&Run
         None => (0..options.skip + options.frames).for_each(|_| simulation.step()),
     }
     simulation.result(&input.system, options)
+}
+
+/// Returns the result of a loop whose frames `step` simulates.
+fn stepped(input: &Input, options: &LoopOptions, mut step: impl FnMut(&mut Simulation)) -> LoopResult {
+    let mut simulation = Simulation::new(input, None, options).unwrap();
+    (0..options.skip + options.frames).for_each(|_| step(&mut simulation));
+    simulation.result(&input.system, options)
+}
+
+#[test]
+fn slopes_of_a_caller_have_the_bits_of_the_sensors() {
+    let options = LoopOptions { frames: 20, skip: 4, images: 5, ..LoopOptions::default() };
+    let mut input = small();
+    input.system.targets.push([10.0, 0.0]);
+    for delay in [0, 2] {
+        input.system.simulation.delay = delay;
+        let wanted = run(&input, &options);
+        let by_slopes = stepped(&input, &options, |loop_| {
+            let slopes = loop_.slopes();
+            loop_.step_with_slopes(&slopes).unwrap();
+        });
+        assert_eq!(by_slopes, wanted, "delay {delay}");
+        let rt = Runtime::builder().workers(2).build().unwrap();
+        let mut tasks = Simulation::new(&input, None, &options).unwrap();
+        tasks.run(&rt, 10, &Silent).unwrap();
+        (0..4).for_each(|_| tasks.step());
+        tasks.run(&rt, 10, &Silent).unwrap();
+        assert_eq!(tasks.result(&input.system, &options), wanted, "delay {delay}");
+    }
+}
+
+/// The law by its formula `u += g C s`, in a sum of another order than the controller's.
+#[test]
+fn an_integrator_of_a_caller_corrects_as_the_loops_own() {
+    let options = LoopOptions { frames: 20, skip: 4, images: 1, ..LoopOptions::default() };
+    let mut input = small();
+    input.system.simulation.sensor = SensorModel::Gradients;
+    for delay in [0, 1, 3] {
+        input.system.simulation.delay = delay;
+        let wanted = run(&input, &options).targets[0].clone();
+        let mut u = Vec::new();
+        let by_commands = stepped(&input, &options, |loop_| {
+            let slopes = loop_.slopes();
+            let matrix = loop_.command_matrices().next().unwrap().clone();
+            u.resize(matrix.rows(), 0.0);
+            for (column, slope) in slopes.iter().enumerate() {
+                u.iter_mut().zip(matrix.col(column)).for_each(|(u, c)| *u += 0.4 * c * slope);
+            }
+            loop_.step_with_commands(&u).unwrap();
+        });
+        let (found, wanted) = (by_commands.targets[0].rms_nm, wanted.rms_nm);
+        assert!((found / wanted - 1.0).abs() < 1e-9, "delay {delay}: {found} {wanted}");
+    }
+}
+
+#[test]
+fn callers_see_the_wavefronts_that_the_loop_uses() {
+    let options = LoopOptions { frames: 1, skip: 8, images: 1, noise: false, ..LoopOptions::default() };
+    let mut input = small();
+    input.system.simulation.sensor = SensorModel::Gradients;
+    let mut simulation = Simulation::new(&input, None, &options).unwrap();
+    (0..8).for_each(|_| simulation.step());
+    assert_eq!(simulation.frame(), 8);
+    // The residual, whose variance the exposure of one frame has.
+    let residual = simulation.wavefront(0, true).unwrap();
+    let lit: Vec<f64> = simulation.pupil().lit.iter().map(|&p| residual[p]).collect();
+    let mean = lit.iter().sum::<f64>() / lit.len() as f64;
+    let variance = lit.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / lit.len() as f64;
+    // A mean gradient is the difference of the means over opposite edges, 3.2 m / 8 apart.
+    let (wavefront, slopes) = (simulation.star_wavefront(0).unwrap(), simulation.slopes());
+    let cells = Geometry::new(&input.system).unwrap().sensors()[0].cells.clone();
+    let across = wavefront.len().isqrt();
+    let step = (across - 1) / 8;
+    for (cell, slope) in cells.iter().zip(&slopes) {
+        let [x, y] = cell.map(|k| usize::from(k) * step);
+        let edge = |x: usize| -> f64 {
+            let at = |k: usize| wavefront[(y + k) * across + x];
+            (0..step).map(|k| 0.5 * (at(k) + at(k + 1))).sum::<f64>() / step as f64
+        };
+        let wanted = (edge(x + step) - edge(x)) / 0.4 * zellige_tor::ARCSEC_PER_RADIAN;
+        assert!((slope - wanted).abs() < 1e-9, "{slope} {wanted}");
+    }
+    simulation.step();
+    let found = simulation.result(&input.system, &options).targets[0].rms_nm;
+    assert!((found / (1e9 * variance.sqrt()) - 1.0).abs() < 1e-9, "{found}");
+}
+
+#[test]
+fn an_interaction_matrix_predicts_slopes() {
+    let mut input = small();
+    // Too little turbulence to see.
+    input.atmosphere.layers[0].cn2 = 1e-20;
+    let options = LoopOptions { noise: false, ..LoopOptions::default() };
+    let mut simulation = Simulation::new(&input, None, &options).unwrap();
+    let interaction = simulation.interaction(&input).unwrap();
+    let commands = Matrix::from_fn(interaction.cols(), 1, |a, _| 1e-3 * (a as f64).sin());
+    simulation.step_with_commands(commands.data()).unwrap();
+    let wanted = interaction.times(&commands).unwrap();
+    let largest = wanted.max_abs();
+    // The mirror is subtracted from the wavefront.
+    for (slope, wanted) in simulation.slopes().iter().zip(wanted.data()) {
+        assert!((slope + wanted).abs() < 1e-3 * largest, "{slope} {wanted}");
+    }
+    input.system.simulation.sensor = SensorModel::Edges;
+    assert!(simulation.interaction(&input).unwrap_err().to_string().contains("grid"));
+}
+
+#[test]
+fn numbers_of_a_caller_are_checked() {
+    let mut simulation = Simulation::new(&small(), None, &LoopOptions::default()).unwrap();
+    let (slopes, commands) = (simulation.slopes(), simulation.mirrors()[0].clone());
+    let count = commands.len().to_string();
+    for (result, words) in [
+        (simulation.step_with_slopes(&slopes[1..]), vec!["slopes", "one for each"]),
+        (
+            simulation.step_with_commands(&vec![f64::NAN; commands.len()]),
+            vec!["commands", "number 0", "finite"],
+        ),
+        (simulation.step_with_commands(&[]), vec!["commands", "0 numbers", count.as_str()]),
+        (simulation.wavefront(1, true).map(drop), vec!["target", "1", "[imaging]"]),
+        (simulation.star_wavefront(7).map(drop), vec!["star", "7", "there are 1"]),
+    ] {
+        let error = result.unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    assert_eq!(simulation.frame(), 0);
 }
 
 /// Returns the variance of the commands' error in an open loop over independent frames, relative to

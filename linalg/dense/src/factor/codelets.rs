@@ -35,12 +35,12 @@ pub(crate) fn native_update<T: TileScalar>(tile: &Handle<Tile<T>>) -> Update<Til
 }
 
 /// Returns the entries of a native tile of `f32`.
-pub(super) fn single<T: TileScalar>(tile: &Tile<T>) -> Result<MatRef<'_, f32>, Error> {
+pub(crate) fn single<T: TileScalar>(tile: &Tile<T>) -> Result<MatRef<'_, f32>, Error> {
     T::as_f32_ref(tile.mat()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
 }
 
 /// Returns mutable entries like [`single`].
-pub(super) fn single_mut<T: TileScalar>(tile: &mut Tile<T>) -> Result<MatMut<'_, f32>, Error> {
+pub(crate) fn single_mut<T: TileScalar>(tile: &mut Tile<T>) -> Result<MatMut<'_, f32>, Error> {
     T::as_f32(tile.mat_mut()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
 }
 

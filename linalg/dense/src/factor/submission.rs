@@ -6,11 +6,12 @@ use super::Factorisation;
 use super::codelets::ColumnSolves;
 use super::product::is_of;
 use crate::policy::{SharedPolicy, When};
+use crate::rounding::Rounding;
 use crate::scalar::TileScalar;
 
 /// Submission options of a factorisation and of the solves with its factor. Results are bitwise
 /// identical for all options, on CPUs and on GPUs, except for
-/// [`by_inverses`](Submission::by_inverses).
+/// [`by_inverses`](Submission::by_inverses) and [`round`](Submission::round).
 ///
 /// ```
 /// use zellige_dense::Submission;
@@ -24,12 +25,14 @@ pub struct Submission {
     pub(crate) by_inverses: bool,
     /// For solves, the solution methods that the factorisation found for its columns.
     pub(crate) solves: Option<ColumnSolves>,
+    /// For solves, the format to which the solution is rounded.
+    pub(crate) rounding: Option<Rounding>,
 }
 
 impl Default for Submission {
     /// A task for each product.
     fn default() -> Self {
-        Submission { fuse_updates: 1, by_inverses: false, solves: None }
+        Submission { fuse_updates: 1, by_inverses: false, solves: None, rounding: None }
     }
 }
 
@@ -79,6 +82,16 @@ impl Submission {
     #[must_use]
     pub fn with_inverses_of(self, factor: &Factorisation) -> Self {
         Submission { solves: factor.solves.clone(), ..self }
+    }
+
+    /// Rounds the solution of a solve to few bits. `tr((X - Q) A (X - Q)^T)` is small for the
+    /// rounded solution `Q`, since columns make up for the errors of others, unless it is rounded
+    /// to the nearest numbers. `b` has the rounded numbers at the end, and
+    /// [`Solution::rounded`](crate::Solution::rounded) has them as integers. Only for tiles of
+    /// `f32`.
+    #[must_use]
+    pub fn round(self, rounding: Rounding) -> Self {
+        Submission { rounding: Some(rounding), ..self }
     }
 
     /// The most products in one task under `policy`.

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use zellige_dense::{
-    Error, GemmPrecision, RectTiled, RefineEnd, RefineUntil, Rule, SharedPolicy, SymmetricTiled, TileGrid,
-    cholesky, refine, solve, widened,
+    Error, GemmPrecision, RectTiled, RefineEnd, RefineUntil, Rounding, Rule, SharedPolicy, Submission,
+    SymmetricTiled, TileGrid, cholesky, refine, solve, solve_with, widened,
 };
 use zellige_runtime::Runtime;
 
@@ -175,4 +175,57 @@ fn refinement_ends_where_steps_gain_nothing() {
     let found = refine(&rt, (&l, &rule("hp1")), system, &x, until).unwrap();
     assert_eq!((found.end, found.before.len()), (RefineEnd::Stagnated, 1), "{found:?}");
     assert!((found.residual - first).abs() < 1e-12 * first, "{found:?} {first:e}");
+}
+
+/// Returns `tr(E A E^T)`, `E = X - Q`.
+fn loss(x: &[f64], q: &[f32], a: &[f64], (m, n): (usize, usize)) -> f64 {
+    let e: Vec<f64> = x.iter().zip(q).map(|(x, &q)| x - f64::from(q)).collect();
+    times(&e, a, m, n).iter().zip(&e).map(|(ea, e)| ea * e).sum()
+}
+
+#[test]
+fn rounded_columns_make_up_for_the_errors_of_others() {
+    let rt = runtime(2, "lws");
+    let (m, n) = (37, 150);
+    let a: Vec<f64> = (0..n * n)
+        .map(|at| {
+            (-((at % n) as f64 - (at / n) as f64).abs() / 30.0).exp()
+                + if at % n == at / n { 0.05 } else { 0.0 }
+        })
+        .collect();
+    let x = random_rect(m, n, 34);
+    let b = times(&x, &a, m, n);
+    let rounding = Rounding::new(5, 32).unwrap();
+    for edges in [vec![0, 150], vec![0, 40, 41, 90, 149, 150]] {
+        let (grid, rows) = (TileGrid::from_edges(edges).unwrap(), TileGrid::uniform(m, 20).unwrap());
+        let l = SymmetricTiled::generate(&rt, grid.clone(), &dense32(&a, n)).unwrap();
+        cholesky(&rt, &l, &rule("fp32")).unwrap();
+        let solved = |rounding| {
+            let b = RectTiled::generate(&rt, "B", rows.clone(), grid.clone(), &dense32(&b, m)).unwrap();
+            let submission = Submission::default().round(rounding);
+            let solution = solve_with(&rt, &l, &b, &rule("fp32"), &submission, |_| Ok(())).unwrap();
+            solution.wait(&rt).unwrap();
+            (solution, b.gather(&rt).unwrap())
+        };
+        let (solution, q) = solved(rounding);
+        let [of_columns, nearest] = [&q, &solved(rounding.to_nearest()).1].map(|q| loss(&x, q, &a, (m, n)));
+        assert!(of_columns < 0.25 * nearest, "{grid:?}: {of_columns:e} and {nearest:e}");
+        let rounded = solution.rounded().unwrap();
+        for (i, j) in (0..rows.tiles()).flat_map(|i| (0..grid.tiles()).map(move |j| (i, j))) {
+            let tile = rounded.tile(&rt, i, j).unwrap();
+            let (height, width) = tile.shape();
+            assert_eq!((height, width), (rows.width(i), grid.width(j)));
+            for at in 0..height * width {
+                let (row, column) = (at % height, at / height);
+                let value = f32::from(tile.codes()[at]) * tile.scales()[row + column / 32 * height];
+                assert_eq!(value, q[rows.range(i).start + row + m * (grid.range(j).start + column)]);
+            }
+        }
+    }
+    let grid = TileGrid::uniform(n, 50).unwrap();
+    let l = SymmetricTiled::generate(&rt, grid.clone(), &dense64(&a, n)).unwrap();
+    cholesky(&rt, &l, &rule("fp64")).unwrap();
+    let b = RectTiled::generate(&rt, "B", TileGrid::uniform(m, 37).unwrap(), grid, &dense64(&b, m)).unwrap();
+    let refused = solve_with(&rt, &l, &b, &rule("fp64"), &Submission::default().round(rounding), |_| Ok(()));
+    assert!(matches!(refused, Err(Error::Format { .. })), "{refused:?}");
 }

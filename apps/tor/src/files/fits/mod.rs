@@ -30,7 +30,7 @@ pub fn provenance_cards() -> Vec<Card> {
 pub fn stars_table(system: &System) -> BinaryTable {
     let stars = &system.stars;
     let real = |of: &dyn Fn(&crate::system::GuideStar) -> f64| Column::Real(stars.iter().map(of).collect());
-    let kind = |kind| if kind == StarKind::Lgs { "LGS" } else { "NGS" };
+    let kind = |kind| if kind == StarKind::Lgs { "LGS".to_owned() } else { "NGS".to_owned() };
     BinaryTable {
         name: "STARS",
         columns: vec![

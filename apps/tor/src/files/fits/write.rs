@@ -109,6 +109,8 @@ impl Card {
 /// Data of one image.
 #[derive(Debug, Clone)]
 pub enum Pixels<'a> {
+    /// No data.
+    None,
     /// `float32`; `shape` in NumPy's order (last axis fastest).
     F32 {
         /// Sizes, slowest axis first.
@@ -141,6 +143,7 @@ pub enum Pixels<'a> {
 impl Pixels<'_> {
     fn shape(&self) -> Vec<usize> {
         match self {
+            Pixels::None => Vec::new(),
             Pixels::F32 { shape, .. } | Pixels::F64 { shape, .. } => shape.clone(),
             Pixels::Matrix(m) | Pixels::MatrixF32(m) => vec![m.rows(), m.cols()],
             Pixels::ColumnsF32 { rows, cols, .. } => vec![*rows, *cols],
@@ -149,6 +152,7 @@ impl Pixels<'_> {
 
     fn len(&self) -> usize {
         match self {
+            Pixels::None => 0,
             Pixels::F32 { values, .. } | Pixels::ColumnsF32 { values, .. } => values.len(),
             Pixels::F64 { values, .. } => values.len(),
             Pixels::Matrix(m) | Pixels::MatrixF32(m) => m.data().len(),
@@ -158,12 +162,13 @@ impl Pixels<'_> {
     fn width(&self) -> usize {
         match self {
             Pixels::F64 { .. } | Pixels::Matrix(_) => 8,
-            Pixels::F32 { .. } | Pixels::MatrixF32(_) | Pixels::ColumnsF32 { .. } => 4,
+            Pixels::None | Pixels::F32 { .. } | Pixels::MatrixF32(_) | Pixels::ColumnsF32 { .. } => 4,
         }
     }
 
     fn put(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
+            Pixels::None => Ok(()),
             Pixels::F32 { values, .. } => values.iter().try_for_each(|v| out.write_all(&v.to_be_bytes())),
             Pixels::F64 { values, .. } => values.iter().try_for_each(|v| out.write_all(&v.to_be_bytes())),
             Pixels::Matrix(m) => by_rows(m.rows(), m.data(), out, |v| v.to_be_bytes()),
@@ -221,7 +226,9 @@ pub enum Column {
     /// `float64`; NaN for a missing value.
     Real(Vec<f64>),
     /// ASCII of a fixed width.
-    Text(Vec<&'static str>),
+    Text(Vec<String>),
+    /// Lists of `float64` without a value, one in each row.
+    NoLists(usize),
 }
 
 impl Column {
@@ -230,6 +237,7 @@ impl Column {
             Column::Integer(values) => values.len(),
             Column::Real(values) => values.len(),
             Column::Text(values) => values.len(),
+            Column::NoLists(rows) => *rows,
         }
     }
 
@@ -238,7 +246,9 @@ impl Column {
         match self {
             Column::Integer(_) => 4,
             Column::Real(_) => 8,
-            Column::Text(values) => values.iter().map(|text| text.len()).max().unwrap_or(1).max(1),
+            Column::Text(values) => values.iter().map(String::len).max().unwrap_or(1).max(1),
+            // Length and offset in the heap.
+            Column::NoLists(_) => 16,
         }
     }
 
@@ -251,6 +261,7 @@ impl Column {
                 out.extend(values[row].bytes());
                 out.resize(end, b' ');
             }
+            Column::NoLists(_) => out.extend([0; 16]),
         }
     }
 }
@@ -292,6 +303,7 @@ impl BinaryTable {
                 Column::Integer(_) => "J".to_owned(),
                 Column::Real(_) => "D".to_owned(),
                 Column::Text(_) => format!("{}A", column.width()),
+                Column::NoLists(_) => "QD(0)".to_owned(),
             };
             cards.push(Card::new(&format!("TTYPE{}", k + 1), *name, ""));
             cards.push(Card::new(&format!("TFORM{}", k + 1), form, ""));
@@ -354,8 +366,9 @@ fn fill(out: &mut impl Write, written: usize) -> io::Result<()> {
 
 fn header(hdu: &Hdu<'_>, primary: bool, more: bool) -> Result<Vec<u8>, String> {
     let shape = hdu.pixels.shape();
-    let count = shape.iter().try_fold(1usize, |p, &n| p.checked_mul(n));
-    if shape.is_empty() || shape.len() > 9 || count != Some(hdu.pixels.len()) {
+    let is_empty = matches!(hdu.pixels, Pixels::None);
+    let count = if is_empty { Some(0) } else { shape.iter().try_fold(1usize, |p, &n| p.checked_mul(n)) };
+    if shape.is_empty() != is_empty || shape.len() > 9 || count != Some(hdu.pixels.len()) {
         return Err(format!("shape {shape:?} does not match {} values", hdu.pixels.len()));
     }
     let mut cards = Vec::new();
