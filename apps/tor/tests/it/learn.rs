@@ -69,8 +69,9 @@ fn the_profile_of_a_loop_is_learnt() {
         let turned = layer.wind_direction - y.atan2(x).to_degrees();
         assert!((turned + 180.0).rem_euclid(360.0) - 180.0 < 5.0, "{found:?}");
     }
+    // The small difference of variances that are large.
     for noise in found.noise.as_flattened() {
-        assert!((noise / 1e-3 - 1.0).abs() < 0.3, "{found:?}");
+        assert!((noise / 1e-3 - 1.0).abs() < 0.6, "{found:?}");
     }
 }
 
