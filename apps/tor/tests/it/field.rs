@@ -114,7 +114,7 @@ fn mirrors_at_the_layers_correct_the_field() {
     let two = with(vec![mirror(0.0), mirror(8000.0)]);
     println!("{one:?} {two:?}");
     assert!(two[1] < 0.3 * one[1], "{one:?} {two:?}");
-    // What the mirrors cannot fit stays in the loop.
+    // The loop keeps the error that no mirror can fit.
     assert!(two[0] < 0.8 * one[0], "{one:?} {two:?}");
 }
 
