@@ -247,7 +247,7 @@ proptest! {
         let (space, accepts) = by_chance(seed, n, formats, share);
         let cost = |levels: &[usize]| {
             let code = levels.iter().fold(!seed, |code, &level| code.wrapping_mul(37).wrapping_add(level as u64 + 1));
-            // No difference of two costs is by chance the predicted one, as those of integers may be.
+            // The difference of two costs is never the predicted one by chance.
             SplitMix(code).below(1_000_003) as f64 / 997.0
         };
         let trials = Trials::in_turn(|formats, _| {
