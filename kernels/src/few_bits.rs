@@ -235,14 +235,19 @@ impl<const BITS: u32> WithSimd for Block<'_, BITS> {
 mod tests {
     use super::*;
 
+    /// Returns one of the integers that have so many bits.
+    fn value(at: usize, bits: u32) -> i8 {
+        let span = (1 << bits) - 1;
+        ((at * 7919 % span) as i32 - span as i32 / 2) as i8
+    }
+
     /// Integers of all values, scales that are powers of two, and products in float64.
     #[test]
     fn products_are_those_of_the_integers() {
         for bits in FewBits::BITS {
             let (rows, edges) = (150, vec![0, 32, 40, 71]);
             let cols = 71;
-            let span = (1 << bits) - 1;
-            let codes: Vec<i8> = (0..rows * cols).map(|at| ((at * 7919) % span - span / 2) as i8).collect();
+            let codes: Vec<i8> = (0..rows * cols).map(|at| value(at, bits)).collect();
             let scales: Vec<f32> = (0..rows * 3).map(|at| 2f32.powi(at as i32 % 9 - 4)).collect();
             let x: Vec<f32> = (0..cols).map(|j| (j as f32 * 0.7).sin()).collect();
             let matrix = FewBits::new(rows, bits, edges.clone(), &codes, &scales);

@@ -68,14 +68,17 @@ fn verbs_that_run_tasks_have_traces_and_reports() {
     let here = folder.path();
     ok(here, &["matrix", "generate", "flow", "--size", "4x4x4", "-o", "a.mtx"]);
     fs::write(here.join("crystal.toml"), ok(here, &["psa", "crystal"])).unwrap();
+    let layers = include_str!("../../../tor/systems/learn.toml");
+    let layers = layers.replace("diameter = 8.0", "diameter = 3.0").replace("nssp = 10", "nssp = 5");
+    fs::write(here.join("layers.toml"), layers).unwrap();
     for line in [
         "tor cov small.toml -o c.npy",
         "tor build small.toml -o R.npy",
         "tor eval small.toml --rec R.npy",
         "tor loop small.toml --rec R.npy --frames 6 --skip 2 --mode pseudo-open",
         "tor loop small.toml --frames 6 --skip 2 --precision fp32 --precision hp3 --tile 4 --seeds 2 --budget",
-        "tor loop small.toml --mode open --sensor edges --frames 300 --skip 0 --telemetry slopes.fits",
-        "tor learn small.toml slopes.fits --wind-lag 4 -o learnt.toml",
+        "tor loop layers.toml --frames 1000 --skip 0 --telemetry slopes.fits",
+        "tor learn layers.toml slopes.fits --wind-lag 4 -o learnt.toml",
         "tor build learnt.toml -o R.npy",
         "tor run small.toml",
         "psa simulate --crystal crystal.toml --grid 6 --step 9 -o basis",

@@ -99,7 +99,7 @@ fn telemetry_until_ctrl_c_is_kept() {
     for name in ["t.fits", "t.npz"] {
         let line = format!("tor loop small.toml --mode open --frames 200000 --skip 0 --telemetry {name}");
         interrupted(folder.path(), &line, 3000).says("interrupted").says("frames");
-        assert!(folder.path().join(name).metadata().unwrap().len() > 100_000);
+        assert!(folder.path().join(name).metadata().unwrap().len() > 1000);
     }
     assert_eq!(left(folder.path()), ["t.fits", "t.npz"].map(std::path::Path::new));
 }
