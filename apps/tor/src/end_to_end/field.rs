@@ -6,10 +6,10 @@
 //!
 //! `V = (sum_t A_t^T A_t + a I)^-1 sum_t A_t^T R_t`
 //!
-//! (Fusco, Conan, Rousset, Mugnier & Michau, J. Opt. Soc. Am. A 18, 2001, 2527, with slopes in place
-//! of phases). With one mirror in the pupil, all `A_t` are equal and `V` averages the estimates over
-//! the field: ground-layer adaptive optics. The error towards `t` is that of the reconstructor
-//! `A_t V`, so that [`crate::evaluate`] judges it from covariances alone.
+//! (Fusco, Conan, Rousset, Mugnier & Michau, J. Opt. Soc. Am. A 18, 2001, 2527, with slopes in
+//! place of phases). With one mirror in the pupil, all `A_t` are equal and `V` averages the
+//! estimates over the field: ground-layer adaptive optics. The error towards `t` is that of the
+//! reconstructor `A_t V`, so that [`crate::evaluate`] judges it from covariances alone.
 
 use super::conjugate::LoopMirror;
 use super::surface::MirrorSurface;
