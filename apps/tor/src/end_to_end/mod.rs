@@ -15,6 +15,7 @@ mod graph;
 mod grid;
 mod random;
 mod sensor;
+mod setup;
 mod simulation;
 mod stepping;
 mod surface;
