@@ -26,7 +26,7 @@ fn small() -> Input {
     input.system.stars.iter_mut().for_each(|star| star.nssp = 6);
     input.system.simulation.frame_time = Some(0.005);
     input.atmosphere.layers.remove(1);
-    // Much more than the 1 % of the slopes' variance by which the simulation may differ from theory.
+    // Much more than 1 % of the variance of slopes: so much may simulation and theory differ.
     input.system.noise = NoiseModel::Uniform { variance: 1e-2 };
     input
 }
