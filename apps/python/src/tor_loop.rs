@@ -36,13 +36,9 @@ pub struct LoopSettings {
 impl LoopSettings {
     /// Puts the parameters into those of the file.
     fn apply(&self, input: &mut Input) -> PyResult<()> {
-        let model = &mut input.system.simulation;
-        // A gain of the file is for the file's mode.
-        model.gain = if self.mode.is_some() { self.gain } else { self.gain.or(model.gain) };
-        model.mode = named("mode", self.mode.as_deref(), &MODES, LoopMode::name)?.or(model.mode);
+        let mode = named("mode", self.mode.as_deref(), &MODES, LoopMode::name)?;
         let sensor = named("sensor", self.sensor.as_deref(), &SENSORS, SensorModel::name)?;
-        model.sensor = sensor.unwrap_or(model.sensor);
-        model.delay = self.delay.unwrap_or(model.delay);
+        input.system.simulation.replace(mode, sensor, self.gain, self.delay);
         // The file's own parameters were checked when it was read.
         let checked = input.system.check();
         checked.map(drop).map_err(|problem| PyValueError::new_err(problem.to_string()))

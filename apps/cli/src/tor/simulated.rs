@@ -26,12 +26,8 @@ use crate::run::Setup;
 pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
     let setup = Setup::new(&args.execution, &Needs::of_rules(&args.precision), &args.outputs)?;
     let mut input = super::read(&args.system)?;
-    let model = &mut input.system.simulation;
-    model.mode = args.mode.map(Into::into).or(model.mode);
-    model.sensor = args.sensor.map_or(model.sensor, Into::into);
-    // A gain of the file is for the file's mode.
-    model.gain = if args.mode.is_some() { args.gain } else { args.gain.or(model.gain) };
-    model.delay = args.delay.unwrap_or(model.delay);
+    let (mode, sensor) = (args.mode.map(Into::into), args.sensor.map(Into::into));
+    input.system.simulation.replace(mode, sensor, args.gain, args.delay);
     input.system.check()?;
     let options = LoopOptions {
         frames: args.frames,

@@ -72,7 +72,7 @@ impl Simulation {
         observer: &dyn Observer,
     ) -> Result<Option<FieldMap>, PipelineError> {
         let is_shared = input.system.simulation.field.is_some() && self.law().mode == LoopMode::PseudoOpen;
-        let (Some(command), true) = (self.shared_command(), is_shared) else { return Ok(None) };
+        let (Some(command), true) = (self.command_matrices().next(), is_shared) else { return Ok(None) };
         let mut system = input.system.clone();
         system.wavelength = system.simulation.wavelengths.first().copied().unwrap_or(system.wavelength);
         if !options.noise {

@@ -16,6 +16,7 @@ mod grid;
 mod projection;
 mod random;
 mod sensor;
+mod setup;
 mod simulation;
 mod snapshot;
 mod stages;

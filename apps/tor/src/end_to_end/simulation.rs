@@ -4,221 +4,20 @@ use super::conjugate::LoopMirror;
 use super::control::{ControlLaw, Controller};
 use super::exposure::{Exposure, ImagePupil};
 use super::field::{field_responses, fit_field, pupil_commands};
-use super::projection::Projector;
-use super::random::CounterRandom;
+use super::setup::{LoopSetup, StarPath, image_mirrors, interaction};
 use super::stages::StageClock;
 use super::statistics;
-use super::surface::MirrorSurface;
 use super::telemetry::{Recorder, Telemetry};
-use super::{FrozenTurbulence, GeometricSensor, PupilGrid, ShackHartmann, ShackHartmannSettings};
-use super::{LongExposure, WavefrontSensor};
+use super::{FrozenTurbulence, GeometricSensor, LongExposure, PupilGrid, WavefrontSensor};
 use crate::dm::{self, STROKE};
 use crate::geometry::{Geometry, truth_star};
 use crate::params::Input;
-use crate::system::{GuideStar, LoopMode, LoopModel, NoiseModel, SensorModel, StarKind, System};
-use crate::{Error, Matrix, noise};
-use std::ops::Range;
+use crate::system::{GuideStar, LoopMode, LoopModel, SensorModel, StarKind, System};
+use crate::{Error, Matrix};
 use std::sync::Arc;
 
-/// Stroke in V of the pushes that calibrate the sensors: 20 nm.
-const PUSH: f64 = 20e-9 / STROKE;
 /// Smallest number of wavefront pixels across the pupil.
 const FEWEST_PIXELS: usize = 32;
-
-/// A star, its sensor, and the mirror as the sensor sees it.
-struct StarPath {
-    star: GuideStar,
-    sensor: Box<dyn WavefrontSensor>,
-    mirror: MirrorSurface,
-    slopes: Range<usize>,
-    tilt: Option<UnknownTilt>,
-}
-
-impl StarPath {
-    /// Measures a wavefront, which it changes.
-    fn measure(&self, wavefront: &mut [f64], mirror: Option<&[f64]>, frame: u64, out: &mut [f64]) {
-        if let Some(commands) = mirror {
-            self.mirror.subtract(commands, wavefront);
-        }
-        self.sensor.measure(wavefront, frame, out);
-        if let Some(unknown) = &self.tilt {
-            let tilt = unknown.random.sequence(frame).normals(0);
-            for (axis, tilt) in out.chunks_exact_mut(self.sensor.slopes() / 2).zip(tilt) {
-                axis.iter_mut().for_each(|s| *s += unknown.deviation * tilt);
-            }
-        }
-    }
-}
-
-/// Tip and tilt of a laser star, which its sensor cannot tell from those of the turbulence.
-struct UnknownTilt {
-    random: CounterRandom,
-    /// Standard deviation in arcsec.
-    deviation: f64,
-}
-
-impl UnknownTilt {
-    /// Distinguishes these random numbers from those of turbulence and sensors.
-    const FAMILY: u64 = u64::from_be_bytes(*b"lgs tilt");
-
-    /// Returns the unknown tilt of star number `star`; `None` for a natural star.
-    fn of(system: &System, star: usize, seed: u64) -> Option<UnknownTilt> {
-        (system.stars[star].kind == StarKind::Lgs).then(|| UnknownTilt {
-            random: CounterRandom::new(seed, &[UnknownTilt::FAMILY, star as u64]),
-            deviation: system.lgs_cst.sqrt(),
-        })
-    }
-}
-
-/// Everything of a loop that does not change from frame to frame.
-pub(super) struct LoopSetup {
-    turbulence: FrozenTurbulence,
-    paths: Vec<StarPath>,
-    targets: Vec<GuideStar>,
-    /// The sensor whose slopes the reconstructors estimate.
-    truth: GeometricSensor,
-    /// The mirrors on the grid of the images, as each target sees them.
-    mirrors: Vec<Arc<MirrorSurface>>,
-    grid: PupilGrid,
-    pupil: ImagePupil,
-    /// Fit of the wavefronts that the sensors see, if they see no others.
-    projector: Option<Projector>,
-    law: ControlLaw,
-    frame_time: f64,
-    /// Frames between two images.
-    every: u64,
-    /// Frames before the exposure begins.
-    skip: u64,
-}
-
-impl LoopSetup {
-    /// Returns the number of stars.
-    pub(super) fn stars(&self) -> usize {
-        self.paths.len()
-    }
-
-    /// Returns the number of targets.
-    pub(super) fn targets(&self) -> usize {
-        self.targets.len()
-    }
-
-    /// Returns the number of positions of a star's wavefront.
-    pub(super) fn star_points(&self, star: usize) -> usize {
-        self.paths[star].sensor.grid().len()
-    }
-
-    /// Returns the number of positions of a target's wavefront.
-    pub(super) fn target_points(&self) -> usize {
-        self.grid.len()
-    }
-
-    /// Returns the number of measurements.
-    fn slopes(&self) -> usize {
-        self.paths.last().map_or(0, |path| path.slopes.end)
-    }
-
-    /// Returns the measurements of a star.
-    pub(super) fn range(&self, star: usize) -> Range<usize> {
-        self.paths[star].slopes.clone()
-    }
-
-    /// Returns whether slopes move the mirror in their own frame.
-    pub(super) fn is_immediate(&self) -> bool {
-        self.law.delay == 0
-    }
-
-    /// Computes the wavefront of a star at a frame.
-    pub(super) fn star_wavefront(&self, star: usize, frame: u64, out: &mut [f64]) {
-        let path = &self.paths[star];
-        let Some(projector) = &self.projector else {
-            return self.wavefront(&path.star, path.sensor.grid(), frame, out);
-        };
-        let mut on_pupil = vec![0.0; self.grid.len()];
-        self.wavefront(&path.star, &self.grid, frame, &mut on_pupil);
-        let mut commands = projector.commands(&self.mirrors[0], &on_pupil);
-        commands.iter_mut().for_each(|u| *u = -*u);
-        out.fill(0.0);
-        path.mirror.subtract(&commands, out);
-    }
-
-    /// Subtracts the mirror from the wavefront of a star, if its sensor sees it.
-    pub(super) fn correct_star(&self, star: usize, mirror: &[f64], wavefront: &mut [f64]) {
-        if self.law.mode.sees_mirror() {
-            self.paths[star].mirror.subtract(mirror, wavefront);
-        }
-    }
-
-    /// Subtracts the mirrors from the wavefront of a target.
-    pub(super) fn correct_target(&self, target: usize, mirror: &[f64], wavefront: &mut [f64]) {
-        self.mirrors[target].subtract(mirror, wavefront);
-    }
-
-    /// Measures the interaction matrix \[arcsec per volt\] of the system `input` whose setup this
-    /// is.
-    pub(super) fn interaction(&self, input: &Input, actuators: usize) -> Result<Matrix, Error> {
-        if input.system.stars.len() != self.stars() {
-            let found = format!("{} for a loop of {}", input.system.stars.len(), self.stars());
-            return Err(Error::shape("guide stars", found));
-        }
-        interaction(input, &Geometry::new(&input.system)?, &self.paths, &LoopOptions::default(), actuators)
-    }
-
-    /// Computes the wavefront of a target at a frame.
-    pub(super) fn target_wavefront(&self, target: usize, frame: u64, out: &mut [f64]) {
-        self.wavefront(&self.targets[target], &self.grid, frame, out);
-    }
-
-    fn wavefront(&self, star: &GuideStar, grid: &PupilGrid, frame: u64, out: &mut [f64]) {
-        self.turbulence.wavefront(star, frame as f64 * self.frame_time, grid, out);
-    }
-
-    /// Measures the wavefront of a star, which it changes, with these commands on the mirror.
-    pub(super) fn measure(
-        &self,
-        star: usize,
-        frame: u64,
-        mirror: &[f64],
-        wavefront: &mut [f64],
-        out: &mut [f64],
-    ) {
-        let path = &self.paths[star];
-        path.measure(wavefront, self.law.mode.sees_mirror().then_some(mirror), frame, out);
-    }
-
-    /// Adds the residual of a target's wavefront, which it changes, to an exposure.
-    pub(super) fn expose(
-        &self,
-        target: usize,
-        frame: u64,
-        mirror: &[f64],
-        wavefront: &mut [f64],
-        exposure: &mut Exposure,
-    ) {
-        if frame >= self.skip {
-            self.correct_target(target, mirror, wavefront);
-            exposure.add(&self.pupil, wavefront, (frame - self.skip).is_multiple_of(self.every));
-        }
-    }
-
-    /// Returns the variance \[m^2\] of a target's wavefront less its best fit, without piston.
-    pub(super) fn unfitted(&self, projector: &Projector, target: usize, frame: u64) -> f64 {
-        let mut wavefront = vec![0.0; self.grid.len()];
-        self.target_wavefront(target, frame, &mut wavefront);
-        let best = projector.commands(&self.mirrors[target], &wavefront);
-        self.correct_target(target, &best, &mut wavefront);
-        self.pupil.variance(&wavefront)
-    }
-
-    /// Prepares the best fit of wavefronts by mirrors in the pupil, which are those of every target.
-    pub(super) fn projector(&self) -> Result<Projector, Error> {
-        Projector::new(&self.mirrors[0], &self.pupil.lit, self.grid.len())
-    }
-
-    /// Returns the number of wavefront pixels across the pupil.
-    pub(super) fn across(&self) -> usize {
-        self.grid.xs.len()
-    }
-}
 
 /// Returns the number of the mirror that corrects a target: its own, or the only one.
 pub(super) fn mirror_of(target: usize, mirrors: usize) -> usize {
@@ -328,27 +127,17 @@ impl Simulation {
         let (system, model) = (&input.system, &input.system.simulation);
         let geometry = Geometry::new(system)?;
         let mirrors = LoopMirror::of_system(system);
-        let radius = system.diameter / 2.0;
         let frame_time = frame_time(system)?;
         let law = law(system, model);
         let pixels = (model.pixels * system.nssp).max(FEWEST_PIXELS);
         let grid = PupilGrid::centres(system.diameter, pixels);
         let pixel = system.diameter / pixels as f64;
 
-        let mut paths = Vec::with_capacity(system.stars.len());
-        let mut first = 0;
-        for (i, star) in system.stars.iter().enumerate() {
-            let sensor = sensor(input, &geometry, i, options, options.noise)?;
-            let mirror = MirrorSurface::new(&mirrors, radius, star, sensor.grid());
-            let slopes = first..first + sensor.slopes();
-            first = slopes.end;
-            let tilt = UnknownTilt::of(system, i, options.seed);
-            paths.push(StarPath { star: star.clone(), sensor, mirror, slopes, tilt });
-        }
+        let paths = StarPath::of_system(input, &geometry, &mirrors, (options.seed, options.noise))?;
         let actuators = mirrors.iter().map(|plane| plane.mirror.len()).sum();
         let needs_interaction = reconstructors.is_none() || law.mode == LoopMode::PseudoOpen;
         let interaction = match needs_interaction {
-            true => Some(interaction(input, &geometry, &paths, options, actuators)?),
+            true => Some(interaction(input, &geometry, &paths, actuators)?),
             false => None,
         };
         let mut modes = None;
@@ -371,7 +160,7 @@ impl Simulation {
         let targets: Vec<GuideStar> = system.targets.iter().map(|t| truth_star(system.nssp, *t)).collect();
         let setup = LoopSetup {
             turbulence: FrozenTurbulence::new(&input.atmosphere, pixel, options.seed)?,
-            mirrors: image_mirrors(&mirrors, radius, &targets, &grid),
+            mirrors: image_mirrors(&mirrors, system.diameter / 2.0, &targets, &grid),
             targets,
             truth: GeometricSensor::edge_middles(geometry.truth()),
             pupil: ImagePupil::new(system.diameter, system.obstruction, &grid),
@@ -413,12 +202,10 @@ impl Simulation {
     /// They do not fit the memory.
     pub fn record(&mut self, frames: u64) -> Result<(), Error> {
         let setup = &self.setup;
-        let slopes: Vec<usize> = setup.paths.iter().map(|path| path.slopes.len()).collect();
+        let slopes: Vec<usize> = (0..setup.stars()).map(|star| setup.range(star).len()).collect();
         let commands: Vec<usize> = self.mirrors.iter().map(Vec::len).collect();
-        let mut telemetry = Telemetry::new(frames, &slopes, &commands)?;
-        telemetry.first = setup.skip;
-        telemetry.frame_time = setup.frame_time;
-        telemetry.law = setup.law;
+        let telemetry =
+            Telemetry::new(setup.skip, frames, [&slopes, &commands], setup.frame_time, setup.law)?;
         self.telemetry = Some(Recorder::new(telemetry));
         Ok(())
     }
@@ -501,14 +288,6 @@ impl Simulation {
         self.setup.law
     }
 
-    /// Returns the command matrix of the mirrors that all targets share, if they do.
-    pub(super) fn shared_command(&self) -> Option<&Matrix> {
-        match self.controllers.as_slice() {
-            [one] => Some(one.command()),
-            _ => None,
-        }
-    }
-
     /// Returns the exposure of one frame in s.
     pub(super) fn frame_time(&self) -> f64 {
         self.setup.frame_time
@@ -551,23 +330,6 @@ impl Simulation {
     }
 }
 
-/// Returns the mirrors on the grid of the images for each target. Mirrors in the pupil alone are
-/// those of every target.
-fn image_mirrors(
-    mirrors: &[LoopMirror],
-    radius: f64,
-    targets: &[GuideStar],
-    grid: &PupilGrid,
-) -> Vec<Arc<MirrorSurface>> {
-    let towards = |target: &GuideStar| Arc::new(MirrorSurface::new(mirrors, radius, target, grid));
-    match targets.first() {
-        Some(first) if mirrors.iter().all(|plane| plane.altitude == 0.0) => {
-            vec![towards(first); targets.len()]
-        }
-        _ => targets.iter().map(towards).collect(),
-    }
-}
-
 /// Returns the exposure of a frame.
 fn frame_time(system: &System) -> Result<f64, Error> {
     system.frame_time().ok_or_else(|| {
@@ -589,79 +351,6 @@ fn law(system: &System, model: &LoopModel) -> ControlLaw {
         LoopMode::Closed => model.gain.unwrap_or(0.4),
     };
     ControlLaw { mode, gain, leak: model.leak, delay: model.delay, limit: model.stroke / STROKE }
-}
-
-/// Makes the sensor of a star.
-fn sensor(
-    input: &Input,
-    geometry: &Geometry,
-    star: usize,
-    options: &LoopOptions,
-    is_noisy: bool,
-) -> Result<Box<dyn WavefrontSensor>, Error> {
-    let (system, model) = (&input.system, &input.system.simulation);
-    let cells = &geometry.sensors()[star];
-    let geometric = match model.sensor {
-        SensorModel::Spots => {
-            let NoiseModel::Photometric(light) = &system.noise else {
-                let problem = "spots need light: give [photometry], or take a sensor of edges or gradients";
-                return Err(Error::numeric("sensor", problem));
-            };
-            let (pixels, seed) = (model.detector_pixels, options.seed);
-            let mut settings = ShackHartmannSettings::photometric(system, star, light, cells, pixels, seed);
-            settings.threshold = model.threshold;
-            if !is_noisy {
-                (settings.photon_noise, settings.read_noise) = (false, 0.0);
-            }
-            return Ok(Box::new(ShackHartmann::new(cells, system.obstruction, settings)?));
-        }
-        SensorModel::Edges => GeometricSensor::edge_middles(cells),
-        SensorModel::Gradients => GeometricSensor::mean_gradients(cells, model.pixels),
-    };
-    if !is_noisy {
-        return Ok(Box::new(geometric));
-    }
-    let variances = noise::of_sensor(system, &input.atmosphere, star, cells)?;
-    Ok(Box::new(geometric.with_noise(&variances, options.seed, star)))
-}
-
-/// Measures the interaction matrix \[arcsec per volt\] without noise, by pushing and pulling each
-/// actuator.
-fn interaction(
-    input: &Input,
-    geometry: &Geometry,
-    paths: &[StarPath],
-    options: &LoopOptions,
-    actuators: usize,
-) -> Result<Matrix, Error> {
-    let rows = paths.last().map_or(0, |path| path.slopes.end);
-    let mut out = Matrix::zeros(rows, actuators);
-    let mut commands = vec![0.0; actuators];
-    for (i, path) in paths.iter().enumerate() {
-        let quiet = sensor(input, geometry, i, options, false)?;
-        if quiet.grid() != path.sensor.grid() {
-            return Err(Error::shape(
-                "sensor",
-                format!("that of star {i} has another grid than in the loop"),
-            ));
-        }
-        let mut wavefront = vec![0.0; quiet.grid().len()];
-        let mut slopes = [vec![0.0; quiet.slopes()], vec![0.0; quiet.slopes()]];
-        for a in 0..actuators {
-            for (slopes, push) in slopes.iter_mut().zip([-PUSH, PUSH]) {
-                wavefront.fill(0.0);
-                commands[a] = push;
-                path.mirror.subtract(&commands, &mut wavefront);
-                quiet.measure(&wavefront, 0, slopes);
-            }
-            commands[a] = 0.0;
-            let column = &mut out.col_mut(a)[path.slopes.clone()];
-            for (v, (minus, plus)) in column.iter_mut().zip(slopes[0].iter().zip(&slopes[1])) {
-                *v = (minus - plus) / (2.0 * PUSH);
-            }
-        }
-    }
-    Ok(out)
 }
 
 /// Returns the command matrices of tomographic reconstructors, through the model's mirrors.

@@ -2,7 +2,6 @@
 
 use super::control::ControlLaw;
 use crate::Error;
-use crate::system::LoopMode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Names of arrays in npz files.
@@ -26,7 +25,7 @@ pub struct Telemetry {
     /// Commands on each mirror during the frames: frames x actuators, actuators inner.
     pub(super) commands: Vec<Vec<f32>>,
     /// Number of the first frame that is recorded.
-    pub(super) first: u64,
+    first: u64,
     /// Largest number of frames.
     most: u64,
     pub(super) frames: usize,
@@ -36,30 +35,36 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Reserves the memory for frames of so many slopes of each star and commands of each mirror.
+    /// Reserves the memory for `most` frames from number `first` on, with so many slopes of each
+    /// star and commands of each mirror.
     ///
     /// # Errors
     /// There is too little memory.
-    pub(super) fn new(frames: u64, slopes: &[usize], commands: &[usize]) -> Result<Self, Error> {
+    pub(super) fn new(
+        first: u64,
+        most: u64,
+        [slopes, commands]: [&[usize]; 2],
+        frame_time: f64,
+        law: ControlLaw,
+    ) -> Result<Self, Error> {
         let reserve = |length: &usize| {
             let mut out = Vec::new();
-            let count = usize::try_from(frames).ok().and_then(|frames| frames.checked_mul(*length));
+            let count = usize::try_from(most).ok().and_then(|frames| frames.checked_mul(*length));
             match count.map(|count| out.try_reserve_exact(count)) {
                 Some(Ok(())) => Ok(out),
                 _ => Err(Error::numeric(
                     "telemetry",
-                    format!("{frames} frames of {length} values do not fit the memory: record fewer frames"),
+                    format!("{most} frames of {length} values do not fit the memory: record fewer frames"),
                 )),
             }
         };
-        let law = ControlLaw { mode: LoopMode::Open, gain: 1.0, leak: 0.0, delay: 0, limit: f64::INFINITY };
         Ok(Telemetry {
             slopes: slopes.iter().map(reserve).collect::<Result<_, _>>()?,
             commands: commands.iter().map(reserve).collect::<Result<_, _>>()?,
-            first: 0,
-            most: frames,
+            first,
+            most,
             frames: 0,
-            frame_time: 0.0,
+            frame_time,
             law,
         })
     }

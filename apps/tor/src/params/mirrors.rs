@@ -112,7 +112,7 @@ pub(super) struct Field {
 }
 
 fn regularisation() -> f64 {
-    1e-4
+    1e-3
 }
 
 impl Field {

@@ -230,8 +230,12 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
 fn check_rounding(rules: &[Rule], options: &Options) -> Result<(), PipelineError> {
     let refused = match options.rounding {
         None => return Ok(()),
-        Some(_) if options.refine > 0 => "refinement has no effect on a rounded reconstructor: leave it out",
-        Some(_) if options.ranks > 1 => "reconstructors are rounded on one rank",
+        Some(_) if options.refine > 0 => {
+            "refinement would undo the rounding of the reconstructor: leave out one of them"
+        }
+        Some(_) if options.ranks > 1 => {
+            "reconstructors are rounded on one rank only: run one process, or do not round"
+        }
         Some(_) if rules.iter().any(|rule| rule.element() == StorageFormat::F64) => {
             "reconstructors are rounded from float32 tiles: leave out the rule fp64"
         }

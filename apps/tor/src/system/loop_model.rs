@@ -92,6 +92,23 @@ pub struct LoopModel {
     pub field: Option<FieldCorrection>,
 }
 
+impl LoopModel {
+    /// Replaces parameters of a file by those that are given. With a mode, a gain of the file is
+    /// left out: it is for the file's mode.
+    pub fn replace(
+        &mut self,
+        mode: Option<LoopMode>,
+        sensor: Option<SensorModel>,
+        gain: Option<f64>,
+        delay: Option<usize>,
+    ) {
+        self.gain = if mode.is_some() { gain } else { gain.or(self.gain) };
+        self.mode = mode.or(self.mode);
+        self.sensor = sensor.unwrap_or(self.sensor);
+        self.delay = delay.unwrap_or(self.delay);
+    }
+}
+
 impl Default for LoopModel {
     fn default() -> Self {
         LoopModel {

@@ -103,7 +103,7 @@ fn mirrors_at_the_layers_correct_the_field() {
     let options = LoopOptions { frames: 20, skip: 0, images: 1, ..LoopOptions::default() };
     let mirror = |altitude: f64| ConjugateMirror { altitude, pitch: None, coupling: 0.3 };
     let mut with = |mirrors: Vec<ConjugateMirror>| {
-        input.system.simulation.field = Some(FieldCorrection { mirrors, regularisation: 1e-4 });
+        input.system.simulation.field = Some(FieldCorrection { mirrors, regularisation: 1e-3 });
         let (result, simulation) = run(&input, &options, None);
         let of_loop = result.targets.iter().map(|t| t.rms_nm.powi(2)).sum::<f64>().sqrt();
         let predicted =
@@ -112,10 +112,8 @@ fn mirrors_at_the_layers_correct_the_field() {
     };
     let one = with(vec![mirror(0.0)]);
     let two = with(vec![mirror(0.0), mirror(8000.0)]);
-    println!("{one:?} {two:?}");
     assert!(two[1] < 0.3 * one[1], "{one:?} {two:?}");
-    // The loop keeps the error that no mirror can fit.
-    assert!(two[0] < 0.8 * one[0], "{one:?} {two:?}");
+    assert!(two[0] < 0.6 * one[0], "{one:?} {two:?}");
 }
 
 /// Returns for each target the Strehl ratio of the mirrors' error over independent frames and the
@@ -199,7 +197,6 @@ fn the_field_has_the_error_of_the_covariances() {
     for (name, frames) in [("mcao.toml", 30), ("glao.toml", 30)] {
         let ratios = against_the_covariances(small(name), frames);
         let [strehl, variance] = mean(&ratios);
-        println!("{name}: {strehl:.3} {variance:.3}");
         assert!((strehl - 1.0).abs() < 0.15 && (variance - 1.0).abs() < 0.25, "{name}: {ratios:?}");
     }
 }
@@ -266,7 +263,7 @@ fn bad_fields_and_mirrors_are_named() {
             "no direction",
         ),
         ("points = 5", "points = 65", "field.points"),
-        ("regularisation = 1e-4", "regularisation = 0.0", "field.regularisation"),
+        ("regularisation = 1e-3", "regularisation = 0.0", "field.regularisation"),
         ("magnitude = 11.0", "magnitude = 11.0\nrotation = 3.0", "guide_star[5]"),
     ] {
         let changed = whole.replacen(from, to, 1);
@@ -274,9 +271,6 @@ fn bad_fields_and_mirrors_are_named() {
         let error = parse(&changed).unwrap_err().to_string();
         assert!(error.contains(named), "{from} -> {to}: {error}");
     }
-    let open =
-        whole.replacen("mode = \"pseudo-open\"", "mode = \"open\"", 1).replacen("\ngain", "\n# gain", 1);
-    assert!(parse(&open).unwrap_err().to_string().contains("loop.mode"));
     let both = whole.replacen("[imaging]", "[imaging]\ntargets = [[0.0, 0.0]]", 1);
     assert!(parse(&both).unwrap_err().to_string().contains("imaging.targets"));
     let (start, end) = (whole.find("[field]").unwrap(), whole.find("[photometry]").unwrap());
@@ -284,6 +278,10 @@ fn bad_fields_and_mirrors_are_named() {
     assert!(parse(&without).unwrap_err().to_string().contains("several mirrors, and no field"));
 
     let mut input = parse(&whole).unwrap();
+    input.system.simulation.mode = Some(LoopMode::Open);
+    input.system.simulation.gain = None;
+    assert!(input.system.check().unwrap_err().to_string().contains("loop.mode"));
+    input.system.simulation.mode = None;
     let functions = zellige_tor::system::InfluenceFunctions::new(1, 4, vec![0.0; 16]).unwrap();
     input.system.mirror = zellige_tor::system::MirrorModel::Sampled(Arc::new(functions));
     assert!(input.system.check().unwrap_err().to_string().contains("the others have none"));

@@ -10,7 +10,7 @@ use zellige_tor::geometry::Geometry;
 use zellige_tor::learn::{self, LearnOptions, read_slopes};
 use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{self, Options, PipelineError, Silent};
-use zellige_tor::system::{LoopMode, StarKind};
+use zellige_tor::system::{LoopMode, NoiseModel, StarKind};
 
 fn system() -> Input {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systems/learn.toml");
@@ -26,6 +26,8 @@ fn small() -> Input {
     input.system.stars.iter_mut().for_each(|star| star.nssp = 6);
     input.system.simulation.frame_time = Some(0.005);
     input.atmosphere.layers.remove(1);
+    // Much more than 1 % of the variance of slopes: so much may simulation and theory differ.
+    input.system.noise = NoiseModel::Uniform { variance: 1e-2 };
     input
 }
 
@@ -69,9 +71,8 @@ fn the_profile_of_a_loop_is_learnt() {
         let turned = layer.wind_direction - y.atan2(x).to_degrees();
         assert!((turned + 180.0).rem_euclid(360.0) - 180.0 < 5.0, "{found:?}");
     }
-    // The small difference of variances that are large.
     for noise in found.noise.as_flattened() {
-        assert!((noise / 1e-3 - 1.0).abs() < 0.6, "{found:?}");
+        assert!((noise / 1e-2 - 1.0).abs() < 0.1, "{found:?}");
     }
 }
 

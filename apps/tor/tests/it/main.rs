@@ -7,6 +7,7 @@ mod covariance;
 mod cuda_compile;
 mod cuda_twins;
 mod evaluate;
+mod few_bits;
 mod field;
 mod files;
 mod formats;

@@ -1,0 +1,110 @@
+//! Reconstructors in few bits: what is judged is what is written, and it loses less than the
+//! nearest numbers.
+
+use std::path::Path;
+use zellige_dense::Rounding;
+use zellige_runtime::Runtime;
+use zellige_tor::Matrix;
+use zellige_tor::end_to_end::{LoopOptions, Simulation};
+use zellige_tor::files::{RoundedMatrix, SlopeOrder};
+use zellige_tor::params::{Input, Mode, parse};
+use zellige_tor::pipeline::{
+    self, Foreign, Options, Outcome, Silent, TileChoice, evaluate, read_reconstructors, write_reconstructors,
+};
+
+fn runtime() -> Runtime {
+    Runtime::builder().workers(2).bind(false).build().unwrap()
+}
+
+/// Returns the demonstration with `nssp` sub-apertures across.
+fn system(nssp: usize) -> Input {
+    let text = include_str!("../../systems/demo.toml").replace("nssp = 16 ", &format!("nssp = {nssp} "));
+    parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap()
+}
+
+fn options(rounding: Option<Rounding>) -> Options {
+    Options { rounding, tile: TileChoice::Uniform(40), keep_reconstructors: true, ..Options::default() }
+}
+
+fn run(rt: &Runtime, input: &Input, rounding: Option<Rounding>) -> Outcome {
+    pipeline::run(rt, input, &options(rounding), &Silent).unwrap()
+}
+
+fn bits(bits: u32) -> Rounding {
+    Rounding::new(bits, 32).unwrap()
+}
+
+#[test]
+fn the_residual_grows_less_than_by_the_nearest_numbers() {
+    let (input, rt) = (system(7), runtime());
+    let trace = |rounding| run(&rt, &input, rounding).results[0].measured.as_ref().unwrap().trace_cee;
+    let exact = trace(None);
+    for count in [4, 6, 8] {
+        let [within, nearest] = [bits(count), bits(count).to_nearest()].map(|r| trace(Some(r)) - exact);
+        // The exact reconstructor is the minimiser.
+        assert!(within > 0.0 && within < 0.3 * nearest, "{count} bits: {within:e} and {nearest:e}");
+    }
+}
+
+#[test]
+fn files_are_judged_and_simulated_as_the_run_judged_them() {
+    let (mut input, rt) = (system(6), runtime());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.npz");
+    let outcome = run(&rt, &input, Some(bits(6)));
+    let result = &outcome.results[0];
+    let measured = result.measured.as_ref().unwrap();
+    assert_eq!(write_reconstructors(&path, &outcome, result, SlopeOrder::Xxyy).unwrap(), [path.clone()]);
+    let file = RoundedMatrix::read(&path).unwrap();
+    assert_eq!((file.bits(), file.shape()), (6, (result.m, result.n)));
+    // Integers without gaps, and a scale of 16 bits for each row of a tile's groups of 32 and 8.
+    let tiles = result.n.div_ceil(40);
+    let scales = 2 * tiles - usize::from(result.n % 40 <= 32 && result.n % 40 > 0);
+    let bytes = (result.m * result.n * 6).div_ceil(8) + 2 * scales * result.m;
+    assert_eq!((file.bytes(), measured.reconstructor_bytes), (bytes as u64, Some(bytes as u64)));
+    assert_eq!(file.to_matrix(), Matrix::clone(&result.extras.reconstructors[0]));
+
+    let foreign = Foreign { reconstructor: path, ..Foreign::default() };
+    let judgement = evaluate(&rt, &input, &Options::default(), &foreign, &Silent).unwrap();
+    assert_eq!(judgement.strehl_exact, measured.strehl_exact);
+    let (matrices, _) = read_reconstructors(&input.system, &input.atmosphere, &foreign).unwrap();
+    input.system.simulation.pixels = 4;
+    let options = LoopOptions { frames: 20, skip: 2, images: 1, ..LoopOptions::default() };
+    let strehl = |matrices: &[Matrix]| {
+        let mut simulation = Simulation::new(&input, Some(matrices), &options).unwrap();
+        simulation.run(&rt, 22, &Silent).unwrap();
+        simulation.result(&input.system, &options)
+    };
+    assert_eq!(strehl(&matrices), strehl(&[file.to_matrix()]));
+}
+
+#[test]
+fn several_targets_have_files_of_their_own() {
+    let (mut input, rt) = (system(5), runtime());
+    input.system.targets = vec![[0.0, 0.0], [15.0, -5.0]];
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = run(&rt, &input, Some(bits(8)));
+    let path = folder.path().join("r.npz");
+    let files = write_reconstructors(&path, &outcome, &outcome.results[0], SlopeOrder::Xxyy).unwrap();
+    assert_eq!(files, ["r-r0.npz", "r-r1.npz"].map(|name| folder.path().join(name)));
+    for (file, matrix) in files.iter().zip(&outcome.results[0].extras.reconstructors) {
+        assert_eq!(RoundedMatrix::read(file).unwrap().to_matrix(), Matrix::clone(matrix));
+    }
+}
+
+#[test]
+fn what_cannot_be_rounded_is_refused() {
+    let (input, rt) = (system(5), runtime());
+    let refused = |options: Options| pipeline::run(&rt, &input, &options, &Silent).unwrap_err().to_string();
+    let rounded = || options(Some(bits(6)));
+    assert!(refused(Options { refine: 2, ..rounded() }).contains("refinement would undo"));
+    assert!(refused(Options { rules: vec!["fp64".into()], ..rounded() }).contains("float32"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.npz");
+    let write = |outcome: &Outcome, order| {
+        write_reconstructors(&path, outcome, &outcome.results[0], order).unwrap_err().to_string()
+    };
+    assert!(write(&run(&rt, &input, None), SlopeOrder::Xxyy).contains("--bits"));
+    assert!(write(&run(&rt, &input, Some(bits(6))), SlopeOrder::Xyxy).contains("order xxyy"));
+    assert!(!path.exists());
+}
