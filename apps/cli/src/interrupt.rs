@@ -1,6 +1,6 @@
 //! Signals. Ctrl-C cancels the tasks, and the main thread then returns. A second Ctrl-C, or 700 ms
-//! without a return, ends the process directly. Work that keeps what it has done ([`keeps`]) ends by
-//! itself.
+//! without a return, ends the process directly. Work that keeps what it has done ([`keeps`]) ends
+//! by itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

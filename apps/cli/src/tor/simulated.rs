@@ -17,8 +17,8 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::run::Setup;
 
-/// Simulates a loop frame by frame, for each reconstructor. Ctrl-C ends the exposure, and the frames
-/// so far are the result.
+/// Simulates a loop frame by frame, for each reconstructor. Ctrl-C ends the exposure, and the
+/// frames so far are the result.
 ///
 /// # Errors
 /// Bad parameters, files that do not fit the system, rules that all lose positive definiteness,

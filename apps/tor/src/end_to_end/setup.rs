@@ -225,7 +225,7 @@ impl LoopSetup {
         self.pupil.variance(&wavefront)
     }
 
-    /// Prepares the best fit of wavefronts by mirrors in the pupil, which are those of every target.
+    /// Prepares the best fit of wavefronts by mirrors in the pupil, the same for every target.
     pub(super) fn projector(&self) -> Result<Projector, Error> {
         Projector::new(&self.mirrors[0], &self.pupil.lit, self.grid.len())
     }

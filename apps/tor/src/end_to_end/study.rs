@@ -61,8 +61,8 @@ pub struct Compared {
 }
 
 /// Simulates the exposures of a reconstructor. If the observer asks for an end, the frames so far
-/// are kept; `None` if the exposure had not begun. `begins` is called when frames begin, after which
-/// an end keeps something.
+/// are kept; `None` if the exposure had not begun. `begins` is called when frames begin, after
+/// which an end keeps something.
 ///
 /// # Errors
 /// The errors of [`Simulation::new`] and [`Simulation::run`].

@@ -5,8 +5,8 @@
 //!
 //! 1. the plain loop,
 //! 2. without noise,
-//! 3. as 2, with sensors that see the best fit of the mirror to the star's wavefront over the pupil,
-//!    in place of the wavefront,
+//! 3. as 2, with sensors that see the best fit of the mirror to the star's wavefront over the
+//!    pupil, in place of the wavefront,
 //! 4. as 3, with an immediate correction: gain 1, no leak, and slopes that move the mirror in their
 //!    own frame,
 //! 5. the best fit of the mirror to the target's wavefront.
@@ -89,8 +89,8 @@ impl LoopBudget {
 pub(super) struct Exposures([Vec<Vec<f64>>; 5]);
 
 impl Exposures {
-    /// Simulates the exposures beside the plain one, with the same seed; `None` if the observer asks
-    /// for an end.
+    /// Simulates the exposures beside the plain one, with the same seed; `None` if the observer
+    /// asks for an end.
     ///
     /// # Errors
     /// The errors of [`Simulation::new`] and [`Simulation::run`].

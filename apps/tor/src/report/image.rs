@@ -136,8 +136,8 @@ fn bright(size: usize, values: &[f64], decade: f64) -> String {
     source(&bitmap(size, &pixels, |k| colour(k as f64 / 255.0)))
 }
 
-/// Returns an 8-bit bitmap with a palette of 256 colours (row after row from the bottom, rows padded
-/// to 4 bytes).
+/// Returns an 8-bit bitmap with a palette of 256 colours, row after row from the bottom; rows are
+/// padded to 4 bytes.
 fn bitmap(size: usize, pixels: &[u8], palette: impl Fn(usize) -> [u8; 3]) -> Vec<u8> {
     let stride = size.next_multiple_of(4);
     let offset = 14 + 40 + 4 * 256;

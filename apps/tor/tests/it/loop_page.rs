@@ -39,7 +39,7 @@ fn the_page_shows_what_was_simulated() {
     let (run, pictures) = run(&input, &OPTIONS, study, &Silent).unwrap();
     let frames: Vec<u64> = pictures.film.iter().map(|shot| shot.frame).collect();
     assert_eq!(frames, [9, 14, 19, 24, 29, 34]);
-    // What is shown of a frame is what the exposure has of it.
+    // The pictures of a frame are those of the exposure.
     assert!(pictures.history.len() == 30 && pictures.psfs.len() == 2);
     let lost = NotSpd { tile: 7, pivot: 3, row: 717, suggestion: Some("hp2".into()) };
     let runs = [run, LoopRun::without_exposure("hp3<".into(), lost)];
