@@ -6,7 +6,7 @@ use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
 
 /// A row of a table of error budgets in nm: its name, and the terms in the order of [`COLUMNS`].
-pub(super) struct Row {
+pub(super) struct BudgetRow {
     /// Reconstructor and target, or the theory.
     pub(super) name: String,
     /// Terms; absent where theory has none.
@@ -17,18 +17,18 @@ pub(super) struct Row {
 pub(super) const COLUMNS: [&str; 6] = ["tomographic", "fitting", "aliasing", "delay", "noise", "all"];
 
 /// Returns the error budgets of the runs, and those of theory.
-pub(super) fn rows(runs: &[LoopRun]) -> Vec<Row> {
+pub(super) fn rows(runs: &[LoopRun]) -> Vec<BudgetRow> {
     let mut rows = Vec::new();
     for run in runs {
         for budget in &run.budget {
             let name = format!("{}, ({}, {})", run.reconstructor, budget.x, budget.y);
-            rows.push(Row { name, terms: budget.list().map(|(_, term)| Some(term)) });
+            rows.push(BudgetRow { name, terms: budget.list().map(|(_, term)| Some(term)) });
         }
     }
     let of_theory = |name: &str, b: ErrorBudget| {
         let nm = [None, Some(b.fitting), Some(b.aliasing), Some(b.delay), Some(b.noise), Some(b.total)];
         let term = |nm: f64| BudgetTerm { nm, error_nm: None };
-        Row { name: name.into(), terms: nm.map(|nm| nm.map(term)) }
+        BudgetRow { name: name.into(), terms: nm.map(|nm| nm.map(term)) }
     };
     if let Some(theory) = runs.iter().find_map(|run| run.theory) {
         rows.push(of_theory("integrals", theory.integral));
