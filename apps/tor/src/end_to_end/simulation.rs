@@ -187,12 +187,11 @@ impl Simulation {
     /// Makes the sensors see the best fit of the mirror to every wavefront, in its place.
     ///
     /// # Errors
-    /// A mirror that cannot be fitted.
+    /// A mirror that cannot be fitted, a loop that is running.
     pub(super) fn project(&mut self) -> Result<(), Error> {
         let projector = self.setup.projector()?;
-        if let Some(setup) = Arc::get_mut(&mut self.setup) {
-            setup.projector = Some(projector);
-        }
+        let running = || Error::numeric("loop", "tasks of it are running");
+        Arc::get_mut(&mut self.setup).ok_or_else(running)?.projector = Some(projector);
         Ok(())
     }
 

@@ -208,3 +208,62 @@ fn fitted(
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::{Mode, parse};
+    use crate::pipeline::Silent;
+    use crate::system::{NoiseModel, SensorModel};
+    use std::path::Path;
+
+    /// Returns the sum of the squares of an integrator's commands after a single slope of 1.
+    fn noise_gain(gain: f64, delay: usize) -> f64 {
+        let mut commands = vec![0.0; delay];
+        for k in delay..1000 {
+            let slope = if k == delay { 1.0 } else { 0.0 };
+            commands.push(commands[k - 1] + gain * (slope - commands[k - delay]));
+        }
+        commands.iter().map(|c| c * c).sum()
+    }
+
+    /// The variance by noise is that of the command matrix' columns on the pupil, each times the
+    /// variance of a slope and the noise gain of the integrator.
+    #[test]
+    fn noise_is_that_of_the_command_matrix() {
+        let variance = 4e-3;
+        for nssp in [6, 10] {
+            let text =
+                include_str!("../../systems/scao.toml").replace("nssp = 20 ", &format!("nssp = {nssp} "));
+            let mut input = parse(Path::new("s.toml"), &text, None, Mode::Strict).unwrap();
+            input.system.noise = NoiseModel::Uniform { variance };
+            let model = &mut input.system.simulation;
+            (model.sensor, model.gain, model.delay) = (SensorModel::Gradients, Some(0.4), 2);
+            assert_eq!(model.leak, 0.0);
+            let options = LoopOptions { frames: 500, skip: 30, images: 1, ..LoopOptions::default() };
+            let rt = Runtime::builder().workers(1).build().unwrap();
+            let simulate = |noise: bool| {
+                let options = LoopOptions { noise, ..options.clone() };
+                let mut simulation = Simulation::new(&input, None, &options).unwrap();
+                simulation.run(&rt, options.skip + options.frames, &Silent).unwrap();
+                simulation
+            };
+            let (noisy, quiet) = (simulate(true), simulate(false));
+            let all: Vec<f64> = std::iter::zip(&variances(&noisy)[0], &variances(&quiet)[0])
+                .map(|(noisy, quiet)| noisy - quiet)
+                .collect();
+            let found = BudgetTerm::of(&all);
+            let command = noisy.command_matrices().next().unwrap();
+            let of_slope = |slope: usize| {
+                let mut wavefront = vec![0.0; noisy.setup.target_points()];
+                noisy.setup.correct_target(0, command.col(slope), &mut wavefront);
+                noisy.setup.pupil.variance(&wavefront)
+            };
+            let sum: f64 = (0..command.cols()).map(of_slope).sum();
+            let wanted = 1e9 * (variance * noise_gain(0.4, 2) * sum).sqrt();
+            let near = 3.0 * found.error_nm.unwrap() + 0.01 * wanted;
+            assert!((found.nm - wanted).abs() < near, "{nssp}: {found:?}, {wanted} nm");
+            assert!(near < 0.1 * wanted, "{nssp}: {found:?}, {wanted} nm");
+        }
+    }
+}
