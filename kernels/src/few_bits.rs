@@ -83,9 +83,24 @@ impl FewBits {
         self.edges.len() - 1
     }
 
+    /// Returns the first column of each group, and the number of columns.
+    pub fn edges(&self) -> &[usize] {
+        &self.edges
+    }
+
+    /// Returns the number of bits of an integer.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
     /// Returns the size of the packed matrix.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Returns the packed matrix.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes
     }
 
     fn block_bytes(&self) -> usize {

@@ -10,6 +10,7 @@
 //! | [`blas`] | `gemm`, `syrk`, `trsm`, `potrf` on one `f32` or `f64` tile |
 //! | [`distance`] | sums of powers of differences, for many points at once |
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
+//! | [`few_bits`], [`row_blocks`] | matrices packed for products with vectors: 4 to 8 bits, float32 |
 //! | [`packed`] | entries of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
 //! | [`sell`] | sparse matrices of such entries, laid out for products |
 //! | [`tile`] | GEMM, SYRK, TRSM and POTRF on numbers that may carry their rounding errors |
@@ -78,6 +79,7 @@ mod mat;
 mod number;
 pub mod packed;
 pub mod precision;
+pub mod row_blocks;
 mod scalar;
 pub mod sell;
 pub mod sites;

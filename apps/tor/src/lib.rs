@@ -24,6 +24,7 @@
 //! | [`files`] | FITS and npy, slope orders |
 //! | [`trust`] | exact digits of covariances, factor and reconstructor |
 //! | [`pipeline`] | all of it, from parameters to judged reconstructors; sizes before anything runs, and runs in virtual time |
+//! | [`rtc`] | products with packed reconstructors in real time, from packets of slopes |
 //! | [`report`] | results as pages |
 //!
 //! Units: metres, arcseconds (slopes and directions), arcsec^2 (covariances); `cn2` of a layer is
@@ -47,6 +48,7 @@ pub mod params;
 pub mod pipeline;
 pub mod reference;
 pub mod report;
+pub mod rtc;
 pub mod system;
 pub mod trust;
 pub mod turbulence;

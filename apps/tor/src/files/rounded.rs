@@ -6,6 +6,7 @@ use std::path::Path;
 use zellige_dense::{RoundedTiles, Rounding};
 use zellige_files::array::Array;
 use zellige_files::array::npz::{NpzWriter, names};
+use zellige_kernels::few_bits::FewBits;
 use zellige_runtime::Runtime;
 
 /// A matrix in few bits: `codes[i, j] scales[i, g]` in row `i` and column `j` of group `g`.
@@ -98,6 +99,22 @@ impl RoundedMatrix {
             }
         }
         matrix
+    }
+
+    /// Packs the matrix for products.
+    ///
+    /// # Errors
+    /// A scale that is no bfloat16 number.
+    pub fn pack(&self) -> Result<FewBits, Error> {
+        match self.scales.iter().find(|scale| scale.to_bits() & 0xffff != 0) {
+            Some(scale) => {
+                Err(Error::numeric("scales", format!("{scale} is no bfloat16 number: round it to 8 bits")))
+            }
+            None => {
+                let bits = self.bits.max(*FewBits::BITS.start());
+                Ok(FewBits::new(self.rows, bits, self.edges.clone(), &self.codes, &self.scales))
+            }
+        }
     }
 
     /// Writes the arrays `bits`, `codes` (rows x columns), `edges` (groups + 1) and `scales` (rows

@@ -25,5 +25,6 @@ mod prediction;
 mod published;
 mod ranks;
 mod reference;
+mod rtc;
 mod simulate;
 mod trust;

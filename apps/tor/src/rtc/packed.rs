@@ -1,0 +1,140 @@
+//! Packed reconstructors.
+
+use crate::files::{RoundedMatrix, fits, npy};
+use crate::{Error, Matrix};
+use std::ops::Range;
+use std::path::Path;
+use zellige_kernels::few_bits::{FewBits, ROWS};
+use zellige_kernels::row_blocks::RowBlocks;
+
+/// Number of columns of a group of a float32 matrix.
+const GROUP: usize = 32;
+
+/// A reconstructor, commands x slopes, stored for products: blocks of 64 rows, and groups of
+/// columns within them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Packed {
+    /// First column of each group, and the number of columns.
+    edges: Vec<usize>,
+    entries: Entries,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Entries {
+    Float(RowBlocks),
+    Few(FewBits),
+}
+
+impl Packed {
+    /// Packs a matrix in float32, in groups of 32 columns.
+    ///
+    /// # Errors
+    /// A matrix without rows or columns, or an entry that is not finite in float32.
+    pub fn of_matrix(matrix: &Matrix) -> Result<Self, Error> {
+        let (rows, cols) = (matrix.rows(), matrix.cols());
+        if let Some(entry) = matrix.data().iter().find(|entry| !(**entry as f32).is_finite()) {
+            return Err(Error::numeric("reconstructor", format!("{entry} is not finite in float32")));
+        }
+        let float = RowBlocks::new(rows, cols, |i, j| matrix.col(j)[i] as f32);
+        let edges = (0..cols).step_by(GROUP).chain([cols]).collect();
+        Packed { edges, entries: Entries::Float(float) }.not_empty()
+    }
+
+    /// Packs a matrix in few bits. Integers of 2 and 3 bits take 4.
+    ///
+    /// # Errors
+    /// A matrix without rows or columns, or a scale that is no bfloat16 number.
+    pub fn of_rounded(matrix: &RoundedMatrix) -> Result<Self, Error> {
+        let few = matrix.pack()?;
+        Packed { edges: few.edges().to_vec(), entries: Entries::Few(few) }.not_empty()
+    }
+
+    /// Reads a reconstructor: an npz file in few bits; FITS, npy and other arrays in float32.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no such matrix.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        if RoundedMatrix::is_in(path) {
+            Packed::of_rounded(&RoundedMatrix::read(path)?)
+        } else if fits::is_fits(path) || fits::names_image(path) {
+            Packed::of_matrix(&fits::read_matrix(path, None)?)
+        } else {
+            Packed::of_matrix(&npy::read(path)?)
+        }
+    }
+
+    fn not_empty(self) -> Result<Self, Error> {
+        match self.shape() {
+            (0, _) | (_, 0) => Err(Error::shape("reconstructor", "it has no rows or no columns")),
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns `(rows, columns)`: numbers of commands and of slopes.
+    pub fn shape(&self) -> (usize, usize) {
+        match &self.entries {
+            Entries::Float(float) => float.shape(),
+            Entries::Few(few) => few.shape(),
+        }
+    }
+
+    /// Returns the bits of an entry: 4 to 8 of integers, 32 in float32.
+    pub fn bits(&self) -> u32 {
+        match &self.entries {
+            Entries::Float(_) => f32::MANTISSA_DIGITS + 8,
+            Entries::Few(few) => few.bits(),
+        }
+    }
+
+    /// Returns the bytes that a product reads.
+    pub fn bytes(&self) -> usize {
+        match &self.entries {
+            Entries::Float(float) => size_of_val(float.values()),
+            Entries::Few(few) => few.bytes(),
+        }
+    }
+
+    /// Returns a checksum of shape, format and entries (FNV-1a of words of 64 bits).
+    pub fn checksum(&self) -> u64 {
+        let (rows, cols) = self.shape();
+        let head = [rows, cols].into_iter().chain(self.edges.iter().copied()).map(|size| size as u64);
+        let sum = head.chain([u64::from(self.bits())]).fold(0xcbf2_9ce4_8422_2325, add_word);
+        match &self.entries {
+            Entries::Float(float) => {
+                float.values().iter().map(|v| u64::from(v.to_bits())).fold(sum, add_word)
+            }
+            Entries::Few(few) => few.data().chunks(8).map(word).fold(sum, add_word),
+        }
+    }
+
+    /// Returns the first column of each group, and the number of columns.
+    pub(super) fn edges(&self) -> &[usize] {
+        &self.edges
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.edges.len() - 1
+    }
+
+    pub(super) fn blocks(&self) -> usize {
+        self.shape().0.div_ceil(ROWS)
+    }
+
+    /// Adds the products of a block of rows with groups of columns to `sums`.
+    pub(super) fn multiply(&self, block: usize, groups: Range<usize>, x: &[f32], sums: &mut [f32; ROWS]) {
+        match &self.entries {
+            Entries::Float(float) => {
+                float.multiply_block(block, self.edges[groups.start]..self.edges[groups.end], x, sums);
+            }
+            Entries::Few(few) => few.multiply_block(block, groups, x, sums),
+        }
+    }
+}
+
+fn add_word(sum: u64, word: u64) -> u64 {
+    (sum ^ word).wrapping_mul(0x0100_0000_01b3)
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+}

@@ -1,0 +1,238 @@
+//! Threads that multiply, and the memory through which they and the thread of the frames speak.
+//!
+//! The thread of the frames stores slopes and steps (groups of columns that are complete), then
+//! `published`: the frame and the number of its steps. A helper that sees this number sees what
+//! was stored before. It multiplies its rows, stores commands, then the frame in `done`. The next
+//! frame begins when all helpers are done, so that nothing is overwritten that is still read.
+
+use super::Packed;
+use super::swap::Store;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::hint::spin_loop;
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use std::thread::{Thread, park, yield_now};
+use zellige_kernels::few_bits::ROWS;
+
+/// Value of `published` that ends helpers; no frame has so many steps.
+const END: u64 = u64::MAX;
+
+/// Rounds of waiting with the core kept, about 0.1 ms.
+const SPINS: u32 = 2000;
+
+/// Rounds after which a helper sleeps, about 1 ms where nothing else runs on its core.
+const ROUNDS: u32 = 4000;
+
+/// A value with cache lines of its own, so that threads that write others do not slow its readers.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Apart<T>(T);
+
+/// Memory of one helper.
+#[derive(Debug, Default)]
+pub(super) struct Seat {
+    /// Frame whose commands it has stored last.
+    done: AtomicU32,
+    asleep: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+/// Memory that the threads share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Frame in the upper half, number of its steps in the lower one; or `END`.
+    published: Apart<AtomicU64>,
+    /// Groups of columns in the order in which they became complete: the first one in the upper
+    /// half, the end in the lower one.
+    steps: Vec<AtomicU64>,
+    /// Bits of the slopes.
+    slopes: Vec<AtomicU32>,
+    /// Bits of the commands.
+    commands: Vec<AtomicU32>,
+    seats: Vec<Apart<Seat>>,
+    /// Reconstructors in use and on offer.
+    pub(super) store: Arc<Store>,
+}
+
+impl Shared {
+    pub(super) fn new((rows, cols): (usize, usize), helpers: usize, store: Arc<Store>) -> Self {
+        let words = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
+        Shared {
+            published: Apart::default(),
+            steps: (0..cols).map(|_| AtomicU64::new(0)).collect(),
+            slopes: words(cols),
+            commands: words(rows),
+            seats: (0..helpers).map(|_| Apart::default()).collect(),
+            store,
+        }
+    }
+
+    pub(super) fn helpers(&self) -> usize {
+        self.seats.len()
+    }
+
+    // Slopes, steps and commands are Relaxed: `published` and `done` order them.
+
+    pub(super) fn put_slope(&self, at: usize, slope: f32) {
+        self.slopes[at].store(slope.to_bits(), Relaxed);
+    }
+
+    pub(super) fn put_step(&self, at: usize, groups: &Range<usize>) {
+        self.steps[at].store((groups.start as u64) << 32 | groups.end as u64, Relaxed);
+    }
+
+    pub(super) fn step(&self, at: usize) -> Range<usize> {
+        let step = self.steps[at].load(Relaxed);
+        (step >> 32) as usize..(step & 0xffff_ffff) as usize
+    }
+
+    /// Shows helpers the first `steps` steps of a frame.
+    pub(super) fn publish(&self, frame: u32, steps: usize) {
+        self.announce(u64::from(frame) << 32 | steps as u64);
+    }
+
+    /// Ends the helpers.
+    pub(super) fn end(&self) {
+        self.announce(END);
+    }
+
+    fn announce(&self, value: u64) {
+        // SeqCst here and in `wait`: either the helper sees the value, or this sees it asleep.
+        self.published.0.store(value, SeqCst);
+        for Apart(seat) in &self.seats {
+            if seat.asleep.load(SeqCst) && seat.asleep.swap(false, SeqCst) {
+                seat.thread.get().into_iter().for_each(Thread::unpark);
+            }
+        }
+    }
+
+    /// Waits until `published` differs from `known`.
+    fn wait(&self, seat: &Seat, known: u64) -> u64 {
+        let mut round = 0u32;
+        loop {
+            let value = self.published.0.load(Acquire);
+            if value != known {
+                return value;
+            }
+            match round {
+                0..SPINS => spin_loop(),
+                SPINS..ROUNDS => yield_now(),
+                _ => {
+                    seat.asleep.store(true, SeqCst);
+                    if self.published.0.load(SeqCst) == known {
+                        park();
+                    }
+                    seat.asleep.store(false, SeqCst);
+                }
+            }
+            round = round.saturating_add(1);
+        }
+    }
+
+    /// Returns whether a helper has stored the commands of a frame.
+    pub(super) fn is_done(&self, helper: usize, frame: u32) -> bool {
+        self.seats[helper].0.done.load(Acquire) == frame
+    }
+
+    /// Copies the commands of rows that are done.
+    pub(super) fn commands(&self, rows: Range<usize>, to: &mut [f32]) {
+        for (to, from) in to.iter_mut().zip(&self.commands[rows]) {
+            *to = f32::from_bits(from.load(Relaxed));
+        }
+    }
+}
+
+/// Waits a little, without the core after a while.
+pub(super) fn pause(round: &mut u32) {
+    *round = round.saturating_add(1);
+    if *round < SPINS { spin_loop() } else { yield_now() }
+}
+
+/// Blocks of rows of one thread, with its copies of the slopes and its sums.
+#[derive(Debug)]
+pub(super) struct RowPart {
+    pub(super) matrix: Arc<Packed>,
+    pub(super) slopes: Vec<f32>,
+    blocks: Range<usize>,
+    sums: Vec<[f32; ROWS]>,
+}
+
+impl RowPart {
+    /// Takes part `part` of `parts` of the blocks.
+    pub(super) fn new(matrix: Arc<Packed>, part: usize, parts: usize) -> Self {
+        let edge = |part: usize| part * matrix.blocks() / parts;
+        let blocks = edge(part)..edge(part + 1);
+        RowPart { slopes: vec![0.0; matrix.shape().1], sums: vec![[0.0; ROWS]; blocks.len()], blocks, matrix }
+    }
+
+    /// Returns the rows.
+    pub(super) fn rows(&self) -> Range<usize> {
+        self.blocks.start * ROWS..self.matrix.shape().0.min(self.blocks.end * ROWS)
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.sums.fill([0.0; ROWS]);
+    }
+
+    pub(super) fn add(&mut self, groups: Range<usize>) {
+        for (block, sums) in self.blocks.clone().zip(&mut self.sums) {
+            self.matrix.multiply(block, groups.clone(), &self.slopes, sums);
+        }
+    }
+
+    /// Returns the sums, row by row.
+    pub(super) fn sums(&self) -> &[f32] {
+        &self.sums.as_flattened()[..self.rows().len()]
+    }
+}
+
+/// Multiplies the rows of a part in every frame, until the end.
+pub(super) fn help(shared: &Shared, helper: usize, mut part: RowPart) {
+    let Apart(seat) = &shared.seats[helper];
+    seat.thread.get_or_init(std::thread::current);
+    let (mut known, mut left, mut version) = (0, 0, 0);
+    loop {
+        let value = shared.wait(seat, known);
+        if value == END {
+            return;
+        }
+        let (frame, count) = ((value >> 32) as u32, (value & 0xffff_ffff) as usize);
+        let mut taken = (known & 0xffff_ffff) as usize;
+        if frame != (known >> 32) as u32 {
+            shared.store.follow(&mut version, &mut part.matrix);
+            part.begin();
+            (taken, left) = (0, part.matrix.groups());
+        }
+        for step in taken..count {
+            let groups = shared.step(step);
+            let edges = part.matrix.edges();
+            let columns = edges[groups.start]..edges[groups.end];
+            for j in columns {
+                part.slopes[j] = f32::from_bits(shared.slopes[j].load(Relaxed));
+            }
+            left -= groups.len();
+            part.add(groups);
+        }
+        known = value;
+        if left == 0 {
+            for (to, sum) in shared.commands[part.rows()].iter().zip(part.sums()) {
+                to.store(sum.to_bits(), Relaxed);
+            }
+            seat.done.store(frame, Release);
+        }
+    }
+}
+
+/// Binds the calling thread to the `index`-th of the CPUs that it may use, if there are so many
+/// and the system allows it. Returns whether it did.
+pub(super) fn pin(index: usize) -> bool {
+    let Ok(allowed) = sched_getaffinity(None) else { return false };
+    let cpu = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).nth(index);
+    cpu.is_some_and(|cpu| {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        sched_setaffinity(None, &one).is_ok()
+    })
+}
