@@ -4,13 +4,19 @@
 //! by the slopes of a frame on a few threads that wait for nothing but slopes: a group of columns
 //! as soon as its slopes are there. No frame allocates memory or takes a lock. A [`Swapper`]
 //! replaces the reconstructor between two frames.
+//! A [`Link`] makes frames of [packets](packet), and counts what is lost.
 
 mod arrivals;
+mod link;
 mod packed;
+pub mod packet;
+mod port;
 mod product;
 mod swap;
 mod threads;
 
+pub use link::{FrameTimes, IncompleteFrame, Link, Losses};
 pub use packed::Packed;
+pub use port::{Port, RingPort, UdpPort};
 pub use product::Rtc;
 pub use swap::Swapper;

@@ -26,5 +26,6 @@ mod published;
 mod ranks;
 mod reference;
 mod rtc;
+mod rtc_packets;
 mod simulate;
 mod trust;
