@@ -6,6 +6,7 @@ mod image;
 mod loop_charts;
 pub mod loops;
 mod map;
+pub mod rtc;
 mod sky;
 mod table;
 mod terms;

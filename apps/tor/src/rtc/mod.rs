@@ -12,6 +12,7 @@ mod packed;
 pub mod packet;
 mod port;
 mod product;
+mod run;
 mod swap;
 mod threads;
 
@@ -19,4 +20,5 @@ pub use link::{FrameTimes, IncompleteFrame, Link, Losses};
 pub use packed::Packed;
 pub use port::{Port, RingPort, UdpPort};
 pub use product::Rtc;
+pub use run::{BIN, Latencies, LatencyBin, RtcResult, RtcSetting, run};
 pub use swap::Swapper;

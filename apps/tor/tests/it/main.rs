@@ -27,5 +27,6 @@ mod ranks;
 mod reference;
 mod rtc;
 mod rtc_packets;
+mod rtc_run;
 mod simulate;
 mod trust;
