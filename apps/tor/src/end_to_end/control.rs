@@ -22,14 +22,10 @@ pub struct ControlLaw {
     pub limit: f64,
 }
 
-/// Controller of one mirror: its matrices and its state.
+/// State of a control law: commands that were computed, and those on their way to the mirror.
 #[derive(Debug, Clone)]
-pub struct Controller {
+pub struct ControlState {
     law: ControlLaw,
-    /// Command matrix `C`, actuators x measurements, volts per arcsec.
-    command: Matrix,
-    /// Slopes `D` of the sensors for each actuator, measurements x actuators, arcsec per volt.
-    interaction: Option<Matrix>,
     /// Commands that were computed last.
     last: Vec<f64>,
     /// Commands that have not reached the mirror yet, oldest first.
@@ -38,64 +34,26 @@ pub struct Controller {
     saturated: u64,
 }
 
-impl Controller {
-    /// Makes a controller whose commands are 0. `interaction` is needed in
-    /// [`LoopMode::PseudoOpen`] only.
-    ///
-    /// # Errors
-    /// Matrices that do not fit each other, or one that is missing.
-    pub fn new(law: ControlLaw, command: Matrix, interaction: Option<Matrix>) -> Result<Self, Error> {
-        let (actuators, slopes) = (command.rows(), command.cols());
-        let fits = |d: &Matrix| (d.rows(), d.cols()) == (slopes, actuators);
-        if law.mode == LoopMode::PseudoOpen && !interaction.as_ref().is_some_and(fits) {
-            return Err(Error::shape(
-                "interaction matrix",
-                format!("a pseudo-open loop needs one of {slopes} x {actuators}"),
-            ));
-        }
+impl ControlState {
+    /// Begins with commands that are 0.
+    pub fn new(law: ControlLaw, actuators: usize) -> Self {
         let waiting = vec![vec![0.0; actuators]; law.delay.saturating_sub(1)].into();
-        Ok(Controller { law, command, interaction, last: vec![0.0; actuators], waiting, saturated: 0 })
+        ControlState { law, last: vec![0.0; actuators], waiting, saturated: 0 }
     }
 
-    /// Returns the command matrix, actuators x measurements, volts per arcsec.
-    pub fn command(&self) -> &Matrix {
-        &self.command
-    }
-
-    /// Returns the number of commands that have been limited.
-    pub fn saturated(&self) -> u64 {
-        self.saturated
-    }
-
-    /// Takes the slopes of a frame, in which the mirror had the commands `mirror` \[volts\], and
-    /// replaces these by those of the next frame.
+    /// Applies the law to the commands: `add(u, g)` adds `g C s` to `u`, with the slopes `s` of the
+    /// sensors, or the open-loop slopes in [`LoopMode::PseudoOpen`]. Replaces `mirror` by the
+    /// commands of the next frame \[volts\]. Nothing is allocated.
     ///
     /// # Panics
-    /// Lengths differ from those of the matrices.
-    pub fn step(&mut self, slopes: &[f64], mirror: &mut [f64]) {
-        let mut seen;
-        let mut slopes = slopes;
-        if let (LoopMode::PseudoOpen, Some(interaction)) = (self.law.mode, &self.interaction) {
-            seen = slopes.to_vec();
-            multiply(interaction, mirror, &mut seen, 1.0);
-            slopes = &seen;
-        }
+    /// There is not one command for each actuator.
+    pub fn update(&mut self, mirror: &mut [f64], add: impl FnOnce(&mut [f64], f64)) {
         let (keep, gain) = match self.law.mode {
             LoopMode::Closed => (1.0 - self.law.leak, self.law.gain),
             LoopMode::Open | LoopMode::PseudoOpen => (1.0 - self.law.gain, self.law.gain),
         };
         self.last.iter_mut().for_each(|u| *u *= keep);
-        multiply(&self.command, slopes, &mut self.last, gain);
-        self.send(mirror);
-    }
-
-    /// Takes commands \[volts\] in place of the law's, with the same limit and delay, and replaces
-    /// `mirror` by those of the next frame. An integrator goes on from them.
-    ///
-    /// # Panics
-    /// There is not one command for each actuator.
-    pub fn take(&mut self, commands: &[f64], mirror: &mut [f64]) {
-        self.last.copy_from_slice(commands);
+        add(&mut self.last, gain);
         self.send(mirror);
     }
 
@@ -115,6 +73,71 @@ impl Controller {
             }
             None => mirror.copy_from_slice(&self.last),
         }
+    }
+}
+
+/// Controller of one mirror: its matrices and its state.
+#[derive(Debug, Clone)]
+pub struct Controller {
+    /// Command matrix `C`, actuators x measurements, volts per arcsec.
+    command: Matrix,
+    /// Slopes `D` of the sensors for each actuator, measurements x actuators, arcsec per volt.
+    interaction: Option<Matrix>,
+    state: ControlState,
+}
+
+impl Controller {
+    /// Makes a controller whose commands are 0. `interaction` is needed in
+    /// [`LoopMode::PseudoOpen`] only.
+    ///
+    /// # Errors
+    /// Matrices that do not fit each other, or one that is missing.
+    pub fn new(law: ControlLaw, command: Matrix, interaction: Option<Matrix>) -> Result<Self, Error> {
+        let (actuators, slopes) = (command.rows(), command.cols());
+        let fits = |d: &Matrix| (d.rows(), d.cols()) == (slopes, actuators);
+        if law.mode == LoopMode::PseudoOpen && !interaction.as_ref().is_some_and(fits) {
+            return Err(Error::shape(
+                "interaction matrix",
+                format!("a pseudo-open loop needs one of {slopes} x {actuators}"),
+            ));
+        }
+        Ok(Controller { command, interaction, state: ControlState::new(law, actuators) })
+    }
+
+    /// Returns the command matrix, actuators x measurements, volts per arcsec.
+    pub fn command(&self) -> &Matrix {
+        &self.command
+    }
+
+    /// Returns the number of commands that have been limited.
+    pub fn saturated(&self) -> u64 {
+        self.state.saturated
+    }
+
+    /// Takes the slopes of a frame, in which the mirror had the commands `mirror` \[volts\], and
+    /// replaces these by those of the next frame.
+    ///
+    /// # Panics
+    /// Lengths differ from those of the matrices.
+    pub fn step(&mut self, slopes: &[f64], mirror: &mut [f64]) {
+        let mut seen;
+        let mut slopes = slopes;
+        if let (LoopMode::PseudoOpen, Some(interaction)) = (self.state.law.mode, &self.interaction) {
+            seen = slopes.to_vec();
+            multiply(interaction, mirror, &mut seen, 1.0);
+            slopes = &seen;
+        }
+        self.state.update(mirror, |commands, gain| multiply(&self.command, slopes, commands, gain));
+    }
+
+    /// Takes commands \[volts\] in place of the law's, with the same limit and delay, and replaces
+    /// `mirror` by those of the next frame. An integrator goes on from them.
+    ///
+    /// # Panics
+    /// There is not one command for each actuator.
+    pub fn take(&mut self, commands: &[f64], mirror: &mut [f64]) {
+        self.state.last.copy_from_slice(commands);
+        self.state.send(mirror);
     }
 }
 

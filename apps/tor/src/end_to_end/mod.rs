@@ -29,6 +29,7 @@ mod terms;
 mod theory;
 mod turbulence;
 
+pub use control::{ControlLaw, ControlState, Controller};
 pub use exposure::{Exposure, ImagePupil, LongExposure};
 pub use field::{field_responses, fit_field};
 pub use field_map::{FieldMap, FieldPoint};

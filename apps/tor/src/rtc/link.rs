@@ -134,8 +134,8 @@ impl<P: Port> Link<P> {
     /// Receives one frame and sends its commands; `None` if no frame begins within `idle`.
     ///
     /// Packets are received as long as there are any; between them the columns that are complete
-    /// are multiplied. A frame ends when all its slopes are there, at its timeout, or with the first
-    /// packet of a later frame.
+    /// are multiplied. A frame ends when all its slopes are there, at its timeout, or with the
+    /// first packet of a later frame.
     ///
     /// # Errors
     /// The port fails, or a thread of the product has ended by a panic.
@@ -244,6 +244,7 @@ impl<P: Port> Link<P> {
         })?;
         sent.map_err(failed)?;
         let end = Instant::now();
+        self.rtc.prepare();
         self.next = Some(frame.wrapping_add(1));
         Ok(FrameTimes {
             frame,

@@ -7,6 +7,7 @@
 //! A [`Link`] makes frames of [packets](packet), and counts what is lost.
 
 mod arrivals;
+mod control;
 mod link;
 mod packed;
 pub mod packet;

@@ -2,9 +2,11 @@
 
 use super::Packed;
 use super::arrivals::Arrivals;
+use super::control::Control;
 use super::swap::{Store, Swapper};
 use super::threads::{RowPart, Shared, help, pause, pin};
 use crate::Error;
+use crate::end_to_end::ControlLaw;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -19,6 +21,7 @@ pub struct Rtc {
     helpers: Vec<Helper>,
     part: RowPart,
     arrivals: Arrivals,
+    control: Option<Control>,
     commands: Vec<f32>,
     /// Whether a frame has begun.
     open: bool,
@@ -50,6 +53,7 @@ impl Rtc {
             helpers: Vec::new(),
             part: RowPart::new(Arc::clone(&matrix), 0, workers),
             arrivals: Arrivals::new(cols),
+            control: None,
             commands: vec![0.0; rows],
             open: false,
             steps: 0,
@@ -73,6 +77,17 @@ impl Rtc {
             pin(0);
         }
         Ok(rtc)
+    }
+
+    /// Puts a control law on top: commands are then those of the law, in volts, for the next frame.
+    /// A pseudo-open loop needs the interaction matrix `D`, measurements x actuators, arcsec per
+    /// volt. `D u` is computed between frames, by the calling thread.
+    ///
+    /// # Errors
+    /// A pseudo-open loop without an interaction matrix that fits.
+    pub fn with_control(mut self, law: ControlLaw, interaction: Option<Packed>) -> Result<Self, Error> {
+        self.control = Some(Control::new(law, self.matrix().shape(), interaction)?);
+        Ok(self)
     }
 
     /// Returns the number of threads that multiply.
@@ -122,11 +137,12 @@ impl Rtc {
         self.begin();
         let (before, missing, shared) = (self.steps, self.arrivals.missing(), &self.shared);
         let own = &mut self.part.slopes;
+        let seen = self.control.as_ref().map_or(&[][..], Control::seen);
         self.arrivals.mark(
             self.part.matrix.edges(),
             first..first + slopes.len(),
             |j| {
-                own[j] = slopes[j - first];
+                own[j] = slopes[j - first] + seen.get(j).unwrap_or(&0.0);
                 shared.put_slope(j, own[j]);
             },
             |groups| {
@@ -142,11 +158,17 @@ impl Rtc {
 
     fn begin(&mut self) {
         if !self.open {
+            self.prepare();
             self.shared.store.take(&mut self.part.matrix);
             self.arrivals.begin(self.part.matrix.edges());
             self.part.begin();
             (self.open, self.steps, self.next) = (true, 0, (0, 0));
         }
+    }
+
+    /// Computes what the next frame needs before its slopes come.
+    pub(super) fn prepare(&mut self) {
+        self.control.iter_mut().for_each(Control::prepare);
     }
 
     /// Multiplies one group of columns; returns false if none is complete.
@@ -171,8 +193,8 @@ impl Rtc {
         self.finish_by_rows(|_, _| {})
     }
 
-    /// Ends the frame like [`finish`](Rtc::finish), and hands over the commands of each thread, with
-    /// their first row, as soon as they are complete.
+    /// Ends the frame like [`finish`](Rtc::finish), and hands over the commands of each thread,
+    /// with their first row, as soon as they are complete; with a control law, all at once.
     ///
     /// # Errors
     /// A thread has ended by a panic.
@@ -189,7 +211,10 @@ impl Rtc {
         while self.work() {}
         let own = self.part.sums();
         self.commands[..own.len()].copy_from_slice(own);
-        done(0, own);
+        let is_plain = self.control.is_none();
+        if is_plain {
+            done(0, own);
+        }
         for (k, helper) in self.helpers.iter().enumerate() {
             let mut round = 0;
             while !self.shared.is_done(k, self.arrivals.frame()) {
@@ -200,7 +225,13 @@ impl Rtc {
             }
             let commands = &mut self.commands[helper.rows.clone()];
             self.shared.commands(helper.rows.clone(), commands);
-            done(helper.rows.start, commands);
+            if is_plain {
+                done(helper.rows.start, commands);
+            }
+        }
+        if let Some(control) = &mut self.control {
+            control.apply(&mut self.commands);
+            done(0, &self.commands);
         }
         self.open = false;
         Ok(&self.commands)

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use zellige_tor::Matrix;
+use zellige_tor::end_to_end::{ControlLaw, Controller};
 use zellige_tor::rtc::{Packed, Rtc};
+use zellige_tor::system::LoopMode;
 
 /// Returns one of many different matrices.
 pub fn matrix(rows: usize, cols: usize, seed: usize) -> Matrix {
@@ -197,4 +199,33 @@ fn matrices_that_do_not_fit_are_not_taken() {
     assert_eq!(rtc.step(&[1.0; 90]).unwrap()[299], 360.0);
     assert_eq!(rtc.version(), 3);
     refused(constant(2.0), 3, 0, "version 3 was offered before: give a larger number");
+}
+
+/// Commands are those of the simulated loop's controller, whose products are in float64.
+#[test]
+fn control_laws_are_those_of_the_simulated_loop() {
+    let (actuators, cols) = (130, 90);
+    let command = Matrix::from_fn(actuators, cols, |i, j| 0.02 * matrix(actuators, cols, 3).col(j)[i]);
+    let interaction = Matrix::from_fn(cols, actuators, |i, j| 0.02 * matrix(cols, actuators, 4).col(j)[i]);
+    for (mode, gain, delay) in
+        [(LoopMode::Closed, 0.4, 2), (LoopMode::Open, 0.7, 1), (LoopMode::PseudoOpen, 0.6, 3)]
+    {
+        let law = ControlLaw { mode, gain, leak: 0.01, delay, limit: 0.5 };
+        let mut controller = Controller::new(law, command.clone(), Some(interaction.clone())).unwrap();
+        let plain = Rtc::new(Packed::of_matrix(&command).unwrap(), 2, false).unwrap();
+        let mut rtc = plain.with_control(law, Some(Packed::of_matrix(&interaction).unwrap())).unwrap();
+        let mut mirror = vec![0.0; actuators];
+        for frame in 0..20 {
+            let slopes = slopes(cols, frame);
+            let exact: Vec<f64> = slopes.iter().map(|&s| s.into()).collect();
+            controller.step(&exact, &mut mirror);
+            let commands = rtc.step(&slopes).unwrap();
+            let close = |(&a, &b): (&f32, &f64)| (f64::from(a) - b).abs() <= 1e-5;
+            assert!(commands.iter().zip(&mirror).all(close), "{mode:?}, frame {frame}");
+        }
+        assert!(mirror.iter().any(|u| u.abs() > 0.05), "{mode:?}: the mirror moves");
+    }
+    let law = ControlLaw { mode: LoopMode::PseudoOpen, gain: 1.0, leak: 0.0, delay: 1, limit: 1.0 };
+    let rtc = Rtc::new(Packed::of_matrix(&command).unwrap(), 1, false).unwrap();
+    assert!(rtc.with_control(law, None).is_err());
 }
