@@ -10,6 +10,7 @@ mod manual;
 mod outputs;
 mod paths;
 mod psa;
+mod rtc;
 mod selftest;
 mod simulate;
 mod solve;
@@ -44,6 +45,7 @@ pub use psa::{
     BasisFormat, Electronics, Psa, PsaBenchmark, PsaCompareArgs, PsaEvents, PsaFrames, PsaInput, PsaOverload,
     PsaRules, PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTrackArgs, TrackGeometry,
 };
+pub use rtc::RtcArgs;
 pub use selftest::SelftestArgs;
 pub use simulate::{Simulate, SimulateCommon};
 pub use solve::SolveArgs;

@@ -36,6 +36,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("tor eval", schema::<Judgement>()),
         ("tor learn", schema::<zellige_tor::learn::LearnResult>()),
         ("tor loop", schema::<zellige_tor::end_to_end::LoopRun>()),
+        ("tor rtc", schema::<zellige_tor::rtc::RtcResult>()),
         ("tor run", schema::<RuleResult>()),
         ("psa simulate", schema::<BasisResult>()),
         ("psa events", schema::<SimulatedEvents>()),

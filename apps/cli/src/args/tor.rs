@@ -8,6 +8,7 @@ use super::ExecutionArgs;
 use super::execution::DEVICES;
 use super::outputs::RunOutputs;
 use super::paths::{Input, Output, OutputFile, with_ending};
+use super::rtc::{RTC_HELP, RtcArgs};
 
 /// Formats of matrices, by the ending of a file's name.
 const MATRICES: &[&str] = &[".fits", ".fit", ".npy"];
@@ -122,6 +123,9 @@ pub enum Tor {
     /// --precision, control inverts the interaction matrix that the sensors measure.
     #[command(after_long_help = LOOP_HELP)]
     Loop(LoopArgs),
+    /// Multiply frames of slopes in real time: latency from the last packet to the last command.
+    #[command(after_long_help = RTC_HELP)]
+    Rtc(RtcArgs),
     /// Run all stages for every precision rule, and compare them.
     ///
     /// Reconstructors are judged in float64 on CPU workers, also with --device cuda. The error

@@ -6,6 +6,7 @@ mod eval;
 mod files;
 mod info;
 mod learn;
+mod rtc;
 mod run;
 mod simulated;
 
@@ -36,6 +37,7 @@ pub fn run(verb: &Tor) -> anyhow::Result<()> {
         Tor::Eval(args) => eval::eval(args),
         Tor::Learn(args) => learn::learn(args),
         Tor::Loop(args) => simulated::simulate(args),
+        Tor::Rtc(args) => rtc::rtc(args),
         Tor::Run(args) => run::run(args),
     }
 }

@@ -105,6 +105,15 @@ fn verbs_that_run_tasks_have_traces_and_reports() {
             fs::remove_file(here.join(name)).unwrap();
         }
     }
+    for line in ["tor rtc R.npy --frames 50 --workers 2", "tor rtc R.npy --frames 50 --udp 0 --rate 500"] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let more = ["--report", "r.html", "--json", "j.json"];
+        assert!(ok(here, &[&words[..], &more].concat()).contains("last packet to last command"), "{line}");
+        let page = fs::read_to_string(here.join("r.html")).unwrap();
+        assert!(page.ends_with("</html>\n") && page.contains(&format!("<pre>zellige {line}")), "{line}");
+        let json = fs::read_to_string(here.join("j.json")).unwrap();
+        assert_eq!(result(&json)["setting"]["frames"], 50, "{line}");
+    }
     ok(here, &["psa", "frames", "ev", "--channels", "all", "-o", "ev.geb"]);
     ok(
         here,
