@@ -27,7 +27,7 @@ pub struct Rtc {
     open: bool,
     /// Groups that have become complete, as a number of steps.
     steps: usize,
-    /// Next group of the calling thread: of step `.0`, after `.1` groups of it.
+    /// Next group of the calling thread: group `.1` of step `.0`.
     next: (usize, usize),
 }
 
@@ -171,17 +171,11 @@ impl Rtc {
         self.control.iter_mut().for_each(Control::prepare);
     }
 
-    /// Multiplies one group of columns; returns false if none is complete.
+    /// Multiplies some groups of columns; returns false if no more are complete.
     pub(super) fn work(&mut self) -> bool {
-        let (step, offset) = self.next;
-        if step == self.steps || !self.open {
-            return false;
-        }
-        let groups = self.shared.step(step);
-        let group = groups.start + offset;
-        self.part.add(group..group + 1);
-        self.next = if group + 1 == groups.end { (step + 1, 0) } else { (step, offset + 1) };
-        true
+        let steps = if self.open { self.steps } else { 0 };
+        let run = self.shared.next(&mut self.next, steps, self.part.most());
+        run.map(|groups| self.part.add(groups)).is_some()
     }
 
     /// Ends the frame and returns its commands. Slopes that have not come are those of the frame

@@ -83,9 +83,27 @@ impl Shared {
         self.steps[at].store((groups.start as u64) << 32 | groups.end as u64, Relaxed);
     }
 
-    pub(super) fn step(&self, at: usize) -> Range<usize> {
+    fn step(&self, at: usize) -> Range<usize> {
         let step = self.steps[at].load(Relaxed);
         (step >> 32) as usize..(step & 0xffff_ffff) as usize
+    }
+
+    /// Takes the next run of at most `most` groups of the first `steps` steps, from step `at.0`,
+    /// group `at.1` of it on, and moves `at` behind it. Runs go on over steps: the longer they are,
+    /// the longer the parts of memory that are read in a row.
+    pub(super) fn next(&self, at: &mut (usize, usize), steps: usize, most: usize) -> Option<Range<usize>> {
+        let mut run: Option<Range<usize>> = None;
+        while at.0 < steps {
+            let groups = self.step(at.0);
+            let (start, done) = (groups.start + at.1, run.as_ref().map_or(0, ExactSizeIterator::len));
+            if done == most || run.as_ref().is_some_and(|run| run.end != start) {
+                break;
+            }
+            let end = groups.end.min(start + most - done);
+            run = Some(run.map_or(start, |run| run.start)..end);
+            *at = if end == groups.end { (at.0 + 1, 0) } else { (at.0, end - groups.start) };
+        }
+        run
     }
 
     /// Shows helpers the first `steps` steps of a frame.
@@ -182,6 +200,12 @@ impl RowPart {
         }
     }
 
+    /// Returns the number of groups that are multiplied at a time: a 16th of a frame, so that
+    /// packets that have come are read soon.
+    pub(super) fn most(&self) -> usize {
+        self.matrix.groups().div_ceil(16)
+    }
+
     /// Returns the sums, row by row.
     pub(super) fn sums(&self) -> &[f32] {
         &self.sums.as_flattened()[..self.rows().len()]
@@ -192,21 +216,19 @@ impl RowPart {
 pub(super) fn help(shared: &Shared, helper: usize, mut part: RowPart) {
     let Apart(seat) = &shared.seats[helper];
     seat.thread.get_or_init(std::thread::current);
-    let (mut known, mut left, mut version) = (0, 0, 0);
+    let (mut known, mut left, mut version, mut at) = (0, 0, 0, (0, 0));
     loop {
         let value = shared.wait(seat, known);
         if value == END {
             return;
         }
         let (frame, count) = ((value >> 32) as u32, (value & 0xffff_ffff) as usize);
-        let mut taken = (known & 0xffff_ffff) as usize;
         if frame != (known >> 32) as u32 {
             shared.store.follow(&mut version, &mut part.matrix);
             part.begin();
-            (taken, left) = (0, part.matrix.groups());
+            (at, left) = ((0, 0), part.matrix.groups());
         }
-        for step in taken..count {
-            let groups = shared.step(step);
+        while let Some(groups) = shared.next(&mut at, count, part.most()) {
             let edges = part.matrix.edges();
             let columns = edges[groups.start]..edges[groups.end];
             for j in columns {
