@@ -128,7 +128,7 @@ fn reconstructors(
         return one(file.to_path_buf().display().to_string(), Some(matrices));
     }
     if args.precision.is_empty() {
-        if input.system.stars.len() > 1 {
+        if input.system.stars.len() > 1 && args.telemetry.is_none() {
             observer.warn(
                 "control inverts the slopes of all stars together, as if their turbulence were the target's; \
                  --precision RULE computes a tomographic reconstructor",
