@@ -69,7 +69,7 @@ Examples
         --precision hp2 --json loop.json --report loop.html
   Errors of Strehl ratios from five seeds, in tiles of 102:
     zellige tor loop demo.toml --precision fp32 --precision hp3:band=4 \\
-        --tile 102 --seeds 5 --report loop.html";
+        --tile 102 --exposures 5 --report loop.html";
 
 const LEARN_HELP: &str = "\
 Examples
@@ -378,10 +378,13 @@ pub struct LoopArgs {
     pub seed: u64,
     /// Number of exposures with seeds of their own, from --seed on; figures are their means.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000), hide_short_help = true)]
-    pub seeds: u64,
-    /// Simulate the exposure again without noise, aliasing and delay, for an error budget.
+    pub exposures: u64,
+    /// Split the error by simulating the exposure again.
+    ///
+    /// It is simulated without noise, then also without aliasing, then also without delay; what
+    /// each change removes is a term of the error budget.
     #[arg(long)]
-    pub budget: bool,
+    pub error_budget: bool,
     /// Reconstructor to use (.fits, FILE.fits/NAME, .npy, FILE.npz/NAME), as in tor eval.
     #[arg(long, value_name = "R.fits", conflicts_with = "precision")]
     pub rec: Option<Input>,

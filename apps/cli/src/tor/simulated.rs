@@ -37,8 +37,8 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
         ..LoopOptions::default()
     };
     let study = Study {
-        seeds: args.seeds,
-        budget: args.budget,
+        seeds: args.exposures,
+        budget: args.error_budget,
         pictures: args.outputs.has_report(),
         telemetry: args.telemetry.as_deref(),
     };
@@ -48,7 +48,7 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
         let progress = Progress::of(run.runtime());
         let compared = reconstructors(args, tile, &input, run.runtime(), &progress)?;
         interrupt::check()?;
-        if args.telemetry.is_some() && (compared.len() > 1 || args.seeds > 1) {
+        if args.telemetry.is_some() && (compared.len() > 1 || args.exposures > 1) {
             let problem = "records one loop: give one reconstructor or precision rule, and one seed";
             return Err(CommandError::option("--telemetry", problem).into());
         }
@@ -73,7 +73,7 @@ fn check_complete(results: &[LoopRun], args: &LoopArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let done = |run: &LoopRun| {
-        format!("{} of {} frames ({})", run.frames(), args.seeds * args.frames, run.reconstructor)
+        format!("{} of {} frames ({})", run.frames(), args.exposures * args.frames, run.reconstructor)
     };
     let list: Vec<String> = results.iter().filter(|run| run.not_spd.is_none()).map(done).collect();
     Err(CommandError::Kept(format!("the results are of {}", list.join(", "))).into())
@@ -128,7 +128,7 @@ fn reconstructors(
         return one(file.to_path_buf().display().to_string(), Some(matrices));
     }
     if args.precision.is_empty() {
-        if input.system.stars.len() > 1 {
+        if input.system.stars.len() > 1 && args.telemetry.is_none() {
             observer.warn(
                 "control inverts the slopes of all stars together, as if their turbulence were the target's; \
                  --precision RULE computes a tomographic reconstructor",

@@ -76,7 +76,7 @@ fn verbs_that_run_tasks_have_traces_and_reports() {
         "tor build small.toml -o R.npy",
         "tor eval small.toml --rec R.npy",
         "tor loop small.toml --rec R.npy --frames 6 --skip 2 --mode pseudo-open",
-        "tor loop small.toml --frames 6 --skip 2 --precision fp32 --precision hp3 --tile 4 --seeds 2 --budget",
+        "tor loop small.toml --frames 6 --skip 2 --precision fp32 --precision hp3 --tile 4 --exposures 2 --error-budget",
         "tor loop layers.toml --frames 1000 --skip 0 --telemetry slopes.fits",
         "tor learn layers.toml slopes.fits --wind-lag 4 -o learnt.toml",
         "tor build learnt.toml -o R.npy",

@@ -76,7 +76,7 @@ pub fn expose(
 ) -> Result<Option<(LoopRun, LoopPictures)>, PipelineError> {
     let at_altitude = LoopMirror::of_system(&input.system).iter().any(|mirror| mirror.altitude != 0.0);
     if study.budget && at_altitude {
-        let problem = "--budget needs mirrors in the pupil: others fit every direction in another way";
+        let problem = "--error-budget needs mirrors in the pupil: others fit every direction in another way";
         return Err(PipelineError::Options(problem.into()));
     }
     let matrices = compared.matrices.as_deref();

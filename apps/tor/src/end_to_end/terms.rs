@@ -239,6 +239,7 @@ mod tests {
             input.system.noise = NoiseModel::Uniform { variance };
             let model = &mut input.system.simulation;
             (model.sensor, model.gain, model.delay) = (SensorModel::Gradients, Some(0.4), 2);
+            model.frame_time = Some(0.002);
             assert_eq!(model.leak, 0.0);
             let options = LoopOptions { frames: 500, skip: 30, images: 1, ..LoopOptions::default() };
             let rt = Runtime::builder().workers(1).build().unwrap();

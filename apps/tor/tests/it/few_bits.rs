@@ -54,12 +54,15 @@ fn files_are_judged_and_simulated_as_the_run_judged_them() {
     let outcome = run(&rt, &input, Some(bits(6)));
     let result = &outcome.results[0];
     let measured = result.measured.as_ref().unwrap();
-    assert_eq!(write_reconstructors(&path, &outcome, result, SlopeOrder::Xxyy).unwrap(), [path.clone()]);
+    assert_eq!(
+        write_reconstructors(&path, &outcome, result, SlopeOrder::Xxyy).unwrap(),
+        std::slice::from_ref(&path)
+    );
     let file = RoundedMatrix::read(&path).unwrap();
     assert_eq!((file.bits(), file.shape()), (6, (result.m, result.n)));
     // Integers without gaps, and a scale of 16 bits for each row of a tile's groups of 32 and 8.
     let tiles = result.n.div_ceil(40);
-    let scales = 2 * tiles - usize::from(result.n % 40 <= 32 && result.n % 40 > 0);
+    let scales = 2 * tiles - usize::from(result.n % 40 <= 32 && !result.n.is_multiple_of(40));
     let bytes = (result.m * result.n * 6).div_ceil(8) + 2 * scales * result.m;
     assert_eq!((file.bytes(), measured.reconstructor_bytes), (bytes as u64, Some(bytes as u64)));
     assert_eq!(file.to_matrix(), Matrix::clone(&result.extras.reconstructors[0]));

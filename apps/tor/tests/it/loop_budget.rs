@@ -8,13 +8,14 @@ use zellige_tor::pipeline::Silent;
 use zellige_tor::system::{LoopMode, NoiseModel, SensorModel};
 use zellige_tor::{Covariance, reference};
 
-/// Returns a closed loop at a small telescope, with so much noise that it matters.
-fn closed() -> Input {
+/// Returns a closed loop with `nssp` sub-apertures of 0.4 m across the pupil, with so much noise
+/// that it matters.
+fn closed(nssp: usize) -> Input {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systems/scao.toml");
     let mut input = params::read(&path, None, Mode::Strict).unwrap();
-    input.system.diameter = 4.0;
-    input.system.nssp = 10;
-    input.system.stars[0].nssp = 10;
+    input.system.diameter = 0.4 * nssp as f64;
+    input.system.nssp = nssp;
+    input.system.stars[0].nssp = nssp;
     input.system.noise = NoiseModel::Uniform { variance: 4e-3 };
     input.atmosphere.layers[0].wind = Some([20.0, 0.0]);
     let model = &mut input.system.simulation;
@@ -39,28 +40,26 @@ fn sum_of_terms(budget: &LoopBudget) -> f64 {
     all[..5].iter().map(|(_, term)| square(term.nm)).sum::<f64>() / square(budget.total.nm)
 }
 
-/// Theory has an infinite mirror and no edge of the pupil, which matters most for small telescopes:
-/// the actuators there have fewer slopes, and so more noise and aliasing. What aliasing and delay
-/// have in common is in the loop's aliasing.
+/// Theory has an infinite mirror and no edge of the pupil. Actuators at the edge have fewer slopes,
+/// and so more aliasing: 20 % with 10 sub-apertures across the pupil, 6 % with 20, 2 % with 40.
+/// The loop's aliasing has what it shares with the delay. Noise is tested beside the command
+/// matrix: low orders of a finite pupil have more of it than waves, however large it is.
 #[test]
 fn terms_of_a_closed_loop_are_those_of_the_integrals() {
-    let options = LoopOptions { frames: 600, skip: 60, images: 1, ..LoopOptions::default() };
+    let options = LoopOptions { frames: 200, skip: 60, images: 1, ..LoopOptions::default() };
     let study = Study { budget: true, ..Study::default() };
-    let result = run(&closed(), &measured(), &options, study);
+    let result = run(&closed(20), &measured(), &options, study);
     let (budget, theory) = (&result.budget[0], result.theory.unwrap().integral);
     for (name, found, wanted, near) in [
-        ("fitting", budget.fitting, theory.fitting, 0.12),
-        ("aliasing", budget.aliasing, theory.aliasing, 0.3),
-        ("delay", budget.delay, theory.delay, 0.15),
-        ("noise", budget.noise, theory.noise, 0.3),
-        ("total", budget.total, theory.total, 0.12),
+        ("fitting", budget.fitting, theory.fitting, 0.1),
+        ("aliasing", budget.aliasing, theory.aliasing, 0.1),
+        ("delay", budget.delay, theory.delay, 0.1),
+        ("total", budget.total, theory.total, 0.05),
     ] {
         let ratio = found.nm / wanted;
-        println!("{name}: {:.1} +- {:.1} nm, {wanted:.1} nm", found.nm, found.error_nm.unwrap());
         assert!((ratio - 1.0).abs() < near, "{name}: {found:?}, {wanted}");
     }
     // The star is the target, and control has nearly all modes.
-    println!("tomographic: {:?}", budget.tomographic);
     assert!(budget.tomographic.nm.abs() < 0.2 * budget.total.nm, "{budget:?}");
     assert!((sum_of_terms(budget) - 1.0).abs() < 1e-9, "{budget:?}");
     assert_eq!(result.result.unwrap().targets[0].rms_nm, budget.total.nm);
@@ -70,13 +69,12 @@ fn terms_of_a_closed_loop_are_those_of_the_integrals() {
 #[test]
 fn noise_adds_what_it_makes_alone() {
     let options = LoopOptions { frames: 400, skip: 60, images: 1, ..LoopOptions::default() };
-    let mut input = closed();
+    let mut input = closed(10);
     let study = Study { budget: true, ..Study::default() };
     let both = run(&input, &measured(), &options, study).budget[0].noise;
     input.atmosphere.layers[0].cn2 = 1e-9;
     let alone = run(&input, &measured(), &options, Study::default()).result.unwrap().targets[0].rms_nm;
     let near = 3.0 * both.error_nm.unwrap() + 0.02 * alone;
-    println!("{both:?}, alone {alone:.1} nm");
     assert!((both.nm - alone).abs() < near, "{both:?}, alone {alone}");
     assert!(near < 0.2 * alone, "{both:?}");
 }
@@ -85,7 +83,7 @@ fn noise_adds_what_it_makes_alone() {
 /// elsewhere. Its structure function is known (anisoplanatism).
 #[test]
 fn the_rest_is_tomographic() {
-    let mut input = closed();
+    let mut input = closed(10);
     input.system.noise = NoiseModel::Uniform { variance: 1e-6 };
     input.atmosphere.layers[0].altitude = 8000.0;
     input.system.simulation.mode = Some(LoopMode::Open);
@@ -98,7 +96,6 @@ fn the_rest_is_tomographic() {
     let study = Study { budget: true, ..Study::default() };
     let result = run(&input, &compared, &options, study);
     let [on, off] = [0, 1].map(|t| &result.budget[t]);
-    println!("{on:#?} {off:#?}");
     assert!(off.tomographic.nm > 2.0 * on.tomographic.nm.abs(), "{on:?} {off:?}");
     // The wavefront at 15 arcsec and 8 km is shifted by 0.58 m, more than a pitch.
     assert!(off.tomographic.nm > off.fitting.nm, "{off:?}");
@@ -109,10 +106,10 @@ fn the_rest_is_tomographic() {
 #[test]
 fn seeds_are_pooled() {
     let options = LoopOptions { frames: 40, skip: 10, images: 4, ..LoopOptions::default() };
-    let all = run(&closed(), &measured(), &options, Study { seeds: 3, ..Study::default() });
+    let all = run(&closed(10), &measured(), &options, Study { seeds: 3, ..Study::default() });
     let one = |seed: u64| {
         let options = LoopOptions { seed, ..options.clone() };
-        run(&closed(), &measured(), &options, Study::default()).result.unwrap().targets[0].bands[0].strehl
+        run(&closed(10), &measured(), &options, Study::default()).result.unwrap().targets[0].bands[0].strehl
     };
     let strehls = [1, 2, 3].map(one);
     let listed: Vec<(u64, f64)> = all.seeds.iter().map(|seed| (seed.seed, seed.strehl[0])).collect();

@@ -35,7 +35,7 @@ const OPTIONS: LoopOptions = LoopOptions { frames: 30, skip: 5, seed: 1, noise: 
 #[test]
 fn the_page_shows_what_was_simulated() {
     let input = small();
-    let study = Study { seeds: 2, budget: true, pictures: true };
+    let study = Study { seeds: 2, budget: true, pictures: true, ..Study::default() };
     let (run, pictures) = run(&input, &OPTIONS, study, &Silent).unwrap();
     let frames: Vec<u64> = pictures.film.iter().map(|shot| shot.frame).collect();
     assert_eq!(frames, [9, 14, 19, 24, 29, 34]);
@@ -97,7 +97,7 @@ impl Observer for Ends {
 fn an_end_keeps_the_frames_so_far() {
     let input = small();
     let options = LoopOptions { frames: 2000, ..OPTIONS };
-    let study = Study { seeds: 3, budget: true, pictures: true };
+    let study = Study { seeds: 3, budget: true, pictures: true, ..Study::default() };
     let ends = Ends { seen: AtomicU64::new(0), after: 60 };
     let (run_, pictures) = run(&input, &options, study, &ends).unwrap();
     let frames = run_.frames();
