@@ -41,8 +41,8 @@ fn sum_of_terms(budget: &LoopBudget) -> f64 {
 }
 
 /// Theory has an infinite mirror and no edge of the pupil. Actuators at the edge have fewer slopes,
-/// and so more aliasing: 20 % with 10 sub-apertures across the pupil, 6 % with 20, 2 % with 40.
-/// The loop's aliasing has what it shares with the delay. Noise is tested beside the command
+/// and so more aliasing: 9 to 20 % with 10 sub-apertures across the pupil, 6 % with 20, 2 % with
+/// 40. The loop's aliasing has what it shares with the delay. Noise is tested beside the command
 /// matrix: low orders of a finite pupil have more of it than waves, however large it is.
 #[test]
 fn terms_of_a_closed_loop_are_those_of_the_integrals() {
