@@ -183,7 +183,7 @@ fn receive_all<P: Port>(
     setting: &RtcSetting,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<RtcResult, Error> {
-    let idle = Duration::from_secs_f64(1.0 + setting.rate_hz.map_or(0.0, |rate| 2.0 / rate));
+    let idle = Duration::from_secs_f64(10.0 + setting.rate_hz.map_or(0.0, |rate| 2.0 / rate));
     let mut link = Link::new(rtc, port, Duration::from_secs_f64(1e-6 * setting.timeout_us));
     link.expect_frame(0);
     let all = WARM_UP + setting.frames;
