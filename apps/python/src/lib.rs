@@ -8,6 +8,7 @@ mod sparse;
 mod stochastic;
 mod tor;
 mod tor_loop;
+mod tor_rtc;
 mod tune;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -85,6 +86,7 @@ fn _zellige(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<psa::Crystal>()?;
     module.add_class::<stochastic::Scope>()?;
     module.add_class::<tor_loop::Loop>()?;
+    module.add_class::<tor_rtc::Rtc>()?;
     module.add("CATEGORIES", stochastic::categories())?;
     module.add_function(wrap_pyfunction!(stochastic::digits, module)?)?;
     module.add_function(wrap_pyfunction!(stochastic::text, module)?)?;

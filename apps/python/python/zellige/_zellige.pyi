@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "CATEGORIES", "Cholesky", "Crystal", "Error", "Graph", "Handle", "Loop", "Runtime", "Scope", "Search", "Task", "covariances",
+    "CATEGORIES", "Cholesky", "Crystal", "Error", "Graph", "Handle", "Loop", "Rtc", "Runtime", "Scope", "Search", "Task", "covariances",
     "digits", "reconstruct", "report_text", "solve", "text", "trust", "trust_text", "tune",
 ]
 
@@ -143,6 +143,15 @@ def reconstruct(
 def covariances(
     files: tuple[str | PathLike[str], str | PathLike[str] | None], targets: Sequence[Sequence[float]] | None
 ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]], NDArray[np.float64]]: ...
+
+# File of a reconstructor, or the matrix (m, n).
+@final
+class Rtc:
+    def __new__(cls, source: str | NDArray[np.float64], workers: int) -> Rtc: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    def step(self, slopes: NDArray[np.float32]) -> NDArray[np.float32]: ...
+    def swap(self, source: str | NDArray[np.float64]) -> None: ...
 
 # Files as above, and a reconstructor (m, n) for each target. Lists have an array for each mirror.
 @final

@@ -18,8 +18,9 @@ import numpy as _np
 
 from . import Cholesky as _Cholesky, _arrays, _zellige
 from ._loop import Loop
+from ._rtc import Rtc
 
-__all__ = ["Covariances", "Loop", "Reconstructor", "covariances"]
+__all__ = ["Covariances", "Loop", "Reconstructor", "Rtc", "covariances"]
 
 _Path = str | _os.PathLike[str]
 _Targets = Sequence[tuple[float, float]] | None
