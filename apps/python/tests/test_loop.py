@@ -88,8 +88,8 @@ def test_the_mirror_is_what_wavefronts_differ_by(small):
     loop.step(commands=u)
     np.testing.assert_array_equal(loop.commands, u)
     shape = loop.wavefront(corrected=False) - loop.wavefront()
-    # 1 um for a volt, less where influence functions overlap.
-    assert 0.5e-8 < abs(shape).max() < 2e-8
+    # 1 um for a volt of one actuator. Where neighbours add up, (1 + 2 c + 2 c^4)^2 = 3 um for c = 0.35.
+    assert 0.5e-8 < abs(shape).max() < 3e-8
     # Mean gradients are linear; the turbulence is that of another loop.
     other = make(small, sensor="gradients", noise=False)
     other.step(commands=0 * u)
