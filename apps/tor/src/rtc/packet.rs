@@ -14,7 +14,7 @@ const VERSION: u16 = 1;
 /// Bytes before the values.
 const HEAD: usize = 12;
 
-/// Maximum number of values that [`packets`] puts into one packet: 1452 bytes, within an Ethernet
+/// Maximum number of values of a packet that is sent: 1452 bytes, within an Ethernet
 /// frame.
 pub const VALUES: usize = 360;
 
