@@ -43,7 +43,7 @@ fn on_signal() {
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
         leave();
     }
-    if KEEPS.load(Ordering::SeqCst) {
+    if is_kept() {
         return out::note("zellige: interrupted, keeping what is done (press Ctrl-C again to end at once)");
     }
     let late = std::thread::Builder::new().spawn(|| {
@@ -93,6 +93,11 @@ pub fn check() -> Result<(), CommandError> {
 /// hand looks at [`seen`], ends soon, and keeps what it has done.
 pub fn keeps() {
     KEEPS.store(true, Ordering::SeqCst);
+}
+
+/// Returns whether the work at hand keeps what it has done ([`keeps`]).
+pub fn is_kept() -> bool {
+    KEEPS.load(Ordering::SeqCst)
 }
 
 /// Makes Ctrl-C cancel these tasks until the guard is dropped.

@@ -64,7 +64,8 @@ impl RunOutputs {
     /// argument of `text` tells whether it may have colours.
     ///
     /// # Errors
-    /// An output that cannot be written; after Ctrl-C, an interruption before anything is written.
+    /// An output that cannot be written; after Ctrl-C, an interruption before anything is written,
+    /// unless the work keeps what it has done.
     pub fn write<T: Serialize>(
         &self,
         title: &str,
@@ -73,22 +74,9 @@ impl RunOutputs {
         page: impl FnOnce() -> anyhow::Result<Page>,
         text: impl FnOnce(bool) -> String,
     ) -> anyhow::Result<()> {
-        interrupt::check()?;
-        self.write_kept(title, trace, results, page, text)
-    }
-
-    /// Writes outputs like [`RunOutputs::write`], after an interruption too.
-    ///
-    /// # Errors
-    /// An output that cannot be written.
-    pub fn write_kept<T: Serialize>(
-        &self,
-        title: &str,
-        trace: Option<&Trace>,
-        results: &[T],
-        page: impl FnOnce() -> anyhow::Result<Page>,
-        text: impl FnOnce(bool) -> String,
-    ) -> anyhow::Result<()> {
+        if !interrupt::is_kept() {
+            interrupt::check()?;
+        }
         if let (Some(file), Some(trace)) = (&self.trace, trace) {
             file.write(trace, title)?;
         }

@@ -179,7 +179,8 @@ impl Finished<'_> {
     /// argument of `text` tells whether it may have colours.
     ///
     /// # Errors
-    /// An output that cannot be written; after Ctrl-C, an interruption before anything is written.
+    /// An output that cannot be written; after Ctrl-C, an interruption before anything is written,
+    /// unless the work keeps what it has done.
     pub fn write<R: Serialize>(
         &self,
         title: &str,
@@ -188,19 +189,5 @@ impl Finished<'_> {
         text: impl FnOnce(bool) -> String,
     ) -> anyhow::Result<()> {
         self.outputs.write(title, self.trace.as_ref(), results, page, text)
-    }
-
-    /// Writes outputs like [`Finished::write`], after an interruption too.
-    ///
-    /// # Errors
-    /// An output that cannot be written.
-    pub fn write_kept<R: Serialize>(
-        &self,
-        title: &str,
-        results: &[R],
-        page: impl FnOnce() -> anyhow::Result<Page>,
-        text: impl FnOnce(bool) -> String,
-    ) -> anyhow::Result<()> {
-        self.outputs.write_kept(title, self.trace.as_ref(), results, page, text)
     }
 }

@@ -61,7 +61,7 @@ pub fn simulate(args: &LoopArgs) -> anyhow::Result<()> {
     let title = format!("Loop of {}", args.system.system.display());
     let Some(finished) = run.finish()? else { return Ok(()) };
     let page = || Ok(loops::page(&title, &input, &results, &pictures)?);
-    finished.write_kept(&title, &results, page, |colours| text::of_loops(&results, colours))?;
+    finished.write(&title, &results, page, |colours| text::of_loops(&results, colours))?;
     let written: Vec<PathBuf> = args.telemetry.iter().map(|file| file.to_path_buf()).collect();
     files::print_written(args.outputs.is_quiet(), &written)?;
     check_complete(&results, args)

@@ -102,7 +102,7 @@ fn counts(losses: &Losses) -> [(&'static str, u64); 9] {
         ("repeated packets", losses.repeated_packets),
         ("malformed packets", losses.malformed_packets),
         ("new starts of the sender", losses.restarts),
-        ("packets of commands without room", losses.unsent_packets),
+        ("dropped packets of commands", losses.unsent_packets),
     ]
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Has room for any groups of `slopes`.
+    /// Makes marks for this number of slopes. Groups may change from frame to frame.
     pub(super) fn new(slopes: usize) -> Self {
         Arrivals { frame: 0, came: vec![0; slopes], waiting: Vec::with_capacity(slopes), missing: slopes }
     }

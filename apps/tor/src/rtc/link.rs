@@ -39,7 +39,7 @@ pub struct Losses {
     pub malformed_packets: u64,
     /// New starts of the sender, with frame numbers of their own.
     pub restarts: u64,
-    /// Packets of commands for which there was no room.
+    /// Packets of commands that were dropped, because the ring or the socket was full.
     pub unsent_packets: u64,
     /// The first incomplete frames.
     pub incomplete: Vec<IncompleteFrame>,
@@ -237,7 +237,7 @@ impl<P: Port> Link<P> {
         let (port, memory, mut sent) = (&mut self.port, &mut self.memory.out, Ok(()));
         let unsent = &mut self.losses.unsent_packets;
         self.rtc.finish_by_rows(|row, commands| {
-            let send = |packet: &[u8]| port.send(packet).map(|room| *unsent += u64::from(!room));
+            let send = |packet: &[u8]| port.send(packet).map(|is_sent| *unsent += u64::from(!is_sent));
             if sent.is_ok() {
                 sent = packets(frame, row, commands, memory, send);
             }

@@ -2,8 +2,9 @@
 //!
 //! A [`Packed`] reconstructor is stored in the order in which it is read. An [`Rtc`] multiplies it
 //! by the slopes of a frame on a few threads that wait for nothing but slopes: a group of columns
-//! as soon as its slopes are there. No frame allocates memory or takes a lock. A [`Swapper`]
-//! replaces the reconstructor between two frames.
+//! as soon as its slopes are there. No frame allocates memory or takes a lock, except for
+//! a short lock in the first frame of a new reconstructor. A [`Swapper`] replaces it between two
+//! frames.
 //! A [`Link`] makes frames of [packets](packet), and counts what is lost.
 
 mod arrivals;

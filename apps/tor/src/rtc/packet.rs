@@ -14,8 +14,7 @@ const VERSION: u16 = 1;
 /// Bytes before the values.
 const HEAD: usize = 12;
 
-/// Maximum number of values of a packet that is sent: 1452 bytes, within an Ethernet
-/// frame.
+/// Maximum number of values of a packet that is sent: 1452 bytes, within an Ethernet frame.
 pub const VALUES: usize = 360;
 
 /// Maximum size of a packet over UDP, in bytes.

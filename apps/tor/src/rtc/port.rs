@@ -14,7 +14,7 @@ pub trait Port: Send {
     /// The other end or the system fails.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Sends a packet; returns false if there is no room for it.
+    /// Sends a packet; returns false if the ring or the socket is full.
     ///
     /// # Errors
     /// The other end or the system fails.

@@ -30,9 +30,9 @@ const ROUNDS: u32 = 4000;
 #[repr(align(128))]
 pub(super) struct Apart<T>(T);
 
-/// Memory of one helper.
+/// State of a helper, which other threads read.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct HelperState {
     /// Frame whose commands it has stored last.
     done: AtomicU32,
     asleep: AtomicBool,
@@ -51,7 +51,7 @@ pub(super) struct Shared {
     slopes: Vec<AtomicU32>,
     /// Bits of the commands.
     commands: Vec<AtomicU32>,
-    seats: Vec<Apart<Seat>>,
+    states: Vec<Apart<HelperState>>,
     /// Reconstructors in use and on offer.
     pub(super) store: Arc<Store>,
 }
@@ -64,13 +64,13 @@ impl Shared {
             steps: (0..cols).map(|_| AtomicU64::new(0)).collect(),
             slopes: words(cols),
             commands: words(rows),
-            seats: (0..helpers).map(|_| Apart::default()).collect(),
+            states: (0..helpers).map(|_| Apart::default()).collect(),
             store,
         }
     }
 
     pub(super) fn helpers(&self) -> usize {
-        self.seats.len()
+        self.states.len()
     }
 
     // Slopes, steps and commands are Relaxed: `published` and `done` order them.
@@ -119,15 +119,15 @@ impl Shared {
     fn announce(&self, value: u64) {
         // SeqCst here and in `wait`: either the helper sees the value, or this sees it asleep.
         self.published.0.store(value, SeqCst);
-        for Apart(seat) in &self.seats {
-            if seat.asleep.load(SeqCst) && seat.asleep.swap(false, SeqCst) {
-                seat.thread.get().into_iter().for_each(Thread::unpark);
+        for Apart(state) in &self.states {
+            if state.asleep.load(SeqCst) && state.asleep.swap(false, SeqCst) {
+                state.thread.get().into_iter().for_each(Thread::unpark);
             }
         }
     }
 
     /// Waits until `published` differs from `known`.
-    fn wait(&self, seat: &Seat, known: u64) -> u64 {
+    fn wait(&self, state: &HelperState, known: u64) -> u64 {
         let mut round = 0u32;
         loop {
             let value = self.published.0.load(Acquire);
@@ -138,11 +138,11 @@ impl Shared {
                 0..SPINS => spin_loop(),
                 SPINS..ROUNDS => yield_now(),
                 _ => {
-                    seat.asleep.store(true, SeqCst);
+                    state.asleep.store(true, SeqCst);
                     if self.published.0.load(SeqCst) == known {
                         park();
                     }
-                    seat.asleep.store(false, SeqCst);
+                    state.asleep.store(false, SeqCst);
                 }
             }
             round = round.saturating_add(1);
@@ -151,7 +151,7 @@ impl Shared {
 
     /// Returns whether a helper has stored the commands of a frame.
     pub(super) fn is_done(&self, helper: usize, frame: u32) -> bool {
-        self.seats[helper].0.done.load(Acquire) == frame
+        self.states[helper].0.done.load(Acquire) == frame
     }
 
     /// Copies the commands of rows that are done.
@@ -214,11 +214,11 @@ impl RowPart {
 
 /// Multiplies the rows of a part in every frame, until the end.
 pub(super) fn help(shared: &Shared, helper: usize, mut part: RowPart) {
-    let Apart(seat) = &shared.seats[helper];
-    seat.thread.get_or_init(std::thread::current);
+    let Apart(state) = &shared.states[helper];
+    state.thread.get_or_init(std::thread::current);
     let (mut known, mut left, mut version, mut at) = (0, 0, 0, (0, 0));
     loop {
-        let value = shared.wait(seat, known);
+        let value = shared.wait(state, known);
         if value == END {
             return;
         }
@@ -242,7 +242,7 @@ pub(super) fn help(shared: &Shared, helper: usize, mut part: RowPart) {
             for (to, sum) in shared.commands[part.rows()].iter().zip(part.sums()) {
                 to.store(sum.to_bits(), Relaxed);
             }
-            seat.done.store(frame, Release);
+            state.done.store(frame, Release);
         }
     }
 }

@@ -132,7 +132,7 @@ fn a_sender_may_start_anew() {
 }
 
 #[test]
-fn commands_without_room_are_counted() {
+fn dropped_commands_are_counted() {
     let (near, far) = RingPort::pair(1);
     let mut bench = Bench::new((near, far), Duration::from_secs(60));
     for frame in 0..3 {
