@@ -2,6 +2,7 @@
 //! and may change with any version.
 
 pub mod ranks;
+pub mod untyped;
 
 use crate::engine::graph::Graph;
 use crate::runtime::Runtime;

@@ -5,6 +5,7 @@ mod definition;
 mod launch;
 mod spec;
 mod typed;
+mod untyped;
 
 pub use definition::{
     Batch, Codelet, DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceMember, DeviceTable, DeviceViews,
@@ -12,3 +13,5 @@ pub use definition::{
 };
 pub(crate) use typed::ClosureFn;
 pub use typed::{Closure, TypedBody};
+pub use untyped::{Token, TokenAccess, Untyped};
+pub(crate) use untyped::{UntypedBody, declare as declare_tokens};
