@@ -1,5 +1,5 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers ao-peers cadna promise gpu portable loom sanitize mutants mpi ci
+.PHONY: help install-starpu setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers ao-peers cadna promise gpu portable loom sanitize mutants mpi ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
@@ -19,8 +19,9 @@ help:
 	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
 	@echo "make portable     the command as one file for other machines, and one archive with all that a machine with a GPU is to run (gpu-checks)"
 	@echo "make loom         the models of the lock-free parts that take seconds; ZELLIGE_LOOM=all: all"
-	@echo "make sanitize     tests of runtime, selftest, kernels, krylov, sparse and mpi under AddressSanitizer and LeakSanitizer; compiles everything anew"
+	@echo "make sanitize     tests of runtime, selftest, kernels, krylov, sparse, mpi and starpu under AddressSanitizer and LeakSanitizer; compiles everything anew"
 	@echo "make mutants      seeded bugs in the memory manager and its driver, each of which fuzzing has to find"
+	@echo "make install-starpu PREFIX=/where  the C interface of StarPU: headers, libraries, descriptions for pkg-config and CMake"
 	@echo "make ci           all that must pass before a change lands"
 	@echo "make setup        only install what is missing (libhwloc-dev, a C linker)"
 
@@ -53,6 +54,9 @@ screenshots: setup
 
 python: setup
 	@scripts/python
+
+install-starpu:
+	@scripts/install-starpu "$(PREFIX)"
 
 mpi: setup
 	@scripts/mpi

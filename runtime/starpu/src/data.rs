@@ -1,0 +1,773 @@
+//! Data handles: registration, the order of accesses, memory, and release.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use zellige_runtime::internal::handle;
+use zellige_runtime::internal::untyped::{self, Token, TokenAccess};
+use zellige_runtime::{Handle, Mode};
+
+use crate::acquire::Held;
+use crate::instance::{Instance, Signal, Unfinished, complain, errno, must_not_wait, needed};
+use crate::partition::{self, Partitions};
+use crate::reduction::{self, Reduction};
+use crate::types::*;
+
+/// A registered piece of data.
+pub struct Data {
+    /// Orders the tasks that access it.
+    pub token: Handle<Token>,
+    pub ops: *mut starpu_data_interface_ops,
+    interfaces: *mut u8,
+    pub home: AtomicI32,
+    /// Address under which it is looked up; 0: under none.
+    address: AtomicUsize,
+    /// True if its memory is there.
+    allocated: AtomicBool,
+    /// True if that memory was allocated here.
+    owned: AtomicBool,
+    /// State in the order of submission.
+    pub order: Mutex<Order>,
+    /// Number of accesses without an order: by tasks without sequential consistency, as scratch.
+    ///
+    /// The handle itself counts as one. It is shared: who counts one less may do so while another
+    /// thread destroys the handle.
+    pub users: Arc<Unfinished>,
+    pub held: Mutex<Vec<Held>>,
+    /// Copies of workers, for scratch.
+    pub scratch: Mutex<HashMap<usize, starpu_data_handle_t>>,
+    /// The handle of which it is a part, with the number of the plan, or of none.
+    pub parent: Option<(starpu_data_handle_t, Option<u64>)>,
+    pub settings: Settings,
+}
+
+/// Settings of a handle by the application.
+pub struct Settings {
+    pub ordered: AtomicBool,
+    pub user: AtomicPtr<c_void>,
+    pub sched: AtomicPtr<c_void>,
+    name: Mutex<Option<CString>>,
+    coordinates: Mutex<Vec<c_int>>,
+    evictable: AtomicBool,
+    lazy_mask: AtomicU32,
+}
+
+/// State of a handle in the order in which tasks are submitted.
+#[derive(Default)]
+pub struct Order {
+    /// True once it has a value, or a task that writes one was submitted.
+    pub initialized: bool,
+    pub reduction: Reduction,
+    pub parts: Partitions,
+}
+
+// SAFETY: the pointers are the application's, which promises to keep what they point to while the
+// handle exists; what is mutable is behind locks.
+unsafe impl Send for Data {}
+// SAFETY: as above.
+unsafe impl Sync for Data {}
+
+/// A pointer that is handed to another thread.
+pub struct Carried<T>(pub *mut T);
+
+impl<T> Clone for Carried<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Carried<T> {}
+
+// SAFETY: the receiver uses it as the interface of C allows: from any thread.
+unsafe impl<T> Send for Carried<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Carried<T> {}
+
+impl<T> Carried<T> {
+    /// Returns the pointer; closures capture the whole value by this.
+    pub fn get(self) -> *mut T {
+        self.0
+    }
+}
+
+/// Returns the data behind a handle.
+pub unsafe fn data<'a>(handle: starpu_data_handle_t) -> &'a Data {
+    &*handle.cast::<Data>().cast_const()
+}
+
+static DEFAULT_ORDERED: AtomicBool = AtomicBool::new(true);
+
+/// The first handle that was registered on each pointer.
+static BY_POINTER: OnceLock<Mutex<HashMap<usize, Carried<_starpu_data_state>>>> = OnceLock::new();
+
+fn by_pointer() -> &'static Mutex<HashMap<usize, Carried<_starpu_data_state>>> {
+    BY_POINTER.get_or_init(Mutex::default)
+}
+
+impl Data {
+    pub unsafe fn new(
+        ops: *mut starpu_data_interface_ops,
+        home: c_int,
+        parent: Option<(starpu_data_handle_t, Option<u64>)>,
+    ) -> Box<Data> {
+        let interfaces = alloc_zeroed(layout(ops));
+        let data = Box::new(Data {
+            token: handle(Some(Token)),
+            ops,
+            interfaces,
+            home: AtomicI32::new(home),
+            address: AtomicUsize::new(0),
+            allocated: AtomicBool::new(home >= 0),
+            owned: AtomicBool::new(false),
+            order: Mutex::new(Order { initialized: home >= 0, ..Order::default() }),
+            users: Arc::default(),
+            held: Mutex::default(),
+            scratch: Mutex::default(),
+            parent,
+            settings: Settings {
+                ordered: AtomicBool::new(DEFAULT_ORDERED.load(Ordering::Relaxed)),
+                user: AtomicPtr::default(),
+                sched: AtomicPtr::default(),
+                name: Mutex::default(),
+                coordinates: Mutex::default(),
+                evictable: AtomicBool::new(true),
+                lazy_mask: AtomicU32::new(0),
+            },
+        });
+        data.users.add();
+        if let Some(init) = (*ops).init {
+            (0..STARPU_MAXNODES).for_each(|node| init(data.interface(node)));
+        }
+        data
+    }
+
+    /// Returns the interface on a memory node.
+    pub fn interface(&self, node: usize) -> *mut c_void {
+        // SAFETY: the allocation has room for one interface on each node.
+        unsafe { self.interfaces.add(node.min(STARPU_MAXNODES - 1) * (*self.ops).interface_size).cast() }
+    }
+
+    /// Returns the interface of the value, with memory behind it.
+    pub unsafe fn value(&self) -> *mut c_void {
+        let interface = self.interface(0);
+        if !self.allocated.load(Ordering::Acquire) {
+            self.allocate(interface);
+        }
+        interface
+    }
+
+    #[cold]
+    unsafe fn allocate(&self, interface: *mut c_void) {
+        let _one = self.settings.name.lock();
+        if self.allocated.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(allocate) = (*self.ops).allocate_data_on_node
+            && allocate(interface, 0) < 0
+        {
+            complain(format_args!("there is no memory for a data handle: free other data, or split it"));
+            std::process::abort();
+        }
+        self.owned.store(true, Ordering::Release);
+        self.allocated.store(true, Ordering::Release);
+    }
+
+    /// Frees the memory that was allocated here.
+    pub unsafe fn free_memory(&self) {
+        if self.owned.swap(false, Ordering::AcqRel) {
+            self.allocated.store(false, Ordering::Release);
+            if let Some(free) = (*self.ops).free_data_on_node {
+                free(self.interface(0), 0);
+            }
+        }
+    }
+
+    pub fn is_allocated(&self) -> bool {
+        self.allocated.load(Ordering::Acquire)
+    }
+
+    /// Notes that its memory is that of its parent, or not there.
+    pub fn set_allocated(&self, allocated: bool) {
+        self.allocated.store(allocated, Ordering::Release);
+    }
+
+    pub fn is_ordered(&self) -> bool {
+        self.settings.ordered.load(Ordering::Relaxed)
+    }
+
+    /// Returns this as the handle of C.
+    pub fn handle(&self) -> starpu_data_handle_t {
+        ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// Returns an access to it that orders tasks.
+    pub fn access(&self, mode: Mode) -> TokenAccess {
+        TokenAccess { handle: self.token.clone(), mode, ordered: true }
+    }
+
+    /// Copies the value of `from` into the value of this one.
+    pub unsafe fn copy_from(&self, from: &Data) -> c_int {
+        let (source, target) = (from.value(), self.value());
+        let methods = &*(*self.ops).copy_methods;
+        match (methods.ram_to_ram, methods.any_to_any) {
+            (Some(copy), _) => copy(source, 0, target, 0),
+            (None, Some(copy)) => copy(source, 0, target, 0, ptr::null_mut()),
+            (None, None) => {
+                complain(format_args!("a data interface has no copy method (ram_to_ram or any_to_any)"));
+                -errno::EINVAL
+            }
+        }
+    }
+
+    /// Waits until all tasks that were submitted on it have ended.
+    pub unsafe fn wait_for_tasks(&self, instance: &Instance) {
+        let signal = Arc::new(Signal::default());
+        let told = Arc::clone(&signal);
+        let turn = untyped::hold(&instance.rt, vec![self.access(Mode::Update)], &[], move || told.set());
+        if turn.is_ok() {
+            signal.wait(instance);
+        }
+        drop(turn);
+        untyped::rouse(&instance.rt);
+        self.users.wait(1);
+    }
+}
+
+unsafe fn layout(ops: *mut starpu_data_interface_ops) -> Layout {
+    let size = (*ops).interface_size.max(1) * STARPU_MAXNODES;
+    Layout::from_size_align(size, 16).expect("a small size")
+}
+
+/// Counts one user less; the last one destroys the handle.
+pub unsafe fn leave(handle: starpu_data_handle_t) {
+    let users = Arc::clone(&data(handle).users);
+    if users.remove() == 0 {
+        destroy(handle);
+    }
+}
+
+/// Destroys a handle that no task uses any more.
+pub unsafe fn destroy(handle: starpu_data_handle_t) {
+    let data = Box::from_raw(handle.cast::<Data>());
+    for (_, copy) in data.scratch.lock().drain() {
+        destroy(copy);
+    }
+    reduction::drop_copies(&data);
+    data.free_memory();
+    if let Some(unregister) = (*data.ops).unregister_data_handle {
+        unregister(handle);
+    }
+    let address = data.address.load(Ordering::Relaxed);
+    if address != 0 {
+        by_pointer().lock().remove(&address);
+    }
+    dealloc(data.interfaces, layout(data.ops));
+}
+
+unsafe fn pointer_of(data: &Data) -> *mut c_void {
+    match ((*data.ops).to_pointer, (*data.ops).handle_to_pointer) {
+        (Some(f), _) => f(data.interface(0), 0),
+        (None, Some(f)) => f(data.handle(), 0),
+        (None, None) => ptr::null_mut(),
+    }
+}
+
+/// Mode of an access in the order of tasks; `None` for one that orders nothing.
+pub fn mode_of(mode: starpu_data_access_mode) -> Option<Mode> {
+    if mode & STARPU_SCRATCH != 0 {
+        None
+    } else if mode & STARPU_REDUX != 0 {
+        // Workers have copies of their own, which a task adds before an access of another kind.
+        Some(Mode::Read)
+    } else if mode & STARPU_W != 0 {
+        Some(if mode & STARPU_COMMUTE != 0 { Mode::Commute } else { Mode::Update })
+    } else {
+        Some(Mode::Read)
+    }
+}
+
+/// Prepares a handle for an access that is being submitted: partitions are begun and ended, partial
+/// results are added, a first value is made.
+///
+/// # Errors
+/// The reason why the access is not possible.
+pub unsafe fn prepare(
+    instance: &Instance,
+    handle: starpu_data_handle_t,
+    mode: starpu_data_access_mode,
+) -> Result<(), String> {
+    if handle.is_null() {
+        return Err("a data handle is NULL: it was not registered".into());
+    }
+    let data = data(handle);
+    if mode & STARPU_SCRATCH != 0 {
+        return Ok(());
+    }
+    if let Some((parent, Some(plan))) = data.parent {
+        partition::begin(instance, parent, plan, mode & (STARPU_W | STARPU_REDUX) != 0);
+    }
+    let mut order = data.order.lock();
+    if order.parts.is_split() {
+        return Err(format!("{} is partitioned: use its parts, or unpartition it first", data.token_name()));
+    }
+    partition::end_for_access(instance, data, &mut order, mode & (STARPU_W | STARPU_REDUX) != 0);
+    if mode & STARPU_REDUX != 0 {
+        return reduction::begin(&mut order);
+    }
+    reduction::finish(instance, data, &mut order);
+    if mode & STARPU_R != 0 && !order.initialized && !reduction::initialize(instance, data, &mut order) {
+        return Err(format!(
+            "{} is read before it was written: give it a home node with a value, write it, or set an init codelet",
+            data.token_name()
+        ));
+    }
+    if mode & STARPU_W != 0 {
+        order.initialized = true;
+    }
+    Ok(())
+}
+
+impl Data {
+    /// Returns its name for messages.
+    pub fn token_name(&self) -> String {
+        match &*self.settings.name.lock() {
+            Some(name) => format!("the data {}", name.to_string_lossy()),
+            None => "a data handle".into(),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_register(
+    handle: *mut starpu_data_handle_t,
+    home_node: c_int,
+    data_interface: *mut c_void,
+    ops: *mut starpu_data_interface_ops,
+) {
+    let data = Data::new(ops, home_node, None);
+    let made = Box::into_raw(data).cast::<_starpu_data_state>();
+    *handle = made;
+    if let Some(register) = (*ops).register_data_handle {
+        register(made, home_node, data_interface);
+    }
+    if home_node >= 0 {
+        let pointer = pointer_of(crate::data::data(made));
+        if !pointer.is_null()
+            && let Entry::Vacant(place) = by_pointer().lock().entry(pointer as usize)
+        {
+            place.insert(Carried(made));
+            crate::data::data(made).address.store(pointer as usize, Ordering::Relaxed);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_register_same(
+    handle: *mut starpu_data_handle_t,
+    like: starpu_data_handle_t,
+) {
+    let like = data(like);
+    starpu_data_register(handle, -1, like.interface(0), like.ops);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_ptr_register(handle: starpu_data_handle_t, _node: c_uint) {
+    data(handle).set_allocated(true);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_subdata_ptr_register(handle: starpu_data_handle_t, node: c_uint) {
+    starpu_data_ptr_register(handle, node);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_interface_on_node(
+    handle: starpu_data_handle_t,
+    node: c_uint,
+) -> *mut c_void {
+    data(handle).interface(node as usize)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_handle_to_pointer(
+    handle: starpu_data_handle_t,
+    _node: c_uint,
+) -> *mut c_void {
+    pointer_of(data(handle))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_local_ptr(handle: starpu_data_handle_t) -> *mut c_void {
+    pointer_of(data(handle))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_pointer_is_inside(
+    handle: starpu_data_handle_t,
+    _node: c_uint,
+    pointer: *mut c_void,
+) -> c_int {
+    let start = starpu_data_handle_to_pointer(handle, 0) as usize;
+    let size = starpu_data_get_size(handle);
+    c_int::from(start != 0 && (start..start + size.max(1)).contains(&(pointer as usize)))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_interface_id(handle: starpu_data_handle_t) -> c_int {
+    (*data(handle).ops).interfaceid
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_interface_ops(
+    handle: starpu_data_handle_t,
+) -> *mut starpu_data_interface_ops {
+    data(handle).ops
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_size(handle: starpu_data_handle_t) -> usize {
+    (*data(handle).ops).get_size.map_or(0, |size| size(handle))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_alloc_size(handle: starpu_data_handle_t) -> usize {
+    let ops = &*data(handle).ops;
+    ops.get_alloc_size.or(ops.get_size).map_or(0, |size| size(handle))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_max_size(handle: starpu_data_handle_t) -> isize {
+    (*data(handle).ops).get_max_size.map_or(-1, |size| size(handle) as isize)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_home_node(handle: starpu_data_handle_t) -> c_int {
+    data(handle).home.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_print(handle: starpu_data_handle_t, _node: c_uint, stream: *mut FILE) {
+    if let Some(display) = (*data(handle).ops).display {
+        display(handle, stream);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_lookup(pointer: *const c_void) -> starpu_data_handle_t {
+    by_pointer().lock().get(&(pointer as usize)).map_or(ptr::null_mut(), |found| found.0)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_set_name(handle: starpu_data_handle_t, name: *const c_char) {
+    *data(handle).settings.name.lock() = Some(std::ffi::CStr::from_ptr(name).into());
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_name(handle: starpu_data_handle_t) -> *const c_char {
+    data(handle).settings.name.lock().as_ref().map_or(ptr::null(), |name| name.as_ptr())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_set_coordinates_array(
+    handle: starpu_data_handle_t,
+    dimensions: c_uint,
+    dims: *const c_int,
+) {
+    let dims = if dimensions == 0 { &[] } else { std::slice::from_raw_parts(dims, dimensions as usize) };
+    *data(handle).settings.coordinates.lock() = dims.to_vec();
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_coordinates_array(
+    handle: starpu_data_handle_t,
+    dimensions: c_uint,
+    dims: *mut c_int,
+) -> c_uint {
+    let coordinates = data(handle).settings.coordinates.lock();
+    let count = coordinates.len().min(dimensions as usize);
+    ptr::copy_nonoverlapping(coordinates.as_ptr(), dims, count);
+    count as c_uint
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_set_user_data(handle: starpu_data_handle_t, user: *mut c_void) {
+    data(handle).settings.user.store(user, Ordering::Release);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_user_data(handle: starpu_data_handle_t) -> *mut c_void {
+    data(handle).settings.user.load(Ordering::Acquire)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_set_sched_data(handle: starpu_data_handle_t, sched: *mut c_void) {
+    data(handle).settings.sched.store(sched, Ordering::Release);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_sched_data(handle: starpu_data_handle_t) -> *mut c_void {
+    data(handle).settings.sched.load(Ordering::Acquire)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_set_sequential_consistency_flag(
+    handle: starpu_data_handle_t,
+    flag: c_uint,
+) {
+    let data = data(handle);
+    data.settings.ordered.store(flag != 0, Ordering::Relaxed);
+    for part in data.order.lock().parts.all() {
+        starpu_data_set_sequential_consistency_flag(part, flag);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_sequential_consistency_flag(handle: starpu_data_handle_t) -> c_uint {
+    c_uint::from(data(handle).is_ordered())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_data_get_default_sequential_consistency_flag() -> c_uint {
+    c_uint::from(DEFAULT_ORDERED.load(Ordering::Relaxed))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_data_set_default_sequential_consistency_flag(flag: c_uint) {
+    DEFAULT_ORDERED.store(flag != 0, Ordering::Relaxed);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_set_ooc_flag(handle: starpu_data_handle_t, flag: c_uint) {
+    data(handle).settings.evictable.store(flag != 0, Ordering::Relaxed);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_get_ooc_flag(handle: starpu_data_handle_t) -> c_uint {
+    c_uint::from(data(handle).settings.evictable.load(Ordering::Relaxed))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_set_wt_mask(handle: starpu_data_handle_t, mask: u32) {
+    data(handle).settings.lazy_mask.store(mask, Ordering::Relaxed);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_data_advise_as_important(_handle: starpu_data_handle_t, _important: c_uint) {}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_data_set_gathering_node(_handle: starpu_data_handle_t, _node: c_uint) {}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_query_status2(
+    handle: starpu_data_handle_t,
+    memory_node: c_int,
+    is_allocated: *mut c_int,
+    is_valid: *mut c_int,
+    is_loading: *mut c_int,
+    is_requested: *mut c_int,
+) {
+    let data = data(handle);
+    let here = memory_node == 0 && data.is_allocated();
+    let valid = here && data.order.lock().initialized;
+    let answers = [(is_allocated, here), (is_valid, valid), (is_loading, false), (is_requested, false)];
+    for (place, answer) in answers {
+        if let Some(place) = place.as_mut() {
+            *place = c_int::from(answer);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_query_status(
+    handle: starpu_data_handle_t,
+    memory_node: c_int,
+    is_allocated: *mut c_int,
+    is_valid: *mut c_int,
+    is_requested: *mut c_int,
+) {
+    starpu_data_query_status2(handle, memory_node, is_allocated, is_valid, ptr::null_mut(), is_requested);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_test_if_allocated_on_node(
+    handle: starpu_data_handle_t,
+    node: c_uint,
+) -> c_uint {
+    c_uint::from(node == 0 && data(handle).is_allocated())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_data_test_if_mapped_on_node(_handle: starpu_data_handle_t, _node: c_uint) -> c_uint {
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_is_on_node(handle: starpu_data_handle_t, node: c_uint) -> c_uint {
+    starpu_data_test_if_allocated_on_node(handle, node)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_is_on_node_excluding_prefetch(
+    handle: starpu_data_handle_t,
+    node: c_uint,
+) -> c_uint {
+    starpu_data_is_on_node(handle, node)
+}
+
+/// Defines functions that ask for a transfer: there is one memory node, so nothing moves.
+macro_rules! no_transfer {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(#[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(_handle: starpu_data_handle_t, _node: c_uint $(, $argument: $type)*) -> c_int {
+            0
+        })*
+    };
+}
+
+no_transfer! {
+    starpu_data_fetch_on_node(_asynchronous: c_uint);
+    starpu_data_prefetch_on_node(_asynchronous: c_uint);
+    starpu_data_prefetch_on_node_prio(_asynchronous: c_uint, _priority: c_int);
+    starpu_data_idle_prefetch_on_node(_asynchronous: c_uint);
+    starpu_data_idle_prefetch_on_node_prio(_asynchronous: c_uint, _priority: c_int);
+    starpu_data_acquire_to_node();
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_request_allocation(handle: starpu_data_handle_t, node: c_uint) -> c_int {
+    if node == 0 {
+        data(handle).value();
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_data_evict_from_node(_handle: starpu_data_handle_t, _node: c_uint) -> c_int {
+    -1
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_data_can_evict(
+    _handle: starpu_data_handle_t,
+    _node: c_uint,
+    _prefetch: c_uint,
+) -> c_int {
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_data_wont_use(_handle: starpu_data_handle_t) {}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_memchunk_tidy(_node: c_uint) {}
+
+/// Submits what has to happen before a handle may go: its parts are joined, its partial results
+/// added. Returns false if that is not possible.
+unsafe fn settle(instance: &Instance, data: &Data, function: &str) -> bool {
+    let mut order = data.order.lock();
+    if order.parts.is_split() {
+        complain(format_args!("{function}: {} is partitioned: unpartition it first", data.token_name()));
+        return false;
+    }
+    partition::end_for_access(instance, data, &mut order, true);
+    reduction::finish(instance, data, &mut order);
+    true
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_unregister(handle: starpu_data_handle_t) {
+    let Some(instance) = needed("starpu_data_unregister") else { return };
+    if must_not_wait("starpu_data_unregister") {
+        return starpu_data_unregister_submit(handle);
+    }
+    let data = data(handle);
+    if settle(instance, data, "starpu_data_unregister") {
+        data.wait_for_tasks(instance);
+        partition::clean_all(instance, data);
+        data.wait_for_tasks(instance);
+        destroy(handle);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_unregister_no_coherency(handle: starpu_data_handle_t) {
+    starpu_data_unregister(handle);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_unregister_submit(handle: starpu_data_handle_t) {
+    let Some(instance) = needed("starpu_data_unregister_submit") else { return };
+    let data = data(handle);
+    if settle(instance, data, "starpu_data_unregister_submit") {
+        partition::clean_all(instance, data);
+        destroy_later(instance, data);
+    }
+}
+
+/// Destroys a handle once the tasks on it have ended.
+pub unsafe fn destroy_later(instance: &Instance, data: &Data) {
+    let carried = Carried(data.handle());
+    instance.unfinished.add();
+    let gone = untyped::hold(&instance.rt, vec![data.access(Mode::Update)], &[], move || {
+        let handle = carried.get();
+        // SAFETY: the handle exists until this, and later tasks must not name it.
+        unsafe { leave(handle) };
+        if let Some(instance) = crate::instance::get() {
+            instance.unfinished.remove();
+        }
+    });
+    drop(gone);
+}
+
+unsafe fn invalidate(handle: starpu_data_handle_t, function: &str, wait: bool) {
+    let Some(instance) = needed(function) else { return };
+    let data = data(handle);
+    if wait && must_not_wait(function) {
+        return;
+    }
+    {
+        let mut order = data.order.lock();
+        partition::end_for_access(instance, data, &mut order, true);
+        reduction::finish(instance, data, &mut order);
+        order.initialized = false;
+    }
+    let carried = Carried(handle);
+    instance.unfinished.add();
+    let free = move || {
+        // SAFETY: the turn on the handle has come, so no task uses its memory.
+        unsafe { crate::data::data(carried.get()).free_memory() };
+        if let Some(instance) = crate::instance::get() {
+            instance.unfinished.remove();
+        }
+    };
+    drop(untyped::hold(&instance.rt, vec![data.access(Mode::Update)], &[], free));
+    if wait {
+        data.wait_for_tasks(instance);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_invalidate(handle: starpu_data_handle_t) {
+    invalidate(handle, "starpu_data_invalidate", true);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_invalidate_submit(handle: starpu_data_handle_t) {
+    invalidate(handle, "starpu_data_invalidate_submit", false);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_deinitialize(handle: starpu_data_handle_t) {
+    invalidate(handle, "starpu_data_deinitialize", true);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_data_deinitialize_submit(handle: starpu_data_handle_t) {
+    invalidate(handle, "starpu_data_deinitialize_submit", false);
+}

@@ -1,0 +1,41 @@
+//! StarPU's C interface on the zellige runtime.
+//!
+//! Programs written for StarPU 1.4 are compiled against `include/starpu.h` without a change and run
+//! on the engine of `zellige-runtime`. The interface is the documented one of StarPU; everything
+//! behind it is this project's. `src/variadic.c` holds the functions with variable arguments, which
+//! only C can define; it hands them over as an array.
+
+#![allow(
+    unsafe_op_in_unsafe_fn,
+    clippy::missing_safety_doc,
+    missing_docs,
+    reason = "the functions are C's: each trusts the pointers that StarPU's documentation asks for"
+)]
+
+mod acquire;
+mod data;
+mod extras;
+mod filters;
+mod gate;
+mod init;
+mod insert;
+mod instance;
+mod interface;
+#[cfg(test)]
+mod layout;
+mod lists;
+mod memory;
+mod names;
+mod partition;
+mod perfmodel;
+mod policy;
+mod profiling;
+mod reduction;
+mod sched_ctx;
+mod tags;
+mod task;
+mod types;
+mod util;
+mod variadic;
+mod work;
+mod workers;

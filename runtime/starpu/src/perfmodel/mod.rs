@@ -1,0 +1,633 @@
+//! Performance models: what they are told, what they measure, and what they expect of a task.
+//!
+//! Times are microseconds. Measurements are kept by model, kind of device, implementation and
+//! footprint of the data ([`store`]), and are read from and written to a file for each model.
+
+mod devices;
+mod estimate;
+mod fit;
+mod print;
+mod store;
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::instance::complain;
+use crate::types::*;
+use crate::workers::copy_text;
+use devices::key_of;
+use store::{Table, Tables};
+
+pub(crate) use estimate::starpu_task_data_footprint;
+
+/// The library's knowledge of a model, behind its member `state`.
+#[derive(Default)]
+struct Knowledge {
+    tables: Tables,
+    /// Settings of programs for a kind of device and an implementation; the places stay the same.
+    per: BTreeMap<(c_int, u32), Box<starpu_perfmodel_per_arch>>,
+    changed: bool,
+}
+
+/// The models that have a state. The lock also guards all states.
+static LOADED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// The policy asks models, or the program wants calibration: executions are measured.
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// The measurements of earlier runs are dropped: the program wants calibration from the start.
+static AFRESH: AtomicBool = AtomicBool::new(false);
+
+/// The number in an environment variable, or another one.
+fn number(name: &str, otherwise: i64) -> i64 {
+    std::env::var(name).ok().and_then(|value| value.trim().parse().ok()).unwrap_or(otherwise)
+}
+
+/// A number from the environment that is read once for each start of the library.
+struct Setting {
+    name: &'static str,
+    otherwise: u32,
+    /// The number, or `UNREAD`.
+    value: AtomicU32,
+}
+
+const UNREAD: u32 = u32::MAX;
+
+impl Setting {
+    const fn new(name: &'static str, otherwise: u32) -> Setting {
+        Setting { name, otherwise, value: AtomicU32::new(UNREAD) }
+    }
+
+    fn get(&self) -> u32 {
+        match self.value.load(Ordering::Relaxed) {
+            UNREAD => {
+                let value =
+                    u32::try_from(number(self.name, i64::from(self.otherwise))).unwrap_or(self.otherwise);
+                self.value.store(value, Ordering::Relaxed);
+                value
+            }
+            value => value,
+        }
+    }
+}
+
+/// The least number of measurements that an expectation needs.
+static MINIMUM: Setting = Setting::new("STARPU_CALIBRATE_MINIMUM", 10);
+/// The relative distance to the mean beyond which a measurement is a stranger, in percent.
+static MAX_ERROR: Setting = Setting::new("STARPU_HISTORY_MAX_ERROR", 50);
+
+/// The least number of measurements that an expectation needs.
+fn minimum() -> u32 {
+    MINIMUM.get()
+}
+
+/// Whether the policy of a name decides by models.
+pub(crate) fn is_asked_by(policy: &str) -> bool {
+    policy.starts_with("dm") || policy.contains("heft")
+}
+
+/// Says whether executions are measured: `calibrate` is the number of the configuration, and
+/// `asks` whether the policy uses models. To be called at every start of the library.
+pub(crate) fn at_init(calibrate: c_int, asks: bool) {
+    for setting in [&MINIMUM, &MAX_ERROR] {
+        setting.value.store(UNREAD, Ordering::Relaxed);
+    }
+    let calibrate = number("STARPU_CALIBRATE", i64::from(calibrate));
+    WANTED.store(asks || calibrate > 0, Ordering::Relaxed);
+    AFRESH.store(calibrate == 2, Ordering::Relaxed);
+}
+
+/// Whether the times of executions are wanted.
+pub(crate) fn wanted() -> bool {
+    WANTED.load(Ordering::Relaxed)
+}
+
+/// Notes that a task took a number of microseconds.
+///
+/// # Safety
+///
+/// `task` is a task whose codelet and data are still there.
+pub(crate) unsafe fn record(
+    task: *mut starpu_task,
+    _worker: usize,
+    implementation: usize,
+    microseconds: f64,
+) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let codelet = (*task).cl;
+        if codelet.is_null() || (*codelet).model.is_null() {
+            return;
+        }
+        update((*codelet).model, task, devices::core(), implementation as u32, microseconds, 1);
+    }
+}
+
+/// Writes the files of all models that have learnt something, and forgets the models.
+pub(crate) fn at_shutdown() {
+    let models = LOADED.lock().clone();
+    for model in models {
+        let model = model as *mut starpu_perfmodel;
+        // SAFETY: a model stays valid until it is unloaded or the library is shut down.
+        unsafe {
+            save(model);
+            forget(model);
+        }
+    }
+    WANTED.store(false, Ordering::Relaxed);
+}
+
+/// The state of a model.
+///
+/// # Safety
+///
+/// The lock is held, and no other reference to the state is in use.
+unsafe fn state<'a>(model: *mut starpu_perfmodel) -> Option<&'a mut Knowledge> {
+    // SAFETY: the member is null or comes from Box::into_raw.
+    unsafe { (*model).state.cast::<Knowledge>().as_mut() }
+}
+
+/// The name of a model, if it has one.
+///
+/// # Safety
+///
+/// `model` is a model.
+unsafe fn symbol(model: *const starpu_perfmodel) -> Option<String> {
+    // SAFETY: the member is null or a text of C.
+    unsafe {
+        let symbol = (*model).symbol;
+        (!symbol.is_null()).then(|| CStr::from_ptr(symbol).to_string_lossy().into_owned())
+    }
+}
+
+/// Whether a model learns from measurements.
+fn measures(kind: starpu_perfmodel_type) -> bool {
+    (STARPU_HISTORY_BASED..=STARPU_MULTIPLE_REGRESSION_BASED).contains(&kind)
+}
+
+/// Gives a model its state, if it has none.
+///
+/// # Safety
+///
+/// `model` is a model.
+unsafe fn begin(model: *mut starpu_perfmodel) {
+    let mut loaded = LOADED.lock();
+    // SAFETY: as the caller vouches, and the lock is held.
+    unsafe {
+        if (*model).state.is_null() || !loaded.contains(&(model as usize)) {
+            (*model).state = Box::into_raw(Box::<Knowledge>::default()).cast();
+            (*model).is_init = 1;
+            (*model).is_loaded = 0;
+            loaded.push(model as usize);
+        }
+    }
+}
+
+/// Gives a model its state and what its file knows, if that has not been done. Returns true if the
+/// file was there.
+///
+/// # Safety
+///
+/// `model` is a model.
+unsafe fn load(model: *mut starpu_perfmodel, file: Option<PathBuf>) -> bool {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        begin(model);
+        if (*model).is_loaded != 0 && file.is_none() {
+            return true;
+        }
+        (*model).is_loaded = 1;
+        if file.is_none() && (!measures((*model).type_) || AFRESH.load(Ordering::Relaxed)) {
+            return false;
+        }
+        let Some(path) = file.or_else(|| store::path(&symbol(model)?)) else {
+            return false;
+        };
+        match store::read(&path) {
+            Ok(Some(tables)) => {
+                let _lock = LOADED.lock();
+                if let Some(state) = state(model) {
+                    state.tables = tables;
+                }
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                complain(format_args!("{}: the model is not read: {error}", path.display()));
+                false
+            }
+        }
+    }
+}
+
+/// Writes the file of a model, if it has a name and has learnt something.
+///
+/// # Safety
+///
+/// `model` is a model.
+unsafe fn save(model: *mut starpu_perfmodel) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let Some(symbol) = symbol(model) else { return };
+        let tables = {
+            let _lock = LOADED.lock();
+            match state(model) {
+                Some(state) if measures((*model).type_) && (state.changed || wanted()) => {
+                    state.changed = false;
+                    state.tables.clone()
+                }
+                _ => return,
+            }
+        };
+        let Some(path) = store::path(&symbol) else { return };
+        if let Err(error) = store::save(&path, &tables) {
+            complain(format_args!("{}: the model is not written: {error}", path.display()));
+        }
+    }
+}
+
+/// Takes its state from a model.
+///
+/// # Safety
+///
+/// `model` is a model.
+unsafe fn forget(model: *mut starpu_perfmodel) {
+    let mut loaded = LOADED.lock();
+    if let Some(at) = loaded.iter().position(|&known| known == model as usize) {
+        loaded.swap_remove(at);
+        // SAFETY: the state of a known model comes from Box::into_raw.
+        unsafe {
+            drop(Box::from_raw((*model).state.cast::<Knowledge>()));
+            (*model).state = ptr::null_mut();
+            (*model).is_loaded = 0;
+            (*model).is_init = 0;
+        }
+    }
+}
+
+/// Tells a model that a task took a number of microseconds, `count` times.
+///
+/// # Safety
+///
+/// `model` and `task` are valid, and so is what the task holds.
+unsafe fn update(
+    model: *mut starpu_perfmodel,
+    task: *mut starpu_task,
+    arch: *mut starpu_perfmodel_arch,
+    implementation: u32,
+    microseconds: f64,
+    count: u32,
+) {
+    // SAFETY: as the caller vouches; functions of the program are called without the lock.
+    unsafe {
+        if !measures((*model).type_) || !microseconds.is_finite() || microseconds < 0.0 {
+            return;
+        }
+        load(model, None);
+        let footprint = estimate::starpu_task_footprint(model, task, arch, implementation);
+        let size = estimate::size_of_task(model, task, arch, implementation);
+        let products = estimate::products(model, task);
+        let key = (key_of(arch), implementation);
+        let _lock = LOADED.lock();
+        let Some(state) = state(model) else { return };
+        state.changed = true;
+        let table = state.tables.entry(key).or_default();
+        if table.add(footprint, size, (*task).flops, microseconds, count)
+            && let Some(mut row) = products
+        {
+            row.push(microseconds);
+            table.sample(row);
+        }
+    }
+}
+
+/// Calls `f` with what a model has measured, if it has measured anything there.
+///
+/// # Safety
+///
+/// `model` is a model.
+unsafe fn with_table<R>(
+    model: *mut starpu_perfmodel,
+    arch: *mut starpu_perfmodel_arch,
+    implementation: u32,
+    f: impl FnOnce(&Table) -> R,
+) -> Option<R> {
+    // SAFETY: as the caller vouches, and the lock is held.
+    unsafe {
+        load(model, None);
+        let key = (key_of(arch), implementation);
+        let _lock = LOADED.lock();
+        Some(f(state(model)?.tables.get(&key)?))
+    }
+}
+
+// ---- What programs call -------------------------------------------------------------------------
+
+/// Does nothing: models are ready when they are used.
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_perfmodel_initialize() {}
+
+/// Prepares a model.
+///
+/// # Safety
+///
+/// `model` is a model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_init(model: *mut starpu_perfmodel) {
+    if !model.is_null() {
+        // SAFETY: as the caller vouches.
+        unsafe { begin(model) };
+    }
+}
+
+/// Releases what the library holds for a model, without writing its file.
+///
+/// # Safety
+///
+/// `model` is a model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_deinit(model: *mut starpu_perfmodel) -> c_int {
+    if !model.is_null() {
+        // SAFETY: as the caller vouches.
+        unsafe { forget(model) };
+    }
+    0
+}
+
+/// Releases what the library holds for a model that was loaded.
+///
+/// # Safety
+///
+/// `model` is a model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_unload_model(model: *mut starpu_perfmodel) -> c_int {
+    // SAFETY: as the caller vouches.
+    unsafe { starpu_perfmodel_deinit(model) }
+}
+
+/// Reads a model from a file; returns 1 if that is not possible.
+///
+/// # Safety
+///
+/// `file` is a text of C and `model` a model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_load_file(
+    file: *const c_char,
+    model: *mut starpu_perfmodel,
+) -> c_int {
+    if file.is_null() || model.is_null() {
+        return 1;
+    }
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let path = PathBuf::from(CStr::from_ptr(file).to_string_lossy().into_owned());
+        c_int::from(!load(model, Some(path)))
+    }
+}
+
+/// Reads the model of a name; returns 1 if there is none.
+///
+/// # Safety
+///
+/// `symbol` is a text of C that outlives the model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_load_symbol(
+    symbol: *const c_char,
+    model: *mut starpu_perfmodel,
+) -> c_int {
+    if symbol.is_null() || model.is_null() {
+        return 1;
+    }
+    // SAFETY: as the caller vouches.
+    unsafe {
+        (*model).symbol = symbol;
+        let Some(path) = store::path(&CStr::from_ptr(symbol).to_string_lossy()) else { return 1 };
+        c_int::from(!load(model, Some(path)))
+    }
+}
+
+/// Writes the file of a model.
+///
+/// # Safety
+///
+/// `model` is a model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_save_history_based_model(model: *mut starpu_perfmodel) {
+    if !model.is_null() {
+        // SAFETY: as the caller vouches.
+        unsafe { save(model) };
+    }
+}
+
+/// Does nothing: what is kept of measurements belongs to models.
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_perfmodel_free_sampling() {}
+
+/// Writes the path of the file of a model into `room` bytes; an empty text if there is no folder.
+///
+/// # Safety
+///
+/// `symbol` is a text of C, `path` has room for `room` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_get_model_path(
+    symbol: *const c_char,
+    path: *mut c_char,
+    room: usize,
+) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let found =
+            (!symbol.is_null()).then(|| store::path(&CStr::from_ptr(symbol).to_string_lossy())).flatten();
+        copy_text(&found.map_or_else(String::new, |path| path.display().to_string()), path, room);
+    }
+}
+
+/// Writes where a model's measurements could be written for a look at them.
+///
+/// # Safety
+///
+/// `model` is a model, `path` has room for `room` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_debugfilepath(
+    model: *mut starpu_perfmodel,
+    arch: *mut starpu_perfmodel_arch,
+    path: *mut c_char,
+    room: usize,
+    implementation: c_uint,
+) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let name = symbol(model).unwrap_or_else(|| "model".into());
+        let file = format!("{name}.{}.debug", devices::name(arch, implementation));
+        let text = store::folder().map_or(file.clone(), |folder| folder.join(&file).display().to_string());
+        copy_text(&text, path, room);
+    }
+}
+
+/// Tells a model that a task took a number of microseconds.
+///
+/// # Safety
+///
+/// All pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_update_history(
+    model: *mut starpu_perfmodel,
+    task: *mut starpu_task,
+    arch: *mut starpu_perfmodel_arch,
+    _worker: c_uint,
+    implementation: c_uint,
+    measured: f64,
+) {
+    if !model.is_null() && !task.is_null() {
+        // SAFETY: as the caller vouches.
+        unsafe { update(model, task, arch, implementation, measured, 1) };
+    }
+}
+
+/// Tells a model that a task took a number of microseconds in the mean of `count` executions.
+///
+/// # Safety
+///
+/// All pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_update_history_n(
+    model: *mut starpu_perfmodel,
+    task: *mut starpu_task,
+    arch: *mut starpu_perfmodel_arch,
+    _worker: c_uint,
+    implementation: c_uint,
+    measured: f64,
+    count: c_uint,
+) {
+    if !model.is_null() && !task.is_null() && count > 0 {
+        // SAFETY: as the caller vouches.
+        unsafe { update(model, task, arch, implementation, measured, count) };
+    }
+}
+
+/// Returns what a model expects of a footprint, in microseconds; NaN if too little was measured.
+///
+/// # Safety
+///
+/// `model` is a model, `arch` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_history_based_expected_perf(
+    model: *mut starpu_perfmodel,
+    arch: *mut starpu_perfmodel_arch,
+    footprint: u32,
+) -> f64 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        with_table(model, arch, 0, |table| table.expected(footprint, minimum())).flatten().unwrap_or(f64::NAN)
+    }
+}
+
+/// Returns what a program may set for a model on a kind of device, with the regressions as they
+/// stand.
+///
+/// # Safety
+///
+/// `model` is a model, `arch` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_perfmodel_get_model_per_arch(
+    model: *mut starpu_perfmodel,
+    arch: *mut starpu_perfmodel_arch,
+    implementation: c_uint,
+) -> *mut starpu_perfmodel_per_arch {
+    if model.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: as the caller vouches; all-zero bytes are a valid value of the structure.
+    unsafe {
+        load(model, None);
+        let comb = devices::number_of(arch);
+        let key = (key_of(arch), implementation);
+        let _lock = LOADED.lock();
+        let Some(state) = state(model) else { return ptr::null_mut() };
+        let table = state.tables.get(&key);
+        let per = state.per.entry((comb, implementation)).or_insert_with(|| Box::new(std::mem::zeroed()));
+        if let Some(table) = table {
+            let sums = &table.sums;
+            let regression = &mut per.regression;
+            regression.nsample = sums.count;
+            (regression.sumlnx, regression.sumlnx2) = (sums.x, sums.xx);
+            (regression.sumlny, regression.sumlnxlny) = (sums.y, sums.xy);
+            (regression.minx, regression.maxx) = (sums.least, sums.most);
+            if let Some((alpha, beta)) = table.linear(minimum()) {
+                (regression.alpha, regression.beta, regression.valid) = (alpha, beta, 1);
+            }
+            if let Some((a, b, c)) = table.nonlinear(minimum()) {
+                (regression.a, regression.b, regression.c, regression.nl_valid) = (a, b, c, 1);
+            }
+        }
+        &raw mut **per
+    }
+}
+
+/// The part of a model for a list of devices, as `src/lists.c` has read it.
+///
+/// # Safety
+///
+/// `model` is a model, `devices` points at `count` devices.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zellige_model_for(
+    model: *mut starpu_perfmodel,
+    implementation: c_uint,
+    count: c_int,
+    devices: *mut starpu_perfmodel_device,
+) -> *mut starpu_perfmodel_per_arch {
+    let mut arch = starpu_perfmodel_arch { ndevices: count, devices };
+    // SAFETY: as the caller vouches; the devices are copied.
+    unsafe { starpu_perfmodel_get_model_per_arch(model, &raw mut arch, implementation) }
+}
+
+/// Returns the functions that a program set for a model on a kind of device: cost and size.
+///
+/// # Safety
+///
+/// `model` is a model, `arch` is null or valid.
+unsafe fn set_for(
+    model: *mut starpu_perfmodel,
+    arch: *mut starpu_perfmodel_arch,
+    implementation: u32,
+) -> (starpu_perfmodel_per_arch_cost_function, starpu_perfmodel_per_arch_size_base) {
+    let comb = devices::number_of(arch);
+    let _lock = LOADED.lock();
+    // SAFETY: as the caller vouches, and the lock is held.
+    let per = unsafe { state(model) }.and_then(|state| state.per.get(&(comb, implementation)));
+    per.map_or((None, None), |per| (per.cost_function, per.size_base))
+}
+
+unsafe extern "C" fn nop_cost(_task: *mut starpu_task, _implementation: c_uint) -> f64 {
+    1.0
+}
+
+/// A model that says one microsecond of every task.
+#[unsafe(no_mangle)]
+pub static mut starpu_perfmodel_nop: starpu_perfmodel = starpu_perfmodel {
+    type_: STARPU_COMMON,
+    cost_function: Some(nop_cost),
+    arch_cost_function: None,
+    worker_cost_function: None,
+    size_base: None,
+    footprint: None,
+    symbol: ptr::null(),
+    path: ptr::null_mut(),
+    is_loaded: 0,
+    benchmarking: 0,
+    is_init: 0,
+    is_recorded_recursive: 0,
+    recursive_graphs: ptr::null_mut(),
+    parameters: None,
+    parameters_names: ptr::null_mut(),
+    nparameters: 0,
+    combinations: ptr::null_mut(),
+    ncombinations: 0,
+    state: ptr::null_mut(),
+    footprint_per_level: [0; STARPU_RECURSIVE_TASKS_NMAX_LEVELS],
+};

@@ -1,0 +1,119 @@
+//! The C and C++ programs of `programs/`, compiled against the header and the shared library, each
+//! run with one worker and with two. They check their results themselves.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A program that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Cargo builds the shared library beside the tests.
+fn libraries() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().to_owned()
+}
+
+fn available(compiler: &str) -> bool {
+    Command::new(compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+fn compile(source: &str) -> Option<PathBuf> {
+    let (compiler, standard) =
+        if source.ends_with(".cpp") { ("c++", "-std=c++17") } else { ("cc", "-std=c99") };
+    if !available(compiler) {
+        zellige_tests::skipped(&format!("not installed: {compiler}"));
+        return None;
+    }
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.replace('.', "-"));
+    let libraries = libraries();
+    // The library's code asks the program for the sanitizer's functions.
+    let sanitized = std::env::var("RUSTFLAGS").is_ok_and(|flags| flags.contains("sanitizer=address"));
+    let output = Command::new(compiler)
+        .args([standard, "-Wall", "-Werror", "-O1", "-g", "-D_GNU_SOURCE"])
+        .args(sanitized.then_some("-fsanitize=address"))
+        .arg(package.join("tests/programs").join(source))
+        .arg("-I")
+        .arg(package.join("include"))
+        .arg("-L")
+        .arg(&libraries)
+        .arg(format!("-Wl,-rpath,{}", libraries.display()))
+        .args(["-lzellige_starpu", "-lm", "-lpthread", "-o"])
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+fn run(program: &Path, workers: usize) {
+    let home = program.with_extension(format!("{workers}"));
+    std::fs::create_dir_all(&home).unwrap();
+    let mut child = Command::new(program)
+        .current_dir(&home)
+        // Cargo's own list has the folder above first, where an older build may lie.
+        .env("LD_LIBRARY_PATH", libraries())
+        .env("STARPU_NCPU", workers.to_string())
+        .env("STARPU_HOME", &home)
+        .env_remove("STARPU_SCHED")
+        .env_remove("STARPU_NCPUS")
+        .env_remove("STARPU_CALIBRATE")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stream = child.stderr.take().unwrap();
+    let errors = thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if began.elapsed() > LIMIT {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            break None;
+        }
+        thread::sleep(Duration::from_millis(2));
+    };
+    let errors = errors.join().unwrap();
+    let name = program.file_name().unwrap().to_string_lossy();
+    match status {
+        Some(status) => assert!(status.success(), "{name} with {workers} workers: {status}\n{errors}"),
+        None => panic!("{name} with {workers} workers has not ended within {LIMIT:?}\n{errors}"),
+    }
+}
+
+macro_rules! programs {
+    ($($name:ident: $source:literal,)*) => {$(
+        #[test]
+        fn $name() {
+            if let Some(program) = compile($source) {
+                run(&program, 1);
+                run(&program, 2);
+            }
+        }
+    )*};
+}
+
+programs! {
+    axpy_on_parts: "axpy.c",
+    a_blocked_cholesky_factorisation: "cholesky.c",
+    reduction_and_scratch: "reduction.c",
+    an_interface_of_its_own: "interface.c",
+    a_planned_partition: "partition.c",
+    tags: "tags.c",
+    callbacks_of_a_task: "callbacks.c",
+    acquire_from_a_callback: "acquire.c",
+    mistakes_are_errors: "failing.c",
+    a_policy_of_its_own: "policy.c",
+    models_and_profiling: "models.c",
+    contexts_and_workers: "contexts.c",
+    lambdas_of_cpp: "lambdas.cpp",
+}

@@ -1,0 +1,51 @@
+/* Data for the program while tasks run: with a callback, from the callback of a task, and in vain. */
+#include "check.h"
+
+static starpu_data_handle_t handle;
+static int value, seen[2], released;
+
+static void add(void *buffers[], void *cl_arg)
+{
+	(void) cl_arg;
+	*(int *) STARPU_VARIABLE_GET_PTR(buffers[0]) += 1;
+}
+
+static struct starpu_codelet codelet = {.cpu_funcs = {add}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "add"};
+
+static void acquired(void *arg)
+{
+	CHECK(starpu_variable_get_local_ptr(handle) == (uintptr_t) &value);
+	*(int *) arg = value;
+	value += 100;
+	STARPU_ATOMIC_ADD(&released, 1);
+	starpu_data_release(handle);
+}
+
+/* In a callback the program must not wait, but it may ask to be called. */
+static void from_callback(void *arg) { DONE(starpu_data_acquire_cb(handle, STARPU_RW, acquired, arg)); }
+
+int main(void)
+{
+	int i;
+
+	DONE(starpu_init(NULL));
+	starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t) &value, sizeof value);
+	for (i = 0; i < 5; i++)
+		DONE(starpu_task_insert(&codelet, STARPU_RW, handle, 0));
+	DONE(starpu_data_acquire_cb(handle, STARPU_RW, acquired, &seen[0]));
+	for (i = 0; i < 5; i++)
+		DONE(starpu_task_insert(&codelet, STARPU_RW, handle, 0));
+	DONE(starpu_data_acquire(handle, STARPU_R));
+	CHECK(seen[0] == 5 && value == 110);
+	CHECK(starpu_data_acquire_try(handle, STARPU_W) == -EAGAIN);
+	DONE(starpu_data_acquire(handle, STARPU_R));
+	starpu_data_release(handle);
+	starpu_data_release(handle);
+	DONE(starpu_task_insert(&codelet, STARPU_RW, handle, STARPU_CALLBACK_WITH_ARG_NFREE, from_callback, &seen[1], 0));
+	DONE(starpu_task_wait_for_all());
+	/* Waits for what the callback asked for, too. */
+	starpu_data_unregister(handle);
+	CHECK(released == 2 && seen[1] == 111 && value == 211);
+	starpu_shutdown();
+	return 0;
+}
