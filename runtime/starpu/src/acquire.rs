@@ -343,8 +343,7 @@ pub unsafe extern "C" fn starpu_data_release_to_on_node(
 }
 
 /// Releases what [`acquire_now`] has acquired last.
-pub unsafe fn release_now(instance: &Instance, target: &Data) {
-    let _ = instance;
+pub unsafe fn release_now(target: &Data) {
     release(target.handle(), "release");
 }
 

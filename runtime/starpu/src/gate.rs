@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use zellige_runtime::internal::ranks::Event;
 
 use crate::instance::{Instance, get};
-use crate::work::Submission;
+use crate::submission::Submission;
 
 /// A predecessor of a tag or task.
 #[derive(Clone)]

@@ -223,7 +223,7 @@ pub unsafe extern "C" fn starpu_shutdown() {
     let workers = instance::workers();
     policy::finish(workers);
     instance::end();
-    crate::work::forget_order();
+    crate::submission::forget_order();
 }
 
 #[unsafe(no_mangle)]

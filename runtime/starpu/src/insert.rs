@@ -6,11 +6,14 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
+use crate::c::{malloc, realloc};
+use crate::instance::errno::{EINVAL, ENODEV};
+use crate::task::{
+    starpu_task_create, starpu_task_declare_deps_array, starpu_task_declare_end_deps_array,
+    starpu_task_destroy, starpu_task_end_dep_add, starpu_task_submit,
+};
 use crate::types::*;
-use crate::variadic::*;
-
-const EINVAL: c_int = 22;
-const ENODEV: c_int = 19;
+use crate::variadic::report;
 
 /// One entry of the list of `starpu_task_insert`, as `src/variadic.c` lays it out.
 #[repr(C)]
@@ -1026,6 +1029,7 @@ pub unsafe extern "C" fn starpu_codelet_unpack_arg_fini(state: *mut starpu_codel
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::c::free;
 
     fn value<T>(of: &T) -> Item {
         Item {

@@ -182,6 +182,7 @@ pub fn must_not_wait(function: &str) -> bool {
 pub mod errno {
     use super::c_int;
 
+    pub const ENOMEM: c_int = 12;
     pub const EAGAIN: c_int = 11;
     pub const ENODEV: c_int = 19;
     pub const EINVAL: c_int = 22;

@@ -13,17 +13,18 @@
 )]
 
 mod acquire;
+mod c;
 mod data;
 mod extras;
 mod filters;
 mod gate;
+mod handles;
 mod init;
 mod insert;
 mod instance;
 mod interface;
 #[cfg(test)]
 mod layout;
-mod lists;
 mod memory;
 mod names;
 mod partition;
@@ -32,6 +33,7 @@ mod policy;
 mod profiling;
 mod reduction;
 mod sched_ctx;
+mod submission;
 mod tags;
 mod task;
 mod types;

@@ -9,11 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::c::{free, malloc, posix_memalign};
+use crate::instance::errno::{EINVAL, ENOMEM};
 use crate::types::*;
-use crate::variadic::{free, malloc, posix_memalign};
-
-const ENOMEM: c_int = 12;
-const EINVAL: c_int = 22;
 
 const PINNED: c_int = 1 << 1;
 const COUNT: c_int = 1 << 2;

@@ -11,7 +11,8 @@ use zellige_runtime::Mode;
 use zellige_runtime::internal::untyped::{self, TokenAccess};
 
 use crate::acquire::{acquire_now, release_now};
-use crate::data::{Carried, Data, Order, data, destroy, destroy_later};
+use crate::data::{Carried, Data, Order, data, destroy};
+use crate::handles::destroy_later;
 use crate::instance::{Instance, complain, get, must_not_wait, needed};
 use crate::types::*;
 
@@ -222,7 +223,7 @@ pub unsafe extern "C" fn starpu_data_unpartition(handle: starpu_data_handle_t, _
         destroy(part);
     }
     whole.order.lock().initialized |= written;
-    release_now(instance, whole);
+    release_now(whole);
 }
 
 #[unsafe(no_mangle)]

@@ -53,7 +53,7 @@ pub unsafe fn at_end(task: *mut starpu_task) {
 }
 
 /// Number of tasks that a policy has.
-pub fn ready(_instance: &Instance) -> usize {
+pub fn ready() -> usize {
     READY.load(Ordering::Relaxed)
 }
 

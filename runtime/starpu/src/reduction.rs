@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use zellige_runtime::internal::untyped::{self, TokenAccess, Untyped, UntypedOptions};
 use zellige_runtime::{Mode, TaskError};
 
-use crate::data::{Carried, Data, Order, data, destroy, starpu_data_register_same};
+use crate::data::{Carried, Data, Order, data, destroy};
+use crate::handles::starpu_data_register_same;
 use crate::instance::{Instance, complain, get};
 use crate::types::*;
 

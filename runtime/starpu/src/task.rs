@@ -8,11 +8,14 @@ use parking_lot::Mutex;
 use zellige_runtime::Mode;
 use zellige_runtime::internal::untyped;
 
-use crate::data::{Carried, data, prepare, starpu_data_register_same};
+use crate::c::malloc;
+use crate::data::{Carried, data, prepare};
 use crate::gate::{Edge, Parked};
+use crate::handles::starpu_data_register_same;
 use crate::instance::{complain, current_task, errno, get, must_not_wait, needed};
+use crate::submission::submit;
 use crate::types::*;
-use crate::work::{Successor, free_task, implementation, malloc, state, submit, wait_for};
+use crate::work::{Successor, free_task, implementation, state, wait_for};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_init(task: *mut starpu_task) {
@@ -102,10 +105,8 @@ pub unsafe extern "C" fn starpu_task_submit(task: *mut starpu_task) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_submit_nodeps(task: *mut starpu_task) -> c_int {
-    let ordered = std::mem::replace(&mut (*task).sequential_consistency, 0);
-    let result = submit(task);
-    let _ = ordered;
-    result
+    (*task).sequential_consistency = 0;
+    submit(task)
 }
 
 #[unsafe(no_mangle)]
@@ -201,7 +202,7 @@ pub extern "C" fn starpu_task_wait_for_no_ready() -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_task_nready() -> c_int {
-    get().map_or(0, |instance| crate::policy::ready(instance) as c_int)
+    crate::policy::ready() as c_int
 }
 
 #[unsafe(no_mangle)]

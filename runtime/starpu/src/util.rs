@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::c::{calloc, free, getenv};
 use crate::types::*;
-use crate::variadic::{calloc, free, getenv};
 
 // ---- Time --------------------------------------------------------------------------------------
 

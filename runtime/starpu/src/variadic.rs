@@ -5,9 +5,7 @@
 //! in C as the caller left them.
 
 use std::arch::naked_asm;
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
-
-use crate::types::*;
+use std::ffi::{CString, c_char};
 
 macro_rules! jumps {
     ($($name:ident => $target:ident;)*) => {
@@ -47,6 +45,10 @@ jumps! {
     starpu_data_vmap_filters => zellige_c_data_vmap_filters;
     starpu_data_set_coordinates => zellige_c_data_set_coordinates;
     zellige_starpu_report => zellige_c_report;
+    starpu_sched_ctx_create => zellige_c_sched_ctx_create;
+    starpu_perfmodel_get_model_per_devices => zellige_c_perfmodel_get;
+    starpu_perfmodel_set_per_devices_cost_function => zellige_c_perfmodel_set_cost;
+    starpu_perfmodel_set_per_devices_size_base => zellige_c_perfmodel_set_size;
     zellige_starpu_backtrace => zellige_c_backtrace;
 }
 
@@ -60,35 +62,4 @@ pub(crate) fn report(function: &str, message: &str) {
     let (function, message) = (text(function), text(message));
     // SAFETY: both strings end with 0.
     unsafe { zellige_c_say(function.as_ptr(), message.as_ptr()) };
-}
-
-// ---- The C library, as far as this crate calls it ---------------------------------------------
-
-unsafe extern "C" {
-    pub(crate) fn malloc(size: usize) -> *mut c_void;
-    pub(crate) fn calloc(n: usize, size: usize) -> *mut c_void;
-    pub(crate) fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void;
-    pub(crate) fn free(pointer: *mut c_void);
-    pub(crate) fn posix_memalign(pointer: *mut *mut c_void, align: usize, size: usize) -> c_int;
-    pub(crate) fn fputs(text: *const c_char, stream: *mut FILE) -> c_int;
-    pub(crate) fn getenv(name: *const c_char) -> *mut c_char;
-}
-
-// ---- What the other parts of this crate define, as C sees it -----------------------------------
-
-unsafe extern "C" {
-    pub(crate) fn starpu_task_create() -> *mut starpu_task;
-    pub(crate) fn starpu_task_destroy(task: *mut starpu_task);
-    pub(crate) fn starpu_task_submit(task: *mut starpu_task) -> c_int;
-    pub(crate) fn starpu_task_end_dep_add(task: *mut starpu_task, ndeps: c_int);
-    pub(crate) fn starpu_task_declare_deps_array(
-        task: *mut starpu_task,
-        ndeps: c_uint,
-        tasks: *mut *mut starpu_task,
-    );
-    pub(crate) fn starpu_task_declare_end_deps_array(
-        task: *mut starpu_task,
-        ndeps: c_uint,
-        tasks: *mut *mut starpu_task,
-    );
 }

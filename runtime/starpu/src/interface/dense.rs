@@ -8,11 +8,10 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use smallvec::SmallVec;
 
 use super::*;
+use crate::c::{calloc, free};
+use crate::instance::errno::EINVAL;
 use crate::memory::*;
 use crate::util::starpu_hash_crc32c_be;
-use crate::variadic::{calloc, free};
-
-const EINVAL: c_int = 22;
 
 pub(crate) type Dims = SmallVec<[usize; 6]>;
 

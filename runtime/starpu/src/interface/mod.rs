@@ -7,8 +7,14 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
+pub(crate) use crate::handles::{
+    starpu_data_get_interface_on_node, starpu_data_get_interface_ops, starpu_data_ptr_register,
+    starpu_data_register, starpu_subdata_ptr_register,
+};
+pub(crate) use crate::instance::errno::ENOMEM;
 use crate::types::*;
 use crate::variadic::report;
+pub(crate) use crate::workers::places::starpu_worker_get_local_memory_node;
 
 mod dense;
 mod other;
@@ -20,28 +26,7 @@ pub(crate) use dense::{
 };
 pub(crate) use sparse::starpu_bcsr_get_nnz;
 
-pub(crate) const ENOMEM: c_int = 12;
 const ENOSYS: c_int = 38;
-
-// Handles are the work of other parts of this crate.
-unsafe extern "C" {
-    pub(crate) fn starpu_data_register(
-        handle: *mut starpu_data_handle_t,
-        home_node: c_int,
-        interface: *mut c_void,
-        ops: *mut starpu_data_interface_ops,
-    );
-    pub(crate) fn starpu_data_ptr_register(handle: starpu_data_handle_t, node: c_uint);
-    pub(crate) fn starpu_subdata_ptr_register(handle: starpu_data_handle_t, node: c_uint);
-    pub(crate) fn starpu_data_get_interface_on_node(
-        handle: starpu_data_handle_t,
-        node: c_uint,
-    ) -> *mut c_void;
-    pub(crate) fn starpu_data_get_interface_ops(
-        handle: starpu_data_handle_t,
-    ) -> *mut starpu_data_interface_ops;
-    pub(crate) fn starpu_worker_get_local_memory_node() -> c_uint;
-}
 
 /// Ends the program with the reason why it cannot go on: the functions where this is called have
 /// no result that could say it.
@@ -82,7 +67,7 @@ pub(crate) unsafe fn write_text(text: &str, buffer: *mut c_char, size: usize) ->
 pub(crate) unsafe fn print(text: &str, stream: *mut FILE) {
     if let Ok(text) = std::ffi::CString::new(text) {
         // SAFETY: the text ends with 0, and the stream is open.
-        unsafe { crate::variadic::fputs(text.as_ptr(), stream) };
+        unsafe { crate::c::fputs(text.as_ptr(), stream) };
     }
 }
 

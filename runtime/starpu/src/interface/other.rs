@@ -3,10 +3,9 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::*;
+use crate::instance::errno::EINVAL;
 use crate::memory::*;
 use crate::util::starpu_hash_crc32c_be;
-
-const EINVAL: c_int = 22;
 
 // ---- Without content ---------------------------------------------------------------------------
 

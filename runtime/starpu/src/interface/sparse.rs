@@ -5,10 +5,9 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use super::*;
+use crate::instance::errno::EINVAL;
 use crate::memory::*;
 use crate::util::starpu_hash_crc32c_be;
-
-const EINVAL: c_int = 22;
 
 /// An array of a sparse matrix: where it lies, and its bytes.
 #[derive(Clone, Copy)]

@@ -3,20 +3,11 @@
 use std::ffi::{c_int, c_uint};
 
 use super::{devices, fit, load, minimum, set_for, with_table};
+use crate::handles::{starpu_data_get_interface_ops, starpu_data_get_size};
+use crate::policy::starpu_worker_can_execute_task_impl;
 use crate::types::*;
+use crate::util::{starpu_hash_crc32c_be, starpu_hash_crc32c_be_n};
 use crate::workers::starpu_worker_get_count;
-
-unsafe extern "C" {
-    fn starpu_data_get_interface_ops(handle: starpu_data_handle_t) -> *mut starpu_data_interface_ops;
-    fn starpu_data_get_size(handle: starpu_data_handle_t) -> usize;
-    fn starpu_hash_crc32c_be(input: u32, hash: u32) -> u32;
-    fn starpu_hash_crc32c_be_n(input: *const std::ffi::c_void, bytes: usize, hash: u32) -> u32;
-    fn starpu_worker_can_execute_task_impl(
-        worker: c_uint,
-        task: *mut starpu_task,
-        mask: *mut c_uint,
-    ) -> c_int;
-}
 
 /// The handles of a task with their modes.
 ///

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use zellige_runtime::Trace;
 
 use super::{STATUS, asked, starpu_profiling_init};
+use crate::c::{free, strdup};
 use crate::instance::{complain, with_runtime};
 use crate::types::*;
 
@@ -217,11 +218,6 @@ pub struct starpu_fxt_options {
     file_rank: c_int,
     dumped_codelets: *mut *mut c_void,
     dumped_codelets_count: c_long,
-}
-
-unsafe extern "C" {
-    fn strdup(text: *const c_char) -> *mut c_char;
-    fn free(pointer: *mut c_void);
 }
 
 /// Sets the options to what is done without any.

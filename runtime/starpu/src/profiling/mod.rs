@@ -11,11 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::instance;
+use crate::instance::errno::EINVAL;
 use crate::types::*;
 
 pub(crate) use fxt::{at_shutdown, trace_wanted};
-
-const EINVAL: c_int = 22;
 
 /// Times are taken: of every task that is submitted from now on, and of the workers.
 static STATUS: AtomicBool = AtomicBool::new(false);

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 
 use super::{EINVAL, MAIN, list, needed, starpu_sched_ctx_get_workers_list, with};
-use crate::instance::{self, complain};
+use crate::instance::complain;
 use crate::policy;
 use crate::types::*;
 use crate::workers::{delete_collection, new_collection};
@@ -132,7 +132,7 @@ pub extern "C" fn starpu_sched_ctx_primary_get_context(_worker: c_int) -> c_uint
 /// Returns the number of tasks that are ready to run.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_sched_ctx_get_nready_tasks(_context: c_uint) -> c_int {
-    instance::get().map_or(0, |instance| policy::ready(instance) as c_int)
+    policy::ready() as c_int
 }
 
 /// Returns 0: the operations of ready tasks are not counted.

@@ -11,11 +11,12 @@ use std::ptr;
 
 use parking_lot::Mutex;
 
+use crate::c;
+use crate::instance::errno::EINVAL;
 use crate::instance::{self, complain};
 use crate::types::*;
-use crate::workers::{c, delete_collection, print};
+use crate::workers::{delete_collection, print};
 
-const EINVAL: c_int = 22;
 /// The context that all workers are in.
 const MAIN: usize = 0;
 const MOST: usize = STARPU_NMAX_SCHED_CTXS as usize;

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::{EINVAL, ESRCH, starpu_worker_get_id};
 use crate::instance;
+use crate::policy::starpu_worker_can_execute_task;
 use crate::types::*;
 
 // ---- Combined workers ---------------------------------------------------------------------------
@@ -60,14 +61,6 @@ pub unsafe extern "C" fn starpu_combined_worker_get_description(
     _workers: *mut *mut c_int,
 ) -> c_int {
     -ESRCH
-}
-
-unsafe extern "C" {
-    fn starpu_worker_can_execute_task(
-        worker: c_uint,
-        task: *mut starpu_task,
-        implementation: c_uint,
-    ) -> c_int;
 }
 
 /// Returns 1 if a worker can run a task in one of its implementations.

@@ -3,37 +3,26 @@
 //! All workers are processor cores and all memory is one node, so most answers are short. Worker
 //! `i` is `CPU i`; a worker counts as bound to the processor of its own number.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::fmt::Write as _;
 use std::ptr;
 
 mod collections;
 mod combined;
-mod places;
+pub(crate) mod places;
 
 pub(crate) use collections::{delete_collection, new_collection};
 pub(crate) use places::{forget_bindings, starpu_bind_thread_on_cpu};
 
+use crate::c;
 use crate::instance;
+use crate::instance::errno::EINVAL;
 use crate::types::*;
 use places::processors;
-
-/// Functions of the C library.
-pub(crate) mod c {
-    use super::{FILE, c_char, c_int, c_void};
-
-    unsafe extern "C" {
-        pub fn calloc(count: usize, bytes: usize) -> *mut c_void;
-        pub fn free(pointer: *mut c_void);
-        pub fn fputs(text: *const c_char, stream: *mut FILE) -> c_int;
-        pub fn sched_setaffinity(process: c_int, bytes: usize, mask: *const c_void) -> c_int;
-    }
-}
 
 /// The number of the only scheduling context that really exists.
 const MAIN_CONTEXT: c_uint = 0;
 const ERANGE: c_int = 34;
-const EINVAL: c_int = 22;
 const ESRCH: c_int = 3;
 
 /// Prints a text on a stream of C; a null stream and a text with a zero byte print nothing.
