@@ -7,13 +7,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use zellige_runtime::internal::handle;
 use zellige_runtime::internal::untyped::{self, Token, TokenAccess};
 use zellige_runtime::{Handle, Mode};
 
 use crate::acquire::Held;
-use crate::instance::{Instance, Signal, Unfinished, complain, errno};
+use crate::instance::{Instance, Signal, Users, complain, errno};
 use crate::partition::{self, Partitions};
 use crate::reduction::{self, Reduction};
 use crate::types::*;
@@ -31,13 +31,15 @@ pub struct Data {
     allocated: AtomicBool,
     /// True if that memory was allocated here.
     owned: AtomicBool,
-    /// State in the order of submission.
-    pub order: Mutex<Order>,
+    /// State in the order of submission; see [`order`](Data::order).
+    order: Mutex<Order>,
+    /// True while an access that is no reduction needs no preparation.
+    usual: AtomicBool,
     /// Number of accesses without an order: by tasks without sequential consistency, as scratch.
     ///
     /// The handle itself counts as one. It is shared: who counts one less may do so while another
     /// thread destroys the handle.
-    pub users: Arc<Unfinished>,
+    pub users: Arc<Users>,
     pub held: Mutex<Vec<Held>>,
     /// Copies of workers, for scratch.
     pub scratch: Mutex<HashMap<usize, starpu_data_handle_t>>,
@@ -125,6 +127,7 @@ impl Data {
             allocated: AtomicBool::new(home >= 0),
             owned: AtomicBool::new(false),
             order: Mutex::new(Order { initialized: home >= 0, ..Order::default() }),
+            usual: AtomicBool::new(false),
             users: Arc::default(),
             held: Mutex::default(),
             scratch: Mutex::default(),
@@ -144,6 +147,13 @@ impl Data {
             (0..STARPU_MAXNODES).for_each(|node| init(data.interface(node)));
         }
         data
+    }
+
+    /// Locks the state in the order of submission. The next access looks at it anew.
+    pub fn order(&self) -> MutexGuard<'_, Order> {
+        let order = self.order.lock();
+        self.usual.store(false, Ordering::Relaxed);
+        order
     }
 
     /// Returns the interface on a memory node.
@@ -198,6 +208,11 @@ impl Data {
 
     pub fn is_ordered(&self) -> bool {
         self.settings.ordered.load(Ordering::Relaxed)
+    }
+
+    /// Returns the whole of which it is a part by a plan, and the number of the plan.
+    pub fn plan(&self) -> Option<(starpu_data_handle_t, u64)> {
+        self.parent.and_then(|(whole, plan)| Some((whole, plan?)))
     }
 
     /// Returns this as the handle of C.
@@ -296,6 +311,7 @@ pub fn mode_of(mode: starpu_data_access_mode) -> Option<Mode> {
 ///
 /// # Errors
 /// The reason why the access is not possible.
+#[inline]
 pub unsafe fn prepare(
     instance: &Instance,
     handle: starpu_data_handle_t,
@@ -305,13 +321,23 @@ pub unsafe fn prepare(
         return Err("a data handle is NULL: it was not registered".into());
     }
     let data = data(handle);
+    let is_usual = mode & (STARPU_SCRATCH | STARPU_REDUX) == 0 && data.usual.load(Ordering::Relaxed);
+    if is_usual { Ok(()) } else { prepare_unusual(instance, data, mode) }
+}
+
+#[inline(never)]
+unsafe fn prepare_unusual(
+    instance: &Instance,
+    data: &Data,
+    mode: starpu_data_access_mode,
+) -> Result<(), String> {
     if mode & STARPU_SCRATCH != 0 {
         return Ok(());
     }
-    if let Some((parent, Some(plan))) = data.parent {
+    if let Some((parent, plan)) = data.plan() {
         partition::begin(instance, parent, plan, mode & (STARPU_W | STARPU_REDUX) != 0);
     }
-    let mut order = data.order.lock();
+    let mut order = data.order();
     if order.parts.is_split() {
         return Err(format!("{} is partitioned: use its parts, or unpartition it first", data.token_name()));
     }
@@ -329,6 +355,8 @@ pub unsafe fn prepare(
     if mode & STARPU_W != 0 {
         order.initialized = true;
     }
+    let usual = order.initialized && !order.parts.are_planned() && data.plan().is_none();
+    data.usual.store(usual, Ordering::Relaxed);
     Ok(())
 }
 

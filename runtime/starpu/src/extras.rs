@@ -113,7 +113,7 @@ pub extern "C" fn starpu_data_interface_get_next_id() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_get_job_id(task: *mut starpu_task) -> c_ulong {
-    crate::work::state(task).number as c_ulong
+    crate::state::state(task).number as c_ulong
 }
 
 /// A sequence of epochs, each of which runs or not as the application decides at its begin.

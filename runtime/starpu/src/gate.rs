@@ -24,7 +24,7 @@ pub enum Parked {
     /// The event behind which a task has been submitted.
     Event(#[allow(dead_code, reason = "dropped to let the event occur")] Event),
     /// A task without data, which has not been submitted to the runtime.
-    Task(Submission),
+    Task(Box<Submission>),
 }
 
 impl Parked {

@@ -192,7 +192,7 @@ pub unsafe extern "C" fn starpu_data_set_sequential_consistency_flag(
 ) {
     let data = data(handle);
     data.settings.ordered.store(flag != 0, Ordering::Relaxed);
-    for part in data.order.lock().parts.all() {
+    for part in data.order().parts.all() {
         starpu_data_set_sequential_consistency_flag(part, flag);
     }
 }
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn starpu_data_query_status2(
 ) {
     let data = data(handle);
     let here = memory_node == 0 && data.is_allocated();
-    let valid = here && data.order.lock().initialized;
+    let valid = here && data.order().initialized;
     let answers = [(is_allocated, here), (is_valid, valid), (is_loading, false), (is_requested, false)];
     for (place, answer) in answers {
         if let Some(place) = place.as_mut() {
@@ -340,7 +340,7 @@ pub extern "C" fn starpu_memchunk_tidy(_node: c_uint) {}
 /// Submits what has to happen before a handle may go: its parts are joined, its partial results
 /// added. Returns false if that is not possible.
 unsafe fn settle(instance: &Instance, data: &Data, function: &str) -> bool {
-    let mut order = data.order.lock();
+    let mut order = data.order();
     if order.parts.is_split() {
         complain(format_args!("{function}: {} is partitioned: unpartition it first", data.token_name()));
         return false;
@@ -402,7 +402,7 @@ unsafe fn invalidate(handle: starpu_data_handle_t, function: &str, wait: bool) {
         return;
     }
     {
-        let mut order = data.order.lock();
+        let mut order = data.order();
         partition::end_for_access(instance, data, &mut order, true);
         reduction::finish(instance, data, &mut order);
         order.initialized = false;

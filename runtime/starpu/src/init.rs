@@ -224,6 +224,7 @@ pub unsafe extern "C" fn starpu_shutdown() {
     policy::finish(workers);
     instance::end();
     crate::submission::forget_order();
+    crate::pool::drain();
 }
 
 #[unsafe(no_mangle)]

@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 use zellige_runtime::Runtime;
 use zellige_runtime::internal::untyped;
@@ -23,16 +24,43 @@ pub struct Instance {
     pub tags: Tags,
 }
 
-/// A counter that threads wait on.
+/// Threads that wait until a counter has fallen.
 #[derive(Default)]
-pub struct Unfinished {
+struct Waiting {
     count: AtomicUsize,
-    waiting: AtomicUsize,
     lock: Mutex<()>,
     fell: Condvar,
 }
 
-impl Unfinished {
+impl Waiting {
+    /// Tells that the counter has fallen.
+    #[inline]
+    fn tell(&self) {
+        if self.count.load(Ordering::SeqCst) > 0 {
+            drop(self.lock.lock());
+            self.fell.notify_all();
+        }
+    }
+
+    fn wait(&self, is_over: impl Fn() -> bool) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        let mut lock = self.lock.lock();
+        while !is_over() {
+            self.fell.wait(&mut lock);
+        }
+        drop(lock);
+        self.count.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The users of something; threads wait for them.
+#[derive(Default)]
+pub struct Users {
+    count: AtomicUsize,
+    waiting: Waiting,
+}
+
+impl Users {
     pub fn add(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
@@ -44,22 +72,46 @@ impl Unfinished {
     /// Counts one less, and returns how many are left.
     pub fn remove(&self) -> usize {
         let left = self.count.fetch_sub(1, Ordering::SeqCst) - 1;
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            drop(self.lock.lock());
-            self.fell.notify_all();
-        }
+        self.waiting.tell();
         left
     }
 
     /// Waits until at most `most` are left.
     pub fn wait(&self, most: usize) {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut lock = self.lock.lock();
-        while self.get() > most {
-            self.fell.wait(&mut lock);
-        }
-        drop(lock);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.waiting.wait(|| self.get() <= most);
+    }
+}
+
+/// Tasks that have been submitted and have not ended. Threads that submit write one half of it and
+/// workers the other one, each in a cache line of its own.
+#[derive(Default)]
+pub struct Unfinished {
+    begun: CachePadded<AtomicUsize>,
+    ended: CachePadded<AtomicUsize>,
+    waiting: CachePadded<Waiting>,
+}
+
+impl Unfinished {
+    #[inline]
+    pub fn add(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> usize {
+        // In this order: what has ended had begun.
+        let ended = self.ended.load(Ordering::SeqCst);
+        self.begun.load(Ordering::SeqCst) - ended
+    }
+
+    #[inline]
+    pub fn remove(&self) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        self.waiting.tell();
+    }
+
+    /// Waits until at most `most` are left.
+    pub fn wait(&self, most: usize) {
+        self.waiting.wait(|| self.get() <= most);
     }
 }
 
@@ -139,32 +191,45 @@ pub fn complain(message: std::fmt::Arguments<'_>) {
     eprintln!("zellige-starpu: {message}");
 }
 
+/// The worker that a thread is, and the task whose code it runs.
+struct Here {
+    worker: Cell<Option<usize>>,
+    task: Cell<*mut starpu_task>,
+}
+
 thread_local! {
-    static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
-    static TASK: Cell<*mut starpu_task> = const { Cell::new(ptr::null_mut()) };
+    static HERE: Here = const { Here { worker: Cell::new(None), task: Cell::new(ptr::null_mut()) } };
 }
 
 /// Returns the worker that the calling thread is.
 pub fn current_worker() -> Option<usize> {
-    WORKER.get()
+    HERE.with(|here| here.worker.get())
 }
 
 /// Notes that the calling thread is this worker.
 pub fn is_worker(worker: usize) {
-    WORKER.set(Some(worker));
+    HERE.with(|here| here.worker.set(Some(worker)));
 }
 
 /// Returns the task whose code the calling thread runs, or null.
 pub fn current_task() -> *mut starpu_task {
-    TASK.get()
+    HERE.with(|here| here.task.get())
 }
 
 /// Calls `f` as code of `task`.
 pub fn as_task<R>(task: *mut starpu_task, f: impl FnOnce() -> R) -> R {
-    let outer = TASK.replace(task);
-    let result = f();
-    TASK.set(outer);
-    result
+    HERE.with(|here| {
+        let outer = here.task.replace(task);
+        let result = f();
+        here.task.set(outer);
+        result
+    })
+}
+
+/// Calls `f` as code of `task` on the thread of a worker.
+pub fn as_task_of<R>(worker: usize, task: *mut starpu_task, f: impl FnOnce() -> R) -> R {
+    is_worker(worker);
+    as_task(task, f)
 }
 
 /// Returns true, and reports it, if the calling thread is a worker, which must not wait.

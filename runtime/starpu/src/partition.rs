@@ -44,6 +44,11 @@ enum Form {
 }
 
 impl Partitions {
+    /// True if parts were planned.
+    pub fn are_planned(&self) -> bool {
+        !self.plans.is_empty()
+    }
+
     /// True while it is partitioned synchronously.
     pub fn is_split(&self) -> bool {
         !self.split.is_empty()
@@ -82,7 +87,7 @@ pub unsafe fn begin(instance: &Instance, whole: starpu_data_handle_t, plan: u64,
     if let Some((outer, Some(outer_plan))) = whole.parent {
         begin(instance, outer, outer_plan, writes);
     }
-    let mut order = whole.order.lock();
+    let mut order = whole.order();
     let Some(at) = order.parts.plans.iter().position(|p| p.id == plan) else { return };
     match (order.parts.plans[at].state, writes) {
         (Form::Parts, _) | (Form::Shared, false) => {}
@@ -107,7 +112,7 @@ unsafe fn enter(instance: &Instance, whole: &Data, order: &mut Order, at: usize,
     let mode = if state == Form::Shared { Mode::Read } else { Mode::Update };
     let plan = &mut order.parts.plans[at];
     if plan.state == Form::Whole {
-        plan.parts.iter().for_each(|&part| data(part).order.lock().initialized |= initialized);
+        plan.parts.iter().for_each(|&part| data(part).order().initialized |= initialized);
     }
     change(instance, whole, mode, &plan.parts);
     plan.state = state;
@@ -122,7 +127,7 @@ unsafe fn leave(instance: &Instance, whole: &Data, order: &mut Order, at: usize)
     let mut written = false;
     for &part in &plan.parts {
         let part = data(part);
-        let mut inner = part.order.lock();
+        let mut inner = part.order();
         end_for_access(instance, part, &mut inner, true);
         crate::reduction::finish(instance, part, &mut inner);
         written |= inner.initialized;
@@ -155,20 +160,20 @@ unsafe fn make_parts(
     };
     // Parts point into the memory of the whole.
     let from = whole.value();
-    let initialized = whole.order.lock().initialized;
+    let initialized = whole.order().initialized;
     let made = |i| {
         let ops = (*filter).get_child_ops.map_or(whole.ops, |ops| ops(filter, i));
         let part = Box::into_raw(Data::new(ops, 0, Some((whole.handle(), plan))));
         let part = &*part;
-        part.order.lock().initialized = initialized;
+        part.order().initialized = initialized;
         part.home.store(
             whole.home.load(std::sync::atomic::Ordering::Relaxed),
             std::sync::atomic::Ordering::Relaxed,
         );
         part.settings.ordered.store(whole.is_ordered(), std::sync::atomic::Ordering::Relaxed);
         cut(from, part.interface(0), filter, i, count);
-        let reduction = whole.order.lock().reduction.clone();
-        part.order.lock().reduction = reduction.without_copies();
+        let reduction = whole.order().reduction.clone();
+        part.order().reduction = reduction.without_copies();
         part.handle()
     };
     (0..count).map(made).collect()
@@ -184,14 +189,14 @@ pub unsafe extern "C" fn starpu_data_partition(
         return;
     }
     let whole = data(handle);
-    let mode = if whole.order.lock().initialized { STARPU_RW } else { STARPU_W };
-    let before = whole.order.lock().initialized;
+    let mode = if whole.order().initialized { STARPU_RW } else { STARPU_W };
+    let before = whole.order().initialized;
     if let Err(why) = acquire_now(instance, handle, mode) {
         return complain(format_args!("starpu_data_partition: {why}"));
     }
-    whole.order.lock().initialized = before;
+    whole.order().initialized = before;
     let parts = make_parts(whole, filter, None);
-    whole.order.lock().parts.split = parts;
+    whole.order().parts.split = parts;
 }
 
 #[unsafe(no_mangle)]
@@ -201,18 +206,18 @@ pub unsafe extern "C" fn starpu_data_unpartition(handle: starpu_data_handle_t, _
         return;
     }
     let whole = data(handle);
-    let parts = std::mem::take(&mut whole.order.lock().parts.split);
+    let parts = std::mem::take(&mut whole.order().parts.split);
     if parts.is_empty() {
         return complain(format_args!("starpu_data_unpartition: {} is not partitioned", whole.token_name()));
     }
     let mut written = false;
     for part in parts {
-        if data(part).order.lock().parts.is_split() {
+        if data(part).order().parts.is_split() {
             starpu_data_unpartition(part, 0);
         }
         let target = data(part);
         {
-            let mut order = target.order.lock();
+            let mut order = target.order();
             end_for_access(instance, target, &mut order, true);
             crate::reduction::finish(instance, target, &mut order);
             written |= order.initialized;
@@ -222,13 +227,13 @@ pub unsafe extern "C" fn starpu_data_unpartition(handle: starpu_data_handle_t, _
         target.wait_for_tasks(instance);
         destroy(part);
     }
-    whole.order.lock().initialized |= written;
+    whole.order().initialized |= written;
     release_now(whole);
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_get_nb_children(handle: starpu_data_handle_t) -> c_int {
-    data(handle).order.lock().parts.split.len() as c_int
+    data(handle).order().parts.split.len() as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -236,7 +241,7 @@ pub unsafe extern "C" fn starpu_data_get_child(
     handle: starpu_data_handle_t,
     at: c_uint,
 ) -> starpu_data_handle_t {
-    let found = data(handle).order.lock().parts.split.get(at as usize).copied();
+    let found = data(handle).order().parts.split.get(at as usize).copied();
     found.unwrap_or_else(|| {
         complain(format_args!("starpu_data_get_child: {} has no part {at}", data(handle).token_name()));
         ptr::null_mut()
@@ -245,7 +250,7 @@ pub unsafe extern "C" fn starpu_data_get_child(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_partition_get_nplans(handle: starpu_data_handle_t) -> c_int {
-    data(handle).order.lock().parts.plans.len() as c_int
+    data(handle).order().parts.plans.len() as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -256,13 +261,13 @@ pub unsafe extern "C" fn starpu_data_partition_plan(
 ) {
     let whole = data(handle);
     let id = {
-        let parts = &mut whole.order.lock().parts;
+        let parts = &mut whole.order().parts;
         parts.next += 1;
         parts.next
     };
     let parts = make_parts(whole, filter, Some(id));
     ptr::copy_nonoverlapping(parts.as_ptr(), children, parts.len());
-    whole.order.lock().parts.plans.push(Plan { id, parts, state: Form::Whole });
+    whole.order().parts.plans.push(Plan { id, parts, state: Form::Whole });
 }
 
 /// Calls `f` with the plan to which the first of `children` belongs.
@@ -279,7 +284,7 @@ unsafe fn with_plan(
     if let Some((outer, Some(plan))) = whole.parent {
         begin(instance, outer, plan, true);
     }
-    let mut order = whole.order.lock();
+    let mut order = whole.order();
     match order.parts.plans.iter().position(|plan| plan.parts.first() == Some(&first)) {
         Some(at) => f(instance, whole, &mut order, at),
         None => complain(format_args!("{function}: these parts were not planned for {}", whole.token_name())),
@@ -407,7 +412,7 @@ unsafe fn clean(instance: &Instance, whole: &Data, order: &mut Order, at: usize)
 
 /// Removes all plans of a handle.
 pub unsafe fn clean_all(instance: &Instance, whole: &Data) {
-    let mut order = whole.order.lock();
+    let mut order = whole.order();
     while !order.parts.plans.is_empty() {
         clean(instance, whole, &mut order, 0);
     }

@@ -3,17 +3,21 @@
 use std::ffi::{CStr, c_int, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, RwLock};
 use zellige_runtime::internal::{policy_by_name, untyped};
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 
 use crate::data::Carried;
 use crate::instance::{Instance, complain, get, is_worker};
+use crate::state::state;
 use crate::types::*;
 use crate::work::{self, Work};
 
 static PAUSED: AtomicUsize = AtomicUsize::new(0);
-static READY: AtomicUsize = AtomicUsize::new(0);
+/// Number of tasks that a policy has got, and of those that it has handed out.
+static PUSHED: CachePadded<AtomicUsize> = CachePadded::new(AtomicUsize::new(0));
+static POPPED: CachePadded<AtomicUsize> = CachePadded::new(AtomicUsize::new(0));
 static MIN: AtomicI32 = AtomicI32::new(c_int::MIN);
 static MAX: AtomicI32 = AtomicI32::new(c_int::MAX);
 /// The application's policy, while it runs.
@@ -54,7 +58,8 @@ pub unsafe fn at_end(task: *mut starpu_task) {
 
 /// Number of tasks that a policy has.
 pub fn ready() -> usize {
-    READY.load(Ordering::Relaxed)
+    let popped = POPPED.load(Ordering::SeqCst);
+    PUSHED.load(Ordering::SeqCst).saturating_sub(popped)
 }
 
 /// Returns the range of priorities.
@@ -108,7 +113,7 @@ impl Policy for Wrapped {
     }
 
     fn push(&self, view: &SchedView<'_>, task: ReadyTask, from: Option<usize>) -> Wake {
-        READY.fetch_add(1, Ordering::Relaxed);
+        PUSHED.fetch_add(1, Ordering::Relaxed);
         self.inner.push(view, task, from)
     }
 
@@ -119,12 +124,14 @@ impl Policy for Wrapped {
             return None;
         }
         let task = self.inner.pop(view, worker)?;
-        READY.fetch_sub(1, Ordering::Relaxed);
+        POPPED.fetch_add(1, Ordering::Relaxed);
         Some(task)
     }
 
     fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
-        if work::is_any_ended() || is_paused() {
+        // The task that released this one has given up its data.
+        work::tell_ends();
+        if is_paused() {
             return Err(task);
         }
         self.inner.exchange(view, worker, task)
@@ -175,17 +182,14 @@ impl Policy for OfApplication {
     }
 
     fn push(&self, _view: &SchedView<'_>, ready: ReadyTask, _from: Option<usize>) -> Wake {
-        let Some((task, state)) = untyped::untyped::<Box<Work>>(&ready).map(|work| {
-            let (task, state) = work.parts();
-            (task, std::ptr::from_ref(state))
-        }) else {
+        let Some(task) = untyped::untyped::<Work>(&ready).map(|work| work.task) else {
             self.internal.lock().push_back(ready);
             return Wake::Any;
         };
-        READY.fetch_add(1, Ordering::Relaxed);
+        PUSHED.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the task has not ended, so its structure and its state exist.
         unsafe {
-            *(*state).ready.lock() = Some(ready);
+            *state(task).ready.lock() = Some(ready);
             match self.policy.push_task {
                 Some(push) => {
                     if push(task) != 0 {
@@ -217,11 +221,11 @@ impl Policy for OfApplication {
             if task.is_null() {
                 return None;
             }
-            let found = work::state(task).ready.lock().take();
+            let found = state(task).ready.lock().take();
             if found.is_none() {
                 complain(format_args!("pop_task of the scheduling policy returned a task that is not ready"));
             } else {
-                READY.fetch_sub(1, Ordering::Relaxed);
+                POPPED.fetch_add(1, Ordering::Relaxed);
             }
             found
         }

@@ -202,7 +202,7 @@ pub fn initialize(instance: &Instance, of: &Data, order: &mut Order) -> bool {
 
 /// Drops the copies of a handle that goes.
 pub unsafe fn drop_copies(of: &Data) {
-    if let Some(copies) = of.order.lock().reduction.copies.take() {
+    if let Some(copies) = of.order().reduction.copies.take() {
         let copies = std::mem::take(&mut copies.0.lock().all);
         copies.iter().for_each(|copy| destroy(copy.0));
     }
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn starpu_data_set_reduction_methods_with_args(
     init_argument: *mut c_void,
 ) {
     let data = data(handle);
-    let mut order = data.order.lock();
+    let mut order = data.order();
     let reduction = &mut order.reduction;
     (reduction.codelet, reduction.argument) = (codelet, argument);
     (reduction.init, reduction.init_argument) = (init, init_argument);
@@ -240,10 +240,10 @@ pub unsafe extern "C" fn starpu_data_set_reduction_scratch(
     handle: starpu_data_handle_t,
     scratch: starpu_data_handle_t,
 ) {
-    data(handle).order.lock().reduction.scratch = scratch;
+    data(handle).order().reduction.scratch = scratch;
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_has_reduction_methods(handle: starpu_data_handle_t) -> u32 {
-    u32::from(!data(handle).order.lock().reduction.codelet.is_null())
+    u32::from(!data(handle).order().reduction.codelet.is_null())
 }

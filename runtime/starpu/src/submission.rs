@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use zellige_runtime::internal::ranks::Event;
@@ -12,8 +11,9 @@ use zellige_runtime::{Mode, TaskRef};
 use crate::acquire::Slot;
 use crate::gate::{Parked, Passage};
 use crate::instance::{Instance, as_task, complain, errno, get, must_not_wait, needed};
+use crate::state::{begin as begin_run, state};
 use crate::types::*;
-use crate::work::{Ended, Work, allowed, end, end_empty, free_task, name_of, state, wait_for};
+use crate::work::{Ended, Work, allowed, end, end_empty, free_task, name_of};
 
 /// True for a task that no worker runs.
 pub unsafe fn is_empty(task: *mut starpu_task) -> bool {
@@ -39,11 +39,11 @@ pub unsafe fn submit(task: *mut starpu_task) -> c_int {
     if synchronous && must_not_wait("starpu_task_submit of a synchronous task") {
         return -errno::EDEADLK;
     }
-    if !is_empty(task) && !has_worker(instance, task) {
+    let empty = is_empty(task);
+    if !empty && !has_worker(instance, task) {
         return -errno::ENODEV;
     }
-    let state = state(task);
-    let work = match Work::prepare(instance, task, Arc::clone(&state)) {
+    let work = match Work::prepare(instance, task) {
         Ok(work) => work,
         Err(why) => {
             complain(format_args!("starpu_task_submit of {}: {why}", name_of(task)));
@@ -53,27 +53,29 @@ pub unsafe fn submit(task: *mut starpu_task) -> c_int {
     if synchronous {
         (*task).detach = 0;
     }
-    let ends_missing = {
-        let mut inner = state.inner.lock();
-        (inner.submitted, inner.ended, inner.fired) = (true, false, false);
-        inner.ends_missing
-    };
-    (*task).status = STARPU_TASK_BLOCKED;
+    let state = begin_run(task);
     crate::profiling::at_submit(task);
     crate::policy::at_submit(task);
     instance.unfinished.add();
-    let apart = is_empty(task) || (*task).prologue_callback_func.is_some() || ends_missing > 0;
-    let before = ordered_behind(instance, task).into_iter().collect();
-    let submission =
-        Submission { work, before, apart, tag_passed: (*task).use_tag == 0, tasks_passed: false };
-    let submitted = submission.advance(instance);
+    let ends_missing = state.as_ref().is_some_and(|state| state.inner.lock().ends_missing > 0);
+    let apart = empty || (*task).prologue_callback_func.is_some() || ends_missing;
+    let before = ordered_behind(instance, task);
+    let usual = !apart && state.is_none() && (*task).use_tag == 0 && before.is_none();
+    let submitted = if usual {
+        submit_work(instance, work, &[])
+    } else {
+        let before = before.into_iter().collect();
+        let tag_passed = (*task).use_tag == 0;
+        let tasks_passed = state.is_none();
+        Submission { work, before, apart, tag_passed, tasks_passed }.advance(instance)
+    };
     if let Err(code) = submitted {
         instance.unfinished.remove();
-        state.inner.lock().submitted = false;
+        crate::state::undo(task);
         return code;
     }
     if synchronous {
-        wait_for(instance, &state);
+        crate::state::state(task).wait(instance);
         if (*task).destroy != 0 {
             free_task(task);
         }
@@ -83,7 +85,7 @@ pub unsafe fn submit(task: *mut starpu_task) -> c_int {
 
 /// A task that is being submitted, with its declared predecessors.
 pub struct Submission {
-    work: Box<Work>,
+    work: Work,
     before: Vec<TaskRef>,
     /// True if its data are held apart: for a task that no worker runs, one whose prologue runs
     /// when they are there, and one that ends later than its body.
@@ -99,7 +101,6 @@ impl Submission {
     /// takes its place in their order at once, behind events.
     pub unsafe fn advance(mut self, instance: &Instance) -> Result<(), c_int> {
         let task = self.work.task;
-        let state = Arc::clone(&self.work.state);
         if !self.work.accesses.is_empty() {
             let mut event = |name| {
                 let event = Event::of(&instance.rt, name).ok()?;
@@ -109,19 +110,21 @@ impl Submission {
             if !self.tag_passed {
                 let _ = instance.tags.give((*task).tag_id, task, || event("tag"));
             }
-            let _ = state.inner.lock().gate.arrive(|| event("tasks"));
+            if !self.tasks_passed {
+                let _ = state(task).inner.lock().gate.arrive(|| event("tasks"));
+            }
             return self.submit(instance);
         }
         if !std::mem::replace(&mut self.tag_passed, true) {
-            let park = || Some(Parked::Task(self));
+            let park = || Some(Parked::Task(Box::new(self)));
             return match instance.tags.give((*task).tag_id, task, park) {
                 Passage::Parked => Ok(()),
                 Passage::Free(park) => park().map_or(Ok(()), |parked| parked.go_on(instance)),
             };
         }
         if !std::mem::replace(&mut self.tasks_passed, true) {
-            let park = || Some(Parked::Task(self));
-            let passage = state.inner.lock().gate.arrive(park);
+            let park = || Some(Parked::Task(Box::new(self)));
+            let passage = state(task).inner.lock().gate.arrive(park);
             return match passage {
                 Passage::Parked => Ok(()),
                 Passage::Free(park) => park().map_or(Ok(()), |parked| parked.go_on(instance)),
@@ -187,16 +190,13 @@ pub unsafe fn next_in_order(task: *mut starpu_task) {
 }
 
 /// Submits the part of a task that a worker runs.
-unsafe fn submit_work(instance: &Instance, mut work: Box<Work>, before: &[TaskRef]) -> Result<(), c_int> {
+unsafe fn submit_work(instance: &Instance, mut work: Work, before: &[TaskRef]) -> Result<(), c_int> {
     let task = work.task;
     let codelet = (*task).cl;
     let restricted = (*task).execute_on_a_specific_worker != 0
         || !(*task).workerids.is_null()
         || (*codelet).can_execute.is_some();
-    work.plain = work.slot.is_none()
-        && (*task).detach != 0
-        && (*task).destroy != 0
-        && (*task).use_tag == 0
+    work.plain = work.slot().is_none()
         && (*task).regenerate == 0
         && (*task).callback_func.is_none()
         && (*codelet).callback_func.is_none();
@@ -213,7 +213,7 @@ unsafe fn submit_work(instance: &Instance, mut work: Box<Work>, before: &[TaskRe
 }
 
 /// Submits a task whose data are held apart.
-unsafe fn submit_apart(instance: &Instance, mut work: Box<Work>, before: &[TaskRef]) -> Result<(), c_int> {
+unsafe fn submit_apart(instance: &Instance, mut work: Work, before: &[TaskRef]) -> Result<(), c_int> {
     let slot = Slot::default();
     let mut held = Vec::new();
     for access in std::mem::take(&mut work.accesses) {
@@ -226,7 +226,7 @@ unsafe fn submit_apart(instance: &Instance, mut work: Box<Work>, before: &[TaskR
             held.push(access);
         }
     }
-    work.slot = Some(slot.clone());
+    work.hold_apart(slot.clone());
     // SAFETY: the turn has come, and the task has not begun.
     let hold = untyped::hold(&instance.rt, held, before, move || unsafe { begin(work) });
     match hold {
@@ -242,15 +242,15 @@ unsafe fn submit_apart(instance: &Instance, mut work: Box<Work>, before: &[TaskR
 }
 
 /// Begins a task whose data are held apart: their turn has come.
-unsafe fn begin(work: Box<Work>) {
-    let (task, state, slot) = (work.task, Arc::clone(&work.state), work.slot.clone());
+unsafe fn begin(work: Work) {
+    let (task, slot) = (work.task, work.slot());
     if let Some(prologue) = (*task).prologue_callback_func {
         as_task(task, || prologue((*task).prologue_callback_arg));
     }
     if !is_empty(task) {
         let Some(instance) = get() else { return };
         if submit_work(instance, work, &[]).is_err() {
-            end(task, &state, slot);
+            end(task, slot);
         }
         return;
     }
@@ -263,5 +263,5 @@ unsafe fn begin(work: Box<Work>) {
         }
     });
     work.undo();
-    end_empty(Ended { task, state, slot });
+    end_empty(Ended { task, slot });
 }

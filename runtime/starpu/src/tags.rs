@@ -7,7 +7,8 @@ use std::ptr;
 use std::slice;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use zellige_runtime::internal::scramble;
 
@@ -62,11 +63,22 @@ impl Hasher for TagHasher {
     }
 }
 
+type Shard = HashMap<starpu_tag_t, Tag, BuildHasherDefault<TagHasher>>;
+
+/// Number of parts into which tags are divided, each with its own lock.
+const SHARDS: usize = 16;
+
 /// All tags of an instance.
 #[derive(Default)]
-pub struct Tags(Mutex<HashMap<starpu_tag_t, Tag, BuildHasherDefault<TagHasher>>>);
+pub struct Tags([CachePadded<Mutex<Shard>>; SHARDS]);
 
 impl Tags {
+    /// Locks the part that has the tag. A thread locks one part at a time.
+    fn part(&self, id: starpu_tag_t) -> MutexGuard<'_, Shard> {
+        // Not the bits that choose a place in the part.
+        self.0[(id ^ id >> 4) as usize % SHARDS].lock()
+    }
+
     /// Gives the tag to a task that is being submitted. If the tag waits for others, it keeps what
     /// `park` makes until they have fired.
     pub fn give<F: FnOnce() -> Option<Parked>>(
@@ -75,7 +87,7 @@ impl Tags {
         task: *mut starpu_task,
         park: F,
     ) -> Passage<F> {
-        let mut tags = self.0.lock();
+        let mut tags = self.part(id);
         let tag = tags.entry(id).or_default();
         tag.task = task;
         tag.fired = false;
@@ -84,37 +96,45 @@ impl Tags {
 
     /// Notes that the tag's task has ended, or that the application says so.
     pub fn fire(&self, id: starpu_tag_t, restart: bool) {
-        let mut gates: SmallVec<[Parked; 2]> = SmallVec::new();
-        let waiting = {
-            let mut tags = self.0.lock();
+        let (waiting, successors) = {
+            let mut tags = self.part(id);
             let tag = tags.entry(id).or_default();
             if tag.fired {
                 return;
             }
             tag.fired = !restart;
-            let waiting = std::mem::take(&mut tag.waiting);
-            let successors = tag.successors.clone();
-            for edge in successors {
-                gates.extend(tags.get_mut(&edge.of).and_then(|tag| tag.gate.fire(edge.at)));
-            }
-            waiting
+            (std::mem::take(&mut tag.waiting), tag.successors.clone())
         };
-        gates.into_iter().for_each(Parked::release);
+        for edge in successors {
+            self.fire_at(edge);
+        }
         waiting.iter().for_each(|signal| signal.set());
     }
 
+    fn fire_at(&self, edge: Edge<starpu_tag_t>) {
+        let parked = self.part(edge.of).get_mut(&edge.of).and_then(|tag| tag.gate.fire(edge.at));
+        parked.into_iter().for_each(Parked::release);
+    }
+
     fn declare(&self, id: starpu_tag_t, before: &[starpu_tag_t]) {
-        let mut tags = self.0.lock();
         for &earlier in before {
-            let fired = tags.entry(earlier).or_default().fired;
-            let at = tags.entry(id).or_default().gate.declare(fired);
-            tags.entry(earlier).or_default().successors.push(Edge { of: id, at });
+            let at = self.part(id).entry(id).or_default().gate.declare(false);
+            let edge = Edge { of: id, at };
+            let fired = {
+                let mut tags = self.part(earlier);
+                let earlier = tags.entry(earlier).or_default();
+                earlier.successors.push(edge.clone());
+                earlier.fired
+            };
+            if fired {
+                self.fire_at(edge);
+            }
         }
     }
 
     /// Returns the signal that is set when the tag fires; `None`: it has.
     fn listen(&self, id: starpu_tag_t) -> Option<Arc<Signal>> {
-        let mut tags = self.0.lock();
+        let mut tags = self.part(id);
         let tag = tags.entry(id).or_default();
         if tag.fired {
             return None;
@@ -175,7 +195,7 @@ pub extern "C" fn starpu_tag_notify_restart_from_apps(id: starpu_tag_t) {
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_tag_restart(id: starpu_tag_t) {
     if let Some(instance) = needed("starpu_tag_restart")
-        && let Some(tag) = instance.tags.0.lock().get_mut(&id)
+        && let Some(tag) = instance.tags.part(id).get_mut(&id)
     {
         tag.fired = false;
     }
@@ -184,7 +204,7 @@ pub extern "C" fn starpu_tag_restart(id: starpu_tag_t) {
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_tag_remove(id: starpu_tag_t) {
     if let Some(instance) = needed("starpu_tag_remove") {
-        let removed = instance.tags.0.lock().remove(&id);
+        let removed = instance.tags.part(id).remove(&id);
         drop(removed);
     }
 }
@@ -192,13 +212,15 @@ pub extern "C" fn starpu_tag_remove(id: starpu_tag_t) {
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_tag_clear() {
     if let Some(instance) = needed("starpu_tag_clear") {
-        let all = std::mem::take(&mut *instance.tags.0.lock());
-        drop(all);
+        for part in &instance.tags.0 {
+            let all = std::mem::take(&mut *part.lock());
+            drop(all);
+        }
     }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_tag_get_task(id: starpu_tag_t) -> *mut starpu_task {
-    let found = needed("starpu_tag_get_task").and_then(|i| i.tags.0.lock().get(&id).map(|tag| tag.task));
+    let found = needed("starpu_tag_get_task").and_then(|i| i.tags.part(id).get(&id).map(|tag| tag.task));
     found.unwrap_or(ptr::null_mut())
 }

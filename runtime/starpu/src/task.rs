@@ -13,9 +13,10 @@ use crate::data::{Carried, data, prepare};
 use crate::gate::{Edge, Parked};
 use crate::handles::starpu_data_register_same;
 use crate::instance::{complain, current_task, errno, get, must_not_wait, needed};
+use crate::state::{Successor, state};
 use crate::submission::submit;
 use crate::types::*;
-use crate::work::{Successor, free_task, implementation, state, wait_for};
+use crate::work::{free_task, implementation};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_init(task: *mut starpu_task) {
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn starpu_task_init(task: *mut starpu_task) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_create() -> *mut starpu_task {
-    let task = malloc(size_of::<starpu_task>()).cast::<starpu_task>();
+    let task = crate::pool::allocate();
     if !task.is_null() {
         starpu_task_init(task);
         (*task).destroy = 1;
@@ -78,7 +79,7 @@ pub unsafe extern "C" fn starpu_task_destroy(task: *mut starpu_task) {
         (*task).detach = 1;
         return;
     }
-    if state(task).inner.lock().submitted {
+    if crate::state::is_submitted(task) {
         return complain(format_args!(
             "starpu_task_destroy: the task has been submitted and has not ended; set its destroy flag instead"
         ));
@@ -139,7 +140,7 @@ pub unsafe extern "C" fn starpu_task_wait(task: *mut starpu_task) -> c_int {
         complain(format_args!("starpu_task_wait: the task has not been submitted"));
         return -errno::EINVAL;
     }
-    wait_for(instance, &state);
+    state.wait(instance);
     if (*task).destroy != 0 {
         free_task(task);
     }
@@ -244,13 +245,14 @@ pub extern "C" fn starpu_task_get_current_data_node(_buffer: c_uint) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_dup(task: *mut starpu_task) -> *mut starpu_task {
-    let copy = malloc(size_of::<starpu_task>()).cast::<starpu_task>();
+    let copy = crate::pool::allocate();
     if copy.is_null() {
         return copy;
     }
     ptr::copy_nonoverlapping(task, copy, 1);
     let twin = &mut *copy;
     twin.starpu_private = ptr::null_mut();
+    twin.status = STARPU_TASK_INIT;
     twin.profiling_info = ptr::null_mut();
     twin.destroy = 1;
     // Two tasks must not free one argument.
@@ -307,7 +309,7 @@ pub unsafe extern "C" fn starpu_task_declare_deps_array(
         ));
     }
     for number in 0..count as usize {
-        let earlier = crate::work::state(*tasks.add(number));
+        let earlier = crate::state::state(*tasks.add(number));
         let at = state.inner.lock().gate.declare(false);
         let mut before = earlier.inner.lock();
         let over = before.ended || before.fired;

@@ -5,120 +5,54 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::ptr;
 use std::slice;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
-use zellige_runtime::internal::untyped::{self, TokenAccess, Untyped};
-use zellige_runtime::sched::ReadyTask;
+use zellige_runtime::internal::untyped::{TokenAccess, Untyped};
 use zellige_runtime::{Mode, TaskError};
 
 use crate::acquire::Slot;
 use crate::c::free;
-use crate::data::{Carried, data, leave, mode_of, prepare};
-use crate::gate::{Edge, Gate, Parked};
+use crate::data::{Data, data, leave, mode_of, prepare};
+use crate::gate::Parked;
 use crate::handles::starpu_data_register_same;
-use crate::instance::{Instance, as_task, complain, get};
+use crate::instance::{Instance, as_task, as_task_of, complain, get};
 use crate::reduction::{Copies, Reduction};
+use crate::state::{TaskState, known, over, state};
 use crate::submission::{next_in_order, submit};
 use crate::types::*;
 
-/// TaskState of a task beside its structure, at `starpu_private`.
-pub struct TaskState {
-    /// Number of the task, for the application.
-    pub number: std::ffi::c_long,
-    pub inner: Mutex<Inner>,
-    changed: Condvar,
-    /// The task, ready, while a policy of the application has it.
-    pub ready: Mutex<Option<ReadyTask>>,
-}
-
-/// A task that has declared another one as its predecessor. It may be gone by the time that one
-/// runs again.
-#[derive(Clone)]
-pub struct Successor {
-    pub task: Carried<starpu_task>,
-    pub state: Weak<TaskState>,
-}
-
-impl TaskState {
-    fn new() -> Self {
-        TaskState {
-            number: crate::extras::next_number(),
-            inner: Mutex::default(),
-            changed: Condvar::default(),
-            ready: Mutex::default(),
-        }
-    }
-}
-
-#[derive(Default)]
-pub struct Inner {
-    pub submitted: bool,
-    pub ended: bool,
-    /// Tasks that it comes after.
-    pub gate: Gate,
-    /// Declarations that name it.
-    pub successors: Vec<Edge<Successor>>,
-    /// True once its run has fired for its successors.
-    pub fired: bool,
-    /// Tasks that do not end before this one.
-    pub holds_back: Vec<Carried<starpu_task>>,
-    /// Number of ends that this one waits for.
-    pub ends_missing: usize,
-    /// The turn that it keeps, once its body has ended before they have come.
-    pub body_ended: Option<Option<Slot>>,
-}
-
-/// Returns the state of a task; made at its first use.
-pub unsafe fn state(task: *mut starpu_task) -> Arc<TaskState> {
-    let place = AtomicPtr::from_ptr((&raw mut (*task).starpu_private).cast::<*mut TaskState>());
-    let mut found = place.load(Ordering::Acquire);
-    if found.is_null() {
-        let made = Arc::into_raw(Arc::new(TaskState::new())).cast_mut();
-        match place.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => found = made,
-            Err(other) => {
-                drop(Arc::from_raw(made));
-                found = other;
-            }
-        }
-    }
-    Arc::increment_strong_count(found);
-    Arc::from_raw(found)
-}
-
-/// Buffer of a task.
-struct Buffer {
-    data: starpu_data_handle_t,
-    source: Source,
-}
-
-/// Place of a buffer's memory.
+/// Memory of a buffer that is not in its handle.
 enum Source {
-    /// In the handle; with the number of the access.
-    Value(u32),
     /// In a copy of the worker.
     Scratch,
     /// In a copy of the worker, for a reduction.
-    Copy(Box<(Arc<Copies>, Reduction)>),
+    Copy(Arc<Copies>, Reduction),
 }
 
 /// A submitted task.
 pub struct Work {
     pub task: *mut starpu_task,
-    pub state: Arc<TaskState>,
     pub accesses: SmallVec<[TokenAccess; 3]>,
-    buffers: SmallVec<[Buffer; 3]>,
+    rest: Option<Box<Rest>>,
+    /// Number of buffers.
+    buffers: u32,
+    /// True if nothing can notice whether the task ends before or after its data are released.
+    pub plain: bool,
+}
+
+/// The parts of a task that few have.
+#[derive(Default)]
+struct Rest {
+    /// Buffers whose memory is not in their handles.
+    sources: Vec<(usize, Source)>,
     /// Handles that it uses without an order.
     users: Vec<starpu_data_handle_t>,
     /// The turn on its data, if it is held apart.
-    pub slot: Option<Slot>,
+    slot: Option<Slot>,
     /// Says whether it runs, for a task of a transaction.
     runs: Option<Arc<AtomicBool>>,
-    /// True if nothing can notice whether the task ends before or after its data are released.
-    pub plain: bool,
 }
 
 // SAFETY: the task's structure and its data are the application's, which leaves them alone until
@@ -126,13 +60,6 @@ pub struct Work {
 unsafe impl Send for Work {}
 // SAFETY: as above.
 unsafe impl Sync for Work {}
-
-impl Work {
-    /// Returns the task and its state, for policies.
-    pub fn parts(&self) -> (*mut starpu_task, &TaskState) {
-        (self.task, &self.state)
-    }
-}
 
 /// Returns CPU function `at` of a codelet.
 pub unsafe fn cpu_function(codelet: *mut starpu_codelet, at: usize) -> starpu_cpu_func_t {
@@ -172,26 +99,25 @@ pub unsafe fn implementation(task: *mut starpu_task, worker: usize) -> Option<us
     (0..STARPU_MAXIMPLEMENTATIONS).find(|&at| may_run(task, worker, at))
 }
 
+/// Returns the handle of a buffer.
+unsafe fn handle_at(task: *mut starpu_task, at: usize) -> Option<starpu_data_handle_t> {
+    if (*task).dyn_handles.is_null() {
+        (*task).handles.get(at).copied()
+    } else {
+        Some(*(*task).dyn_handles.add(at))
+    }
+}
+
 impl Work {
     /// Prepares all data of a task that is being submitted.
-    pub unsafe fn prepare(
-        instance: &Instance,
-        task: *mut starpu_task,
-        state: Arc<TaskState>,
-    ) -> Result<Box<Work>, String> {
-        let mut this = Box::new(Work {
-            task,
-            state,
-            accesses: SmallVec::new(),
-            buffers: SmallVec::new(),
-            users: Vec::new(),
-            slot: None,
-            runs: None,
-            plain: false,
-        });
-        if let Some(epoch) = crate::extras::epoch(task) {
+    #[inline]
+    pub unsafe fn prepare(instance: &Instance, task: *mut starpu_task) -> Result<Work, String> {
+        let mut this = Work { task, accesses: SmallVec::new(), rest: None, buffers: 0, plain: false };
+        if !(*task).transaction.is_null()
+            && let Some(epoch) = crate::extras::epoch(task)
+        {
             this.accesses.push(epoch.access);
-            this.runs = Some(epoch.runs);
+            this.rest().runs = Some(epoch.runs);
         }
         let codelet = (*task).cl;
         if codelet.is_null() {
@@ -199,7 +125,8 @@ impl Work {
         }
         let variable = (*codelet).nbuffers == STARPU_VARIABLE_NBUFFERS;
         let count = if variable { (*task).nbuffers } else { (*codelet).nbuffers };
-        for at in 0..count.max(0) as usize {
+        this.buffers = count.max(0) as u32;
+        for at in 0..this.buffers as usize {
             if let Err(why) = this.add_buffer(instance, variable, at) {
                 this.undo();
                 return Err(why);
@@ -208,69 +135,86 @@ impl Work {
         Ok(this)
     }
 
-    unsafe fn add_buffer(&mut self, instance: &Instance, variable: bool, at: usize) -> Result<(), String> {
-        let task = self.task;
-        let handle = if (*task).dyn_handles.is_null() {
-            *(*task).handles.get(at).ok_or("more buffers than STARPU_NMAXBUFS need dyn_handles")?
-        } else {
-            *(*task).dyn_handles.add(at)
-        };
-        let mode = mode_at(task, variable, at)?;
-        let each = (*task).handles_sequential_consistency;
-        let ordered = (*task).sequential_consistency != 0 && (each.is_null() || *each.add(at) != 0);
-        self.add(instance, handle, mode, ordered)
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
     }
 
-    unsafe fn add(
-        &mut self,
-        instance: &Instance,
-        handle: starpu_data_handle_t,
-        mode: starpu_data_access_mode,
-        ordered: bool,
-    ) -> Result<(), String> {
+    /// Keeps the turn on the data with the task.
+    pub fn hold_apart(&mut self, slot: Slot) {
+        self.rest().slot = Some(slot);
+    }
+
+    /// Returns the turn on its data, if it is held apart.
+    pub fn slot(&self) -> Option<Slot> {
+        self.rest.as_ref().and_then(|rest| rest.slot.clone())
+    }
+
+    #[inline]
+    unsafe fn add_buffer(&mut self, instance: &Instance, variable: bool, at: usize) -> Result<(), String> {
+        let task = self.task;
+        let Some(handle) = handle_at(task, at) else {
+            return Err("more buffers than STARPU_NMAXBUFS need dyn_handles".into());
+        };
+        let mode = mode_at(task, variable, at)?;
         prepare(instance, handle, mode)?;
         let of = data(handle);
         let Some(access) = mode_of(mode) else {
             of.users.add();
-            self.users.push(handle);
-            self.buffers.push(Buffer { data: handle, source: Source::Scratch });
+            self.rest().users.push(handle);
+            self.rest().sources.push((at, Source::Scratch));
             return Ok(());
         };
-        let known = self.buffers.iter().find_map(|buffer| match buffer.source {
-            Source::Value(access) if buffer.data == handle => Some(access),
-            _ => None,
-        });
-        if let Some(known) = known {
-            // One access in the stronger mode stands for both.
-            let first = &mut self.accesses[known as usize].mode;
-            *first = if *first == access { access } else { Mode::Update };
-            self.buffers.push(Buffer { data: handle, source: Source::Value(known) });
-            return Ok(());
-        }
-        let mut source = Source::Value(self.accesses.len() as u32);
         if mode & STARPU_REDUX != 0 {
-            let reduction = of.order.lock().reduction.clone();
+            let reduction = of.order().reduction.clone();
             if let Some(copies) = reduction.copies().cloned() {
-                source = Source::Copy(Box::new((copies, reduction.without_copies())));
+                self.rest().sources.push((at, Source::Copy(copies, reduction.without_copies())));
             }
         }
-        self.buffers.push(Buffer { data: handle, source });
+        if let Some(known) = (0..at).find(|&earlier| handle_at(task, earlier) == Some(handle))
+            && self.strengthen(known, variable, access)
+        {
+            return Ok(());
+        }
+        let each = (*task).handles_sequential_consistency;
+        let ordered = (*task).sequential_consistency != 0 && (each.is_null() || *each.add(at) != 0);
         let ordered = ordered && of.is_ordered();
         if !ordered {
             of.users.add();
-            self.users.push(handle);
+            self.rest().users.push(handle);
         }
         self.accesses.push(TokenAccess { ordered, ..of.access(access) });
         Ok(())
     }
 
+    /// Lets the access of buffer `known` stand for another one to the same handle, too, in the
+    /// stronger mode; returns false if that buffer has none.
+    #[cold]
+    unsafe fn strengthen(&mut self, known: usize, variable: bool, access: Mode) -> bool {
+        let task = self.task;
+        let orders = |at: usize| mode_at(task, variable, at).is_ok_and(|mode| mode_of(mode).is_some());
+        if !orders(known) {
+            return false;
+        }
+        let is_first = |at: &usize| {
+            let handle = handle_at(task, *at);
+            orders(*at) && (0..*at).all(|earlier| !orders(earlier) || handle_at(task, earlier) != handle)
+        };
+        let before = self.rest.as_ref().is_some_and(|rest| rest.runs.is_some());
+        let number = usize::from(before) + (0..known).filter(is_first).count();
+        let first = &mut self.accesses[number].mode;
+        *first = if *first == access { access } else { Mode::Update };
+        true
+    }
+
     /// Takes back what a task that does not run has announced.
     pub unsafe fn undo(&self) {
-        self.users.iter().for_each(|&user| leave(user));
+        if let Some(rest) = &self.rest {
+            rest.users.iter().for_each(|&user| leave(user));
+        }
     }
 }
 
-impl Untyped for Box<Work> {
+impl Untyped for Work {
     fn accesses(&self) -> &[TokenAccess] {
         &self.accesses
     }
@@ -290,8 +234,7 @@ impl Untyped for Box<Work> {
 impl Work {
     unsafe fn execute(&self, worker: usize) {
         let task = self.task;
-        crate::instance::is_worker(worker);
-        as_task(task, || {
+        as_task_of(worker, task, || {
             if let Some(callback) = (*task).prologue_callback_pop_func {
                 callback((*task).prologue_callback_pop_arg);
             }
@@ -303,16 +246,16 @@ impl Work {
         self.undo();
         next_in_order(task);
         if self.plain {
-            end(task, &self.state, None);
+            end(task, None);
         } else {
-            let ended = Ended { task, state: Arc::clone(&self.state), slot: self.slot.clone() };
-            ENDED.with_borrow_mut(|all| all.push_back(ended));
+            ENDED.with_borrow_mut(|all| all.push_back(Ended { task, slot: self.slot() }));
         }
     }
 
     unsafe fn call(&self, worker: usize) {
         let task = self.task;
-        if self.runs.as_ref().is_some_and(|runs| !runs.load(Ordering::Acquire)) {
+        let runs = self.rest.as_ref().and_then(|rest| rest.runs.as_ref());
+        if runs.is_some_and(|runs| !runs.load(Ordering::Acquire)) {
             return;
         }
         let chosen = if (*task).execute_on_a_specific_worker != 0 || (*(*task).cl).can_execute.is_some() {
@@ -321,34 +264,51 @@ impl Work {
             0
         };
         let Some(function) = cpu_function((*task).cl, chosen) else { return };
-        let mut interfaces: SmallVec<[*mut c_void; 8]> =
-            self.buffers.iter().map(|buffer| buffer.interface(worker)).collect();
-        for (place, interface) in (*task).interfaces.iter_mut().zip(&interfaces) {
-            *place = *interface;
-        }
+        let mut many = SmallVec::<[*mut c_void; 0]>::new();
+        let interfaces = self.interfaces(worker, &mut many);
         (*task).status = STARPU_TASK_RUNNING;
         let started = crate::perfmodel::wanted().then(std::time::Instant::now);
         crate::policy::at_start(task);
         crate::profiling::at_start(task, worker);
-        function(interfaces.as_mut_ptr(), (*task).cl_arg);
+        function(interfaces, (*task).cl_arg);
         crate::profiling::at_end(task, worker);
         crate::policy::at_end(task);
         if let Some(started) = started {
             crate::perfmodel::record(task, worker, chosen, started.elapsed().as_secs_f64() * 1e6);
         }
     }
+
+    /// Fills the interfaces of the buffers into the task, or into `many` if they are too many.
+    unsafe fn interfaces(&self, worker: usize, many: &mut SmallVec<[*mut c_void; 0]>) -> *mut *mut c_void {
+        let task = self.task;
+        let count = self.buffers as usize;
+        let mut to = (&raw mut (*task).interfaces).cast::<*mut c_void>();
+        if count > STARPU_NMAXBUFS {
+            many.resize(count, ptr::null_mut());
+            to = many.as_mut_ptr();
+        }
+        let mut handles = (&raw mut (*task).handles).cast::<starpu_data_handle_t>();
+        if !(*task).dyn_handles.is_null() {
+            handles = (*task).dyn_handles;
+        }
+        for at in 0..count {
+            *to.add(at) = data(*handles.add(at)).value();
+        }
+        for (at, source) in self.rest.iter().flat_map(|rest| &rest.sources) {
+            *to.add(*at) = source.interface(data(*handles.add(*at)), worker);
+        }
+        to
+    }
 }
 
-impl Buffer {
-    unsafe fn interface(&self, worker: usize) -> *mut c_void {
-        let of = data(self.data);
-        match &self.source {
-            Source::Value(_) => of.value(),
-            Source::Copy(round) => round.0.of_worker(of, &round.1, worker),
+impl Source {
+    unsafe fn interface(&self, of: &Data, worker: usize) -> *mut c_void {
+        match self {
+            Source::Copy(copies, reduction) => copies.of_worker(of, reduction, worker),
             Source::Scratch => {
                 let copy = *of.scratch.lock().entry(worker).or_insert_with(|| {
                     let mut made = ptr::null_mut();
-                    starpu_data_register_same(&raw mut made, self.data);
+                    starpu_data_register_same(&raw mut made, of.handle());
                     made
                 });
                 data(copy).value()
@@ -360,7 +320,6 @@ impl Buffer {
 /// A task whose body has ended and whose end has not been told.
 pub struct Ended {
     pub task: *mut starpu_task,
-    pub state: Arc<TaskState>,
     pub slot: Option<Slot>,
 }
 
@@ -370,22 +329,18 @@ thread_local! {
     static EMPTY: RefCell<(bool, VecDeque<Ended>)> = const { RefCell::new((false, VecDeque::new())) };
 }
 
-/// True if tasks of the calling worker have ended whose ends have not been told.
-pub fn is_any_ended() -> bool {
-    ENDED.with_borrow(|all| !all.is_empty())
-}
-
 /// Tells the ends of the calling worker's tasks: their data have been released.
 pub fn tell_ends() {
     while let Some(ended) = ENDED.with_borrow_mut(VecDeque::pop_front) {
         // SAFETY: its body has ended, and nobody else ends it.
-        unsafe { end(ended.task, &ended.state, ended.slot) };
+        unsafe { end(ended.task, ended.slot) };
     }
 }
 
 /// Ends a task whose body has ended, unless it waits for the ends of others.
-pub unsafe fn end(task: *mut starpu_task, state: &Arc<TaskState>, slot: Option<Slot>) {
-    {
+pub unsafe fn end(task: *mut starpu_task, slot: Option<Slot>) {
+    let state = known(task);
+    if let Some(state) = &state {
         let mut inner = state.inner.lock();
         if inner.ends_missing > 0 {
             inner.body_ended = Some(slot);
@@ -398,13 +353,14 @@ pub unsafe fn end(task: *mut starpu_task, state: &Arc<TaskState>, slot: Option<S
     tell(task, state);
 }
 
-/// Tells the end of a task: successors, tag, callback, waiting threads.
-unsafe fn tell(task: *mut starpu_task, state: &Arc<TaskState>) {
-    let Some(instance) = get() else { return };
-    (*task).status = STARPU_TASK_FINISHED;
+/// Lets the tasks go on that have declared this one as their predecessor.
+#[inline(never)]
+unsafe fn fire(state: &TaskState) {
     let (successors, held_back) = {
         let mut inner = state.inner.lock();
-        inner.fired = true;
+        if std::mem::replace(&mut inner.fired, true) {
+            return;
+        }
         (inner.successors.clone(), std::mem::take(&mut inner.holds_back))
     };
     for edge in successors {
@@ -413,14 +369,21 @@ unsafe fn tell(task: *mut starpu_task, state: &Arc<TaskState>) {
         parked.into_iter().for_each(Parked::release);
     }
     held_back.iter().for_each(|earlier| starpu_task_end_dep_release(earlier.0));
+}
+
+/// Tells the end of a task: successors, tag, callback, waiting threads.
+unsafe fn tell(task: *mut starpu_task, state: Option<Arc<TaskState>>) {
+    let Some(instance) = get() else { return };
+    (*task).status = STARPU_TASK_FINISHED;
+    if let Some(state) = &state {
+        fire(state);
+    }
     if (*task).use_tag != 0 {
         instance.tags.fire((*task).tag_id, false);
     }
-    let callback = (*task).callback_func.map(|f| (f, (*task).callback_arg)).or_else(|| {
-        (*task).cl.as_ref().and_then(|codelet| codelet.callback_func).map(|f| (f, (*task).callback_arg))
-    });
-    if let Some((callback, argument)) = callback {
-        as_task(task, || callback(argument));
+    let of_codelet = || (*task).cl.as_ref().and_then(|codelet| codelet.callback_func);
+    if let Some(callback) = (*task).callback_func.or_else(of_codelet) {
+        as_task(task, || callback((*task).callback_arg));
     }
     if (*task).regenerate != 0 {
         // It is submitted anew before this run is counted as ended, so that nobody sees zero.
@@ -428,13 +391,14 @@ unsafe fn tell(task: *mut starpu_task, state: &Arc<TaskState>) {
         instance.unfinished.remove();
         return;
     }
-    // After the lock is released the waiting thread may destroy the task.
+    // After its end is known the waiting thread may destroy the task.
     let destroys = (*task).detach != 0 && (*task).destroy != 0 && (*task).synchronous == 0;
-    let mut inner = state.inner.lock();
-    inner.submitted = false;
-    inner.ended = true;
-    state.changed.notify_all();
-    drop(inner);
+    if state.is_some() || !(if destroys { known(task).is_none() } else { over(task) }) {
+        let state = self::state(task);
+        // For those who have asked while this was under way.
+        fire(&state);
+        state.set_ended(state.inner.lock());
+    }
     if destroys {
         free_task(task);
     }
@@ -449,7 +413,7 @@ unsafe fn starpu_task_submit_again(task: *mut starpu_task) {
 
 pub unsafe fn free_task(task: *mut starpu_task) {
     starpu_task_clean(task);
-    free(task.cast());
+    crate::pool::give_back(task);
 }
 
 /// Returns name `name` with the lifetime of the process.
@@ -506,17 +470,9 @@ pub unsafe fn end_empty(ended: Ended) {
         return;
     }
     while let Some(next) = EMPTY.with_borrow_mut(|(_, waiting)| waiting.pop_front()) {
-        end(next.task, &next.state, next.slot);
+        end(next.task, next.slot);
     }
     EMPTY.with_borrow_mut(|(busy, _)| *busy = false);
-}
-
-pub fn wait_for(instance: &Instance, state: &TaskState) {
-    untyped::rouse(&instance.rt);
-    let mut inner = state.inner.lock();
-    while !inner.ended {
-        state.changed.wait(&mut inner);
-    }
 }
 
 #[unsafe(no_mangle)]
@@ -536,15 +492,20 @@ pub unsafe extern "C" fn starpu_task_clean(task: *mut starpu_task) {
             free(std::mem::replace(pointer, ptr::null_mut()));
         }
     }
-    free(std::mem::replace(&mut task.dyn_handles, ptr::null_mut()).cast());
-    free(std::mem::replace(&mut task.dyn_interfaces, ptr::null_mut()).cast());
-    free(std::mem::replace(&mut task.dyn_modes, ptr::null_mut()).cast());
-    free(std::mem::replace(&mut task.dyn_nodes, ptr::null_mut()).cast());
-    free(std::mem::replace(&mut task.workerids, ptr::null_mut()).cast());
+    drop_array(&mut task.dyn_handles);
+    drop_array(&mut task.dyn_interfaces);
+    drop_array(&mut task.dyn_modes);
+    drop_array(&mut task.dyn_nodes);
+    drop_array(&mut task.workerids);
     crate::profiling::forget(task);
-    let state = std::mem::replace(&mut task.starpu_private, ptr::null_mut());
-    if !state.is_null() {
-        drop(Arc::from_raw(state.cast::<TaskState>()));
+    crate::state::clean(task);
+}
+
+/// Frees an array of C, if there is one: most tasks have none.
+#[inline]
+unsafe fn drop_array<T>(array: &mut *mut T) {
+    if !array.is_null() {
+        free(std::mem::replace(array, ptr::null_mut()).cast());
     }
 }
 
@@ -557,7 +518,7 @@ pub unsafe extern "C" fn starpu_task_end_dep_release(task: *mut starpu_task) {
         if inner.ends_missing == 0 { inner.body_ended.take() } else { None }
     };
     if let Some(slot) = ended {
-        end(task, &state, slot);
+        end(task, slot);
     }
 }
 
