@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use zellige_runtime::internal::ranks::Event;
 
 use crate::instance::{Instance, get};
-use crate::submission::Submission;
+use crate::submission::{Bare, Submission};
 
 /// A predecessor of a tag or task.
 #[derive(Clone)]
@@ -16,7 +16,7 @@ pub struct Edge<T> {
     /// The tag or task that waits for it.
     pub of: T,
     /// Its number among what that waits for.
-    pub at: usize,
+    pub at: u32,
 }
 
 /// A run that waits behind a gate.
@@ -25,6 +25,8 @@ pub enum Parked {
     Event(#[allow(dead_code, reason = "dropped to let the event occur")] Event),
     /// A task without data, which has not been submitted to the runtime.
     Task(Box<Submission>),
+    /// The same for one that has nothing else to keep.
+    Bare(Bare),
 }
 
 impl Parked {
@@ -47,6 +49,8 @@ impl Parked {
             Parked::Event(event) => drop(event),
             // SAFETY: it was complete when it was parked.
             Parked::Task(submission) => unsafe { submission.advance(instance) }?,
+            // SAFETY: as above.
+            Parked::Bare(bare) => unsafe { Submission::from(bare).advance(instance) }?,
         }
         Ok(())
     }
@@ -63,15 +67,20 @@ pub enum Passage<F> {
 /// The predecessors of one tag or task: for each, how often it has fired for runs to come.
 #[derive(Default)]
 pub struct Gate {
-    fired: SmallVec<[u32; 2]>,
+    fired: SmallVec<[u32; 4]>,
     parked: Option<Parked>,
 }
 
 impl Gate {
-    /// Adds a predecessor, which may have fired, and returns its number.
-    pub fn declare(&mut self, fired: bool) -> usize {
-        self.fired.push(u32::from(fired));
-        self.fired.len() - 1
+    /// True if nothing waits and nothing was declared.
+    pub fn is_unused(&self) -> bool {
+        self.fired.is_empty() && self.parked.is_none()
+    }
+
+    /// Adds a predecessor and returns its number.
+    pub fn declare(&mut self) -> u32 {
+        self.fired.push(0);
+        self.fired.len() as u32 - 1
     }
 
     /// Lets a run pass, if each predecessor has fired for it.
@@ -93,8 +102,9 @@ impl Gate {
     }
 
     /// A predecessor fires: returns what may go on now.
-    pub fn fire(&mut self, at: usize) -> Option<Parked> {
-        self.fired[at] += 1;
+    pub fn fire(&mut self, at: u32) -> Option<Parked> {
+        // A tag that was removed meanwhile has fewer.
+        *self.fired.get_mut(at as usize)? += 1;
         if self.parked.is_some() && self.passes() { self.parked.take() } else { None }
     }
 }

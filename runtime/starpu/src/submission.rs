@@ -9,6 +9,7 @@ use zellige_runtime::internal::untyped::{self, TokenAccess, UntypedOptions};
 use zellige_runtime::{Mode, TaskRef};
 
 use crate::acquire::Slot;
+use crate::data::Carried;
 use crate::gate::{Parked, Passage};
 use crate::instance::{Instance, as_task, complain, errno, get, must_not_wait, needed};
 use crate::state::{begin as begin_run, state};
@@ -96,7 +97,31 @@ pub struct Submission {
     tasks_passed: bool,
 }
 
+/// A task without data or predecessors that the runtime knows, which is being submitted.
+pub struct Bare {
+    task: Carried<starpu_task>,
+    apart: bool,
+    tasks_passed: bool,
+}
+
+impl From<Bare> for Submission {
+    fn from(bare: Bare) -> Submission {
+        let Bare { task, apart, tasks_passed } = bare;
+        Submission { work: Work::of(task.get()), before: Vec::new(), apart, tag_passed: true, tasks_passed }
+    }
+}
+
 impl Submission {
+    /// Returns it as what a gate keeps.
+    fn parked(self) -> Parked {
+        if self.work.is_bare() && self.before.is_empty() {
+            let task = Carried(self.work.task);
+            Parked::Bare(Bare { task, apart: self.apart, tasks_passed: self.tasks_passed })
+        } else {
+            Parked::Task(Box::new(self))
+        }
+    }
+
     /// Submits the task, unless it has no data and has to wait: then it is parked. One with data
     /// takes its place in their order at once, behind events.
     pub unsafe fn advance(mut self, instance: &Instance) -> Result<(), c_int> {
@@ -116,14 +141,14 @@ impl Submission {
             return self.submit(instance);
         }
         if !std::mem::replace(&mut self.tag_passed, true) {
-            let park = || Some(Parked::Task(Box::new(self)));
+            let park = || Some(self.parked());
             return match instance.tags.give((*task).tag_id, task, park) {
                 Passage::Parked => Ok(()),
                 Passage::Free(park) => park().map_or(Ok(()), |parked| parked.go_on(instance)),
             };
         }
         if !std::mem::replace(&mut self.tasks_passed, true) {
-            let park = || Some(Parked::Task(Box::new(self)));
+            let park = || Some(self.parked());
             let passage = state(task).inner.lock().gate.arrive(park);
             return match passage {
                 Passage::Parked => Ok(()),
@@ -196,7 +221,9 @@ unsafe fn submit_work(instance: &Instance, mut work: Work, before: &[TaskRef]) -
     let restricted = (*task).execute_on_a_specific_worker != 0
         || !(*task).workerids.is_null()
         || (*codelet).can_execute.is_some();
+    // A body counts the tasks that are submitted in it, such as those behind its tag.
     work.plain = work.slot().is_none()
+        && ((*task).use_tag == 0 || !work.accesses.is_empty())
         && (*task).regenerate == 0
         && (*task).callback_func.is_none()
         && (*codelet).callback_func.is_none();

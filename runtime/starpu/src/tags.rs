@@ -8,15 +8,17 @@ use std::slice;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 use zellige_runtime::internal::scramble;
 
+use crate::data::Carried;
 use crate::gate::{Edge, Gate, Parked, Passage};
 use crate::instance::{Signal, errno, must_not_wait, needed};
 use crate::types::{starpu_tag_t, starpu_task};
 
 /// One tag.
+#[derive(Default)]
 struct Tag {
     /// True once its task has ended or the application has notified it.
     fired: bool,
@@ -25,25 +27,26 @@ struct Tag {
     /// Declarations that name it.
     successors: SmallVec<[Edge<starpu_tag_t>; 1]>,
     /// Threads that wait for it.
-    waiting: Vec<Arc<Signal>>,
+    waiting: SmallVec<[Arc<Signal>; 0]>,
     /// The task that has it.
-    task: *mut starpu_task,
+    task: Option<Carried<starpu_task>>,
 }
 
-// SAFETY: the task is only handed back to the application.
-unsafe impl Send for Tag {}
-
-impl Default for Tag {
-    fn default() -> Self {
-        Tag {
-            fired: false,
-            successors: SmallVec::new(),
-            gate: Gate::default(),
-            waiting: Vec::new(),
-            task: ptr::null_mut(),
-        }
+impl Tag {
+    fn is_unused(&self) -> bool {
+        !self.fired
+            && self.gate.is_unused()
+            && self.successors.is_empty()
+            && self.waiting.is_empty()
+            && self.task.is_none()
     }
 }
+
+/// Number of neighbouring tags in one piece of memory: programs use consecutive numbers.
+const NEIGHBOURS: u64 = 8;
+
+/// Tags whose numbers differ in the last bits alone.
+type Page = Box<[Tag; NEIGHBOURS as usize]>;
 
 /// Hash function for tags, which are often consecutive numbers.
 #[derive(Default)]
@@ -63,7 +66,7 @@ impl Hasher for TagHasher {
     }
 }
 
-type Shard = HashMap<starpu_tag_t, Tag, BuildHasherDefault<TagHasher>>;
+type Shard = HashMap<u64, Page, BuildHasherDefault<TagHasher>>;
 
 /// Number of parts into which tags are divided, each with its own lock.
 const SHARDS: usize = 16;
@@ -73,10 +76,28 @@ const SHARDS: usize = 16;
 pub struct Tags([CachePadded<Mutex<Shard>>; SHARDS]);
 
 impl Tags {
-    /// Locks the part that has the tag. A thread locks one part at a time.
-    fn part(&self, id: starpu_tag_t) -> MutexGuard<'_, Shard> {
-        // Not the bits that choose a place in the part.
-        self.0[(id ^ id >> 4) as usize % SHARDS].lock()
+    /// Returns the part and the page of a tag, and its place there.
+    fn place(&self, id: starpu_tag_t) -> (&Mutex<Shard>, u64, usize) {
+        let page = id / NEIGHBOURS;
+        (&self.0[(page ^ page >> 4) as usize % SHARDS], page, (id % NEIGHBOURS) as usize)
+    }
+
+    fn remove(&self, id: starpu_tag_t) {
+        let (part, page, place) = self.place(id);
+        let mut part = part.lock();
+        let Some(tags) = part.get_mut(&page) else { return };
+        let removed = std::mem::take(&mut tags[place]);
+        let unused = tags.iter().all(Tag::is_unused).then(|| part.remove(&page));
+        // A task that is parked there is dropped when nothing is locked.
+        drop(part);
+        drop((removed, unused));
+    }
+
+    /// Calls `f` with a tag, whose part is locked. `f` does not look at other tags.
+    #[inline]
+    fn with<R>(&self, id: starpu_tag_t, f: impl FnOnce(&mut Tag) -> R) -> R {
+        let (part, page, place) = self.place(id);
+        f(&mut part.lock().entry(page).or_default()[place])
     }
 
     /// Gives the tag to a task that is being submitted. If the tag waits for others, it keeps what
@@ -87,45 +108,39 @@ impl Tags {
         task: *mut starpu_task,
         park: F,
     ) -> Passage<F> {
-        let mut tags = self.part(id);
-        let tag = tags.entry(id).or_default();
-        tag.task = task;
-        tag.fired = false;
-        tag.gate.arrive(park)
+        self.with(id, |tag| {
+            tag.task = Some(Carried(task));
+            tag.fired = false;
+            tag.gate.arrive(park)
+        })
     }
 
     /// Notes that the tag's task has ended, or that the application says so.
     pub fn fire(&self, id: starpu_tag_t, restart: bool) {
-        let (waiting, successors) = {
-            let mut tags = self.part(id);
-            let tag = tags.entry(id).or_default();
+        let fired = self.with(id, |tag| {
             if tag.fired {
-                return;
+                return None;
             }
             tag.fired = !restart;
-            (std::mem::take(&mut tag.waiting), tag.successors.clone())
-        };
-        for edge in successors {
-            self.fire_at(edge);
-        }
+            Some((std::mem::take(&mut tag.waiting), tag.successors.clone()))
+        });
+        let Some((waiting, successors)) = fired else { return };
+        successors.into_iter().for_each(|edge| self.fire_at(edge));
         waiting.iter().for_each(|signal| signal.set());
     }
 
     fn fire_at(&self, edge: Edge<starpu_tag_t>) {
-        let parked = self.part(edge.of).get_mut(&edge.of).and_then(|tag| tag.gate.fire(edge.at));
+        let parked = self.with(edge.of, |tag| tag.gate.fire(edge.at));
         parked.into_iter().for_each(Parked::release);
     }
 
     fn declare(&self, id: starpu_tag_t, before: &[starpu_tag_t]) {
         for &earlier in before {
-            let at = self.part(id).entry(id).or_default().gate.declare(false);
-            let edge = Edge { of: id, at };
-            let fired = {
-                let mut tags = self.part(earlier);
-                let earlier = tags.entry(earlier).or_default();
-                earlier.successors.push(edge.clone());
-                earlier.fired
-            };
+            let edge = Edge { of: id, at: self.with(id, |tag| tag.gate.declare()) };
+            let fired = self.with(earlier, |tag| {
+                tag.successors.push(edge.clone());
+                tag.fired
+            });
             if fired {
                 self.fire_at(edge);
             }
@@ -134,14 +149,14 @@ impl Tags {
 
     /// Returns the signal that is set when the tag fires; `None`: it has.
     fn listen(&self, id: starpu_tag_t) -> Option<Arc<Signal>> {
-        let mut tags = self.part(id);
-        let tag = tags.entry(id).or_default();
-        if tag.fired {
-            return None;
-        }
-        let signal = Arc::new(Signal::default());
-        tag.waiting.push(Arc::clone(&signal));
-        Some(signal)
+        self.with(id, |tag| {
+            if tag.fired {
+                return None;
+            }
+            let signal = Arc::new(Signal::default());
+            tag.waiting.push(Arc::clone(&signal));
+            Some(signal)
+        })
     }
 }
 
@@ -194,18 +209,15 @@ pub extern "C" fn starpu_tag_notify_restart_from_apps(id: starpu_tag_t) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_tag_restart(id: starpu_tag_t) {
-    if let Some(instance) = needed("starpu_tag_restart")
-        && let Some(tag) = instance.tags.part(id).get_mut(&id)
-    {
-        tag.fired = false;
+    if let Some(instance) = needed("starpu_tag_restart") {
+        instance.tags.with(id, |tag| tag.fired = false);
     }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_tag_remove(id: starpu_tag_t) {
     if let Some(instance) = needed("starpu_tag_remove") {
-        let removed = instance.tags.part(id).remove(&id);
-        drop(removed);
+        instance.tags.remove(id);
     }
 }
 
@@ -221,6 +233,6 @@ pub extern "C" fn starpu_tag_clear() {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_tag_get_task(id: starpu_tag_t) -> *mut starpu_task {
-    let found = needed("starpu_tag_get_task").and_then(|i| i.tags.part(id).get(&id).map(|tag| tag.task));
-    found.unwrap_or(ptr::null_mut())
+    let found = needed("starpu_tag_get_task").and_then(|i| i.tags.with(id, |tag| tag.task));
+    found.map_or(ptr::null_mut(), Carried::get)
 }

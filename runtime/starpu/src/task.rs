@@ -310,7 +310,7 @@ pub unsafe extern "C" fn starpu_task_declare_deps_array(
     }
     for number in 0..count as usize {
         let earlier = crate::state::state(*tasks.add(number));
-        let at = state.inner.lock().gate.declare(false);
+        let at = state.inner.lock().gate.declare();
         let mut before = earlier.inner.lock();
         let over = before.ended || before.fired;
         let of = Successor { task: Carried(task), state: Arc::downgrade(&state) };

@@ -1,6 +1,6 @@
 //! The life of a task: its submission, its execution, and its end.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::ptr;
@@ -109,10 +109,20 @@ unsafe fn handle_at(task: *mut starpu_task, at: usize) -> Option<starpu_data_han
 }
 
 impl Work {
+    /// Returns the work of a task without data.
+    pub fn of(task: *mut starpu_task) -> Work {
+        Work { task, accesses: SmallVec::new(), rest: None, buffers: 0, plain: false }
+    }
+
+    /// True if it is no more than that.
+    pub fn is_bare(&self) -> bool {
+        self.accesses.is_empty() && self.rest.is_none() && self.buffers == 0
+    }
+
     /// Prepares all data of a task that is being submitted.
     #[inline]
     pub unsafe fn prepare(instance: &Instance, task: *mut starpu_task) -> Result<Work, String> {
-        let mut this = Work { task, accesses: SmallVec::new(), rest: None, buffers: 0, plain: false };
+        let mut this = Work::of(task);
         if !(*task).transaction.is_null()
             && let Some(epoch) = crate::extras::epoch(task)
         {
@@ -249,6 +259,7 @@ impl Work {
             end(task, None);
         } else {
             ENDED.with_borrow_mut(|all| all.push_back(Ended { task, slot: self.slot() }));
+            ANY_ENDED.set(true);
         }
     }
 
@@ -325,12 +336,20 @@ pub struct Ended {
 
 thread_local! {
     static ENDED: RefCell<VecDeque<Ended>> = const { RefCell::new(VecDeque::new()) };
+    static ANY_ENDED: Cell<bool> = const { Cell::new(false) };
     /// Tasks without a body whose turn has come while the thread ends another one.
     static EMPTY: RefCell<(bool, VecDeque<Ended>)> = const { RefCell::new((false, VecDeque::new())) };
 }
 
 /// Tells the ends of the calling worker's tasks: their data have been released.
+#[inline]
 pub fn tell_ends() {
+    if ANY_ENDED.replace(false) {
+        tell_all_ends();
+    }
+}
+
+fn tell_all_ends() {
     while let Some(ended) = ENDED.with_borrow_mut(VecDeque::pop_front) {
         // SAFETY: its body has ended, and nobody else ends it.
         unsafe { end(ended.task, ended.slot) };
@@ -417,28 +436,42 @@ pub unsafe fn free_task(task: *mut starpu_task) {
 }
 
 /// Returns name `name` with the lifetime of the process.
-fn lasting(name: &CStr) -> &'static str {
+unsafe fn lasting(name: *const c_char) -> &'static str {
     thread_local! {
-        static KNOWN: RefCell<Vec<(usize, &'static str)>> = const { RefCell::new(Vec::new()) };
+        /// Names by address, of which the last one is looked at first.
+        static KNOWN: RefCell<Vec<(*const c_char, &'static str)>> = const { RefCell::new(Vec::new()) };
+        static LAST: Cell<(*const c_char, &'static str)> = const { Cell::new((ptr::null(), "")) };
     }
-    let address = name.as_ptr() as usize;
-    KNOWN.with_borrow_mut(|known| {
-        let found = known.iter().find(|(at, text)| *at == address && text.as_bytes() == name.to_bytes());
-        if let Some((_, text)) = found {
+    let is = |(at, text): &(*const c_char, &'static str)| *at == name && is_text(name, text);
+    let last = LAST.get();
+    if is(&last) {
+        return last.1;
+    }
+    let text = KNOWN.with_borrow_mut(|known| {
+        if let Some((_, text)) = known.iter().find(|&entry| is(entry)) {
             return *text;
         }
-        let text = crate::names::keep(&name.to_string_lossy());
+        let text = crate::names::keep(&CStr::from_ptr(name).to_string_lossy());
         if known.len() >= 64 {
             known.clear();
         }
-        known.push((address, text));
+        known.push((name, text));
         text
-    })
+    });
+    LAST.set((name, text));
+    text
+}
+
+/// True if the string of C is this text: the program may have put another one there.
+#[inline]
+unsafe fn is_text(name: *const c_char, text: &str) -> bool {
+    let same = |(at, &byte): (usize, &u8)| *name.add(at) as u8 == byte;
+    text.as_bytes().iter().enumerate().all(same) && *name.add(text.len()) == 0
 }
 
 pub unsafe fn name_of(task: *mut starpu_task) -> &'static str {
     let name = starpu_task_get_name(task);
-    if name.is_null() { "task" } else { lasting(CStr::from_ptr(name)) }
+    if name.is_null() { "task" } else { lasting(name) }
 }
 
 unsafe fn mode_at(

@@ -6,7 +6,7 @@ mod fxt;
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -153,17 +153,54 @@ pub(crate) unsafe fn at_end(task: *mut starpu_task, worker: usize) {
 
 /// Numbers of executions, by worker and codelet. They are not kept in the codelets themselves:
 /// those of a program may be constants, and neighbouring workers share a cache line there.
-static COUNTS: [Counts; STARPU_NMAXWORKERS] = [const { Counts(Mutex::new(Vec::new())) }; STARPU_NMAXWORKERS];
+static COUNTS: [Counts; STARPU_NMAXWORKERS] = [const { Counts::new() }; STARPU_NMAXWORKERS];
 
 #[repr(align(128))]
-struct Counts(Mutex<Vec<(usize, u64)>>);
+struct Counts {
+    /// The codelet that the worker has executed last, and how often in a row; the worker alone
+    /// writes them, the number after the codelet.
+    last: AtomicUsize,
+    row: AtomicU64,
+    before: Mutex<Vec<(usize, u64)>>,
+}
+
+impl Counts {
+    const fn new() -> Self {
+        Counts { last: AtomicUsize::new(0), row: AtomicU64::new(0), before: Mutex::new(Vec::new()) }
+    }
+
+    /// Counts an execution by the calling worker.
+    #[inline]
+    fn count(&self, codelet: usize) {
+        if self.last.load(Ordering::Relaxed) != codelet {
+            self.change(codelet);
+        }
+        self.row.store(self.row.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    fn change(&self, codelet: usize) {
+        let mut before = self.before.lock();
+        let (last, row) = (self.last.load(Ordering::Relaxed), self.row.load(Ordering::Relaxed));
+        match before.iter_mut().find(|count| count.0 == last) {
+            Some(count) => count.1 += row,
+            None => before.push((last, row)),
+        }
+        self.row.store(0, Ordering::Relaxed);
+        self.last.store(codelet, Ordering::Relaxed);
+    }
+
+    /// Returns the number of executions of a codelet.
+    fn of(&self, codelet: usize) -> u64 {
+        let before = self.before.lock();
+        let earlier = before.iter().find(|count| count.0 == codelet).map_or(0, |count| count.1);
+        let last = self.last.load(Ordering::Relaxed) == codelet;
+        earlier + if last { self.row.load(Ordering::Relaxed) } else { 0 }
+    }
+}
 
 fn count(codelet: usize, worker: usize) {
-    let Some(counts) = COUNTS.get(worker) else { return };
-    let mut counts = counts.0.lock();
-    match counts.iter_mut().find(|count| count.0 == codelet) {
-        Some(count) => count.1 += 1,
-        None => counts.push((codelet, 1)),
+    if let Some(counts) = COUNTS.get(worker) {
+        counts.count(codelet);
     }
 }
 
@@ -349,9 +386,7 @@ pub unsafe extern "C" fn starpu_codelet_display_stats(codelet: *mut starpu_codel
         eprintln!("Statistics for codelet {name}");
     }
     let address = ptr::from_ref(codelet) as usize;
-    let count =
-        |counts: &Counts| counts.0.lock().iter().find(|count| count.0 == address).map_or(0, |count| count.1);
-    let counts: Vec<u64> = COUNTS.iter().map(count).collect();
+    let counts: Vec<u64> = COUNTS.iter().map(|counts| counts.of(address)).collect();
     let total: u64 = counts.iter().sum();
     for (worker, &count) in counts.iter().enumerate().take(instance::workers()) {
         let share = if total == 0 { 0.0 } else { 100.0 * count as f64 / total as f64 };
