@@ -169,6 +169,11 @@ pub unsafe extern "C" fn starpu_init(conf: *mut starpu_conf) -> c_int {
     instance::begin(Instance { rt, workers, unfinished: Default::default(), tags: Tags::default() });
     crate::workers::forget_bindings();
     crate::sched_ctx::at_init();
+    policy::set_caps(c_int::MIN, c_int::MAX);
+    crate::held::at_init(conf, workers);
+    if conf.start_perf_counter_collection != 0 {
+        crate::profiling::starpu_perf_counter_collection_start();
+    }
     let policy = policy::requested(conf.sched_policy_name).unwrap_or_default();
     crate::perfmodel::at_init(
         conf.calibrate,
@@ -216,6 +221,7 @@ pub unsafe extern "C" fn starpu_shutdown() {
         return;
     }
     policy::unpause();
+    crate::held::free_all();
     policy::starpu_do_schedule();
     crate::task::starpu_task_wait_for_all();
     crate::perfmodel::at_shutdown();
@@ -223,6 +229,7 @@ pub unsafe extern "C" fn starpu_shutdown() {
     let workers = instance::workers();
     policy::finish(workers);
     instance::end();
+    crate::profiling::starpu_perf_counter_collection_stop();
     crate::submission::forget_order();
     crate::pool::drain();
 }

@@ -19,6 +19,7 @@ mod extras;
 mod filters;
 mod gate;
 mod handles;
+mod held;
 mod init;
 mod insert;
 mod instance;

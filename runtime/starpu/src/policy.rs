@@ -9,7 +9,9 @@ use zellige_runtime::internal::{policy_by_name, untyped};
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 
 use crate::data::Carried;
+use crate::held;
 use crate::instance::{Instance, complain, get, is_worker};
+use crate::profiling;
 use crate::state::state;
 use crate::types::*;
 use crate::work::{self, Work};
@@ -67,6 +69,24 @@ pub fn priority_range() -> (c_int, c_int) {
     (MIN.load(Ordering::Relaxed), MAX.load(Ordering::Relaxed))
 }
 
+/// The lowest and the highest priority that tasks have.
+static CAPS: (AtomicI32, AtomicI32) = (AtomicI32::new(c_int::MIN), AtomicI32::new(c_int::MAX));
+
+pub fn caps() -> (c_int, c_int) {
+    (CAPS.0.load(Ordering::Relaxed), CAPS.1.load(Ordering::Relaxed))
+}
+
+pub fn set_caps(min: c_int, max: c_int) {
+    CAPS.0.store(min, Ordering::Relaxed);
+    CAPS.1.store(max, Ordering::Relaxed);
+}
+
+/// Returns the priority that a task has.
+pub fn capped(priority: c_int) -> c_int {
+    let (min, max) = caps();
+    priority.max(min).min(max)
+}
+
 /// Returns zellige's policy that does what StarPU's policy of this name does.
 pub fn equivalent(name: &str) -> Option<&'static str> {
     let modular = name.strip_prefix("modular-").unwrap_or(name);
@@ -114,24 +134,40 @@ impl Policy for Wrapped {
 
     fn push(&self, view: &SchedView<'_>, task: ReadyTask, from: Option<usize>) -> Wake {
         PUSHED.fetch_add(1, Ordering::Relaxed);
-        self.inner.push(view, task, from)
+        if profiling::is_collecting()
+            && let Some(work) = untyped::untyped::<Work>(&task)
+        {
+            // SAFETY: the task has not ended.
+            unsafe { profiling::at_ready(work.task) };
+        }
+        let wake = self.inner.push(view, task, from);
+        if held::is_any()
+            && let Some(instance) = get()
+        {
+            // The one that would be woken may be held.
+            wake_all(instance);
+        }
+        wake
     }
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         is_worker(worker);
         work::tell_ends();
-        if is_paused() {
+        if !held::may_take(worker) {
             return None;
         }
-        let task = self.inner.pop(view, worker)?;
-        POPPED.fetch_add(1, Ordering::Relaxed);
-        Some(task)
+        let task = if is_paused() { None } else { self.inner.pop(view, worker) };
+        held::took(worker, task.is_some());
+        if task.is_some() {
+            POPPED.fetch_add(1, Ordering::Relaxed);
+        }
+        task
     }
 
     fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
         // The task that released this one has given up its data.
         work::tell_ends();
-        if is_paused() {
+        if is_paused() || held::is_any() || profiling::is_collecting() {
             return Err(task);
         }
         self.inner.exchange(view, worker, task)
@@ -211,6 +247,17 @@ impl Policy for OfApplication {
         if let Some(task) = self.internal.lock().pop_front() {
             return Some(task);
         }
+        if !held::may_take(worker) {
+            return None;
+        }
+        let task = self.pop_of_application(worker);
+        held::took(worker, task.is_some());
+        task
+    }
+}
+
+impl OfApplication {
+    fn pop_of_application(&self, worker: usize) -> Option<ReadyTask> {
         let _inside = IN_POLICY.read();
         if is_paused() || !STARTED.load(Ordering::Acquire) {
             return None;

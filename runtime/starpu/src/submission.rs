@@ -228,8 +228,13 @@ unsafe fn submit_work(instance: &Instance, mut work: Work, before: &[TaskRef]) -
         && (*task).callback_func.is_none()
         && (*codelet).callback_func.is_none();
     let name = name_of(task);
-    let options =
-        UntypedOptions { name, priority: (*task).priority, after: before, restricted, flops: (*task).flops };
+    let options = UntypedOptions {
+        name,
+        priority: crate::policy::capped((*task).priority),
+        after: before,
+        restricted,
+        flops: (*task).flops,
+    };
     match untyped::submit(&instance.rt, options, work) {
         Ok(_) => Ok(()),
         Err(error) => {

@@ -115,5 +115,6 @@ programs! {
     a_policy_of_its_own: "policy.c",
     models_and_profiling: "models.c",
     contexts_and_workers: "contexts.c",
+    workers_are_driven_and_switched_off: "steering.c",
     lambdas_of_cpp: "lambdas.cpp",
 }

@@ -107,6 +107,11 @@ pub(crate) fn wanted() -> bool {
     WANTED.load(Ordering::Relaxed)
 }
 
+/// Switches the measurement of executions on or off.
+pub(crate) fn want(wanted: bool) {
+    WANTED.store(wanted, Ordering::Relaxed);
+}
+
 /// Notes that a task took a number of microseconds.
 ///
 /// # Safety

@@ -3,6 +3,8 @@
 mod bound;
 mod counters;
 mod fxt;
+mod knobs;
+mod tables;
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -14,6 +16,9 @@ use crate::instance;
 use crate::instance::errno::EINVAL;
 use crate::types::*;
 
+pub(crate) use counters::{
+    at_ready, is_collecting, starpu_perf_counter_collection_start, starpu_perf_counter_collection_stop,
+};
 pub(crate) use fxt::{at_shutdown, trace_wanted};
 
 /// Times are taken: of every task that is submitted from now on, and of the workers.
@@ -63,7 +68,7 @@ fn wanted() -> bool {
 
 /// Whether anything of a task's run is recorded.
 fn observed() -> bool {
-    wanted() || bound::recorded()
+    wanted() || bound::recorded() || is_collecting()
 }
 
 // ---- What the runtime tells ---------------------------------------------------------------------
@@ -74,6 +79,8 @@ fn observed() -> bool {
 ///
 /// `task` is a task.
 pub(crate) unsafe fn at_submit(task: *mut starpu_task) {
+    // SAFETY: as the caller vouches.
+    unsafe { counters::at_submit(task) };
     if !wanted() {
         return;
     }
@@ -108,6 +115,10 @@ pub(crate) unsafe fn at_start(task: *mut starpu_task, worker: usize) {
     }
     let now = Time::now();
     STARTED.set(now);
+    if is_collecting() {
+        // SAFETY: as the caller vouches.
+        unsafe { counters::at_start(task) };
+    }
     // SAFETY: the record is the task's alone.
     if let Some(info) = unsafe { (*task).profiling_info.as_mut() } {
         let now = now.c();
@@ -140,6 +151,9 @@ pub(crate) unsafe fn at_end(task: *mut starpu_task, worker: usize) {
             (info.callback_start_time, info.callback_end_time) = (now, now);
         }
         bound::record(task, lasted as f64 * 1e-3);
+        if is_collecting() {
+            counters::at_end(task, worker, lasted as f64 * 1e-3);
+        }
         if wanted()
             && let Some(done) = DONE.get(worker)
         {
