@@ -21,7 +21,7 @@ enum Step {
 
 /// State of a worker.
 #[derive(Clone, Copy)]
-struct Held {
+struct WorkerHold {
     off: bool,
     driven: bool,
     /// True while `starpu_driver_run` lets it take tasks.
@@ -30,14 +30,15 @@ struct Held {
 }
 
 /// States of all workers.
-struct All {
-    workers: [Held; STARPU_NMAXWORKERS],
+struct WorkerHolds {
+    workers: [WorkerHold; STARPU_NMAXWORKERS],
     terminates: bool,
 }
 
-const FREE: Held = Held { off: false, driven: false, lent: false, step: Step::None };
+const FREE: WorkerHold = WorkerHold { off: false, driven: false, lent: false, step: Step::None };
 
-static ALL: Mutex<All> = Mutex::new(All { workers: [FREE; STARPU_NMAXWORKERS], terminates: false });
+static ALL: Mutex<WorkerHolds> =
+    Mutex::new(WorkerHolds { workers: [FREE; STARPU_NMAXWORKERS], terminates: false });
 static CHANGED: Condvar = Condvar::new();
 /// True if some worker is not free.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -82,7 +83,7 @@ fn took_now(worker: usize, found: bool) {
     }
 }
 
-fn change(worker: usize, f: impl FnOnce(&mut Held)) {
+fn change(worker: usize, f: impl FnOnce(&mut WorkerHold)) {
     let mut all = ALL.lock();
     f(&mut all.workers[worker]);
     ANY.store(all.workers.iter().any(|held| held.off || held.driven), Ordering::SeqCst);
@@ -117,7 +118,7 @@ pub unsafe fn at_init(conf: &starpu_conf, workers: usize) {
 /// Lets all workers take tasks, at the end of an instance.
 pub fn free_all() {
     let mut all = ALL.lock();
-    *all = All { workers: [FREE; STARPU_NMAXWORKERS], terminates: false };
+    *all = WorkerHolds { workers: [FREE; STARPU_NMAXWORKERS], terminates: false };
     ANY.store(false, Ordering::SeqCst);
     CHANGED.notify_all();
 }

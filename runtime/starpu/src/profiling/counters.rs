@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::tables::{DOUBLE, Entry, INT64, entry};
+use super::tables::{DOUBLE, INT64, Meter, entry};
 use crate::data::Carried;
 use crate::held;
 use crate::instance::complain;
@@ -19,8 +19,8 @@ const PER_CODELET: c_int = 6;
 pub(super) static SCOPES: [(&CStr, c_int); 3] =
     [(c"global", GLOBAL), (c"per_worker", PER_WORKER), (c"per_codelet", PER_CODELET)];
 
-const fn of(id: c_int, scope: c_int, kind: c_int, name: &'static CStr, help: &'static CStr) -> Entry {
-    Entry { id, scope, kind, name, help }
+const fn of(id: c_int, scope: c_int, kind: c_int, name: &'static CStr, help: &'static CStr) -> Meter {
+    Meter { id, scope, kind, name, help }
 }
 
 const SUBMITTED: &CStr = c"tasks that were submitted since the collection began";
@@ -29,7 +29,7 @@ const PEAK_READY: &CStr = c"most tasks at a time that were ready and not running
 const EXECUTED: &CStr = c"tasks that were executed since the collection began";
 const TIME: &CStr = c"time of their functions, in microseconds";
 
-pub(super) static COUNTERS: [Entry; 10] = [
+pub(super) static COUNTERS: [Meter; 10] = [
     of(1, GLOBAL, INT64, c"starpu.task.g_total_submitted", SUBMITTED),
     of(2, GLOBAL, INT64, c"starpu.task.g_peak_submitted", PEAK_SUBMITTED),
     of(3, GLOBAL, INT64, c"starpu.task.g_peak_ready", PEAK_READY),
@@ -91,7 +91,7 @@ impl Tally {
 
 /// Counters of all scopes, and who listens to them.
 #[derive(Default)]
-struct All {
+struct Tallies {
     global: Tally,
     workers: HashMap<usize, Tally>,
     codelets: HashMap<usize, Tally>,
@@ -100,7 +100,7 @@ struct All {
     of_codelets: HashMap<usize, Carried<Listener>>,
 }
 
-static ALL: Mutex<Option<All>> = Mutex::new(None);
+static ALL: Mutex<Option<Tallies>> = Mutex::new(None);
 static COLLECTING: AtomicBool = AtomicBool::new(false);
 
 /// True while values are collected.
@@ -109,7 +109,7 @@ pub fn is_collecting() -> bool {
     COLLECTING.load(Ordering::Relaxed)
 }
 
-fn with_all<R>(f: impl FnOnce(&mut All) -> R) -> R {
+fn with_all<R>(f: impl FnOnce(&mut Tallies) -> R) -> R {
     f(ALL.lock().get_or_insert_default())
 }
 

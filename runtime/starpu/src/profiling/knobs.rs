@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::tables::{Entry, INT32, entry};
+use super::tables::{INT32, Meter, entry};
 use crate::instance::complain;
 use crate::{held, perfmodel, policy};
 
@@ -20,11 +20,11 @@ const ENABLE: c_int = 4;
 const MAX: c_int = 5;
 const MIN: c_int = 6;
 
-const fn knob(id: c_int, scope: c_int, name: &'static CStr, help: &'static CStr) -> Entry {
-    Entry { id, scope, kind: INT32, name, help }
+const fn knob(id: c_int, scope: c_int, name: &'static CStr, help: &'static CStr) -> Meter {
+    Meter { id, scope, kind: INT32, name, help }
 }
 
-pub(super) static KNOBS: [Entry; 6] = [
+pub(super) static KNOBS: [Meter; 6] = [
     knob(CALIBRATE, GLOBAL, c"starpu.global.g_calibrate_knob", c"1: times of tasks are measured for models"),
     knob(CATCH, GLOBAL, c"starpu.global.g_enable_catch_signal_knob", c"kept only: signals are never caught"),
     knob(BIND, PER_WORKER, c"starpu.worker.w_bind_to_pu_knob", c"processor of the worker; to be read only"),

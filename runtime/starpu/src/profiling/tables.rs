@@ -7,7 +7,7 @@ use super::{counters, knobs};
 use crate::instance::complain;
 
 /// A counter or knob.
-pub(super) struct Entry {
+pub(super) struct Meter {
     pub(super) id: c_int,
     pub(super) scope: c_int,
     pub(super) kind: c_int,
@@ -35,7 +35,7 @@ fn name(names: &[(&'static CStr, c_int)], number: c_int) -> *const c_char {
 }
 
 /// Returns the entry with a number, or reports that there is none.
-pub(super) fn entry(function: &str, table: &'static [Entry], id: c_int) -> Option<&'static Entry> {
+pub(super) fn entry(function: &str, table: &'static [Meter], id: c_int) -> Option<&'static Meter> {
     let found = table.iter().find(|entry| entry.id == id);
     if found.is_none() {
         complain(format_args!("{function}: {id} is not the number of one"));
@@ -43,11 +43,11 @@ pub(super) fn entry(function: &str, table: &'static [Entry], id: c_int) -> Optio
     found
 }
 
-fn of_scope(table: &'static [Entry], scope: c_int) -> impl Iterator<Item = &'static Entry> {
+fn of_scope(table: &'static [Meter], scope: c_int) -> impl Iterator<Item = &'static Meter> {
     table.iter().filter(move |entry| entry.scope == scope)
 }
 
-fn list(table: &'static [Entry], scope: c_int) {
+fn list(table: &'static [Meter], scope: c_int) {
     for entry in of_scope(table, scope) {
         let kind =
             TYPES.iter().find(|kind| kind.1 == entry.kind).map_or("", |kind| kind.0.to_str().unwrap_or(""));
@@ -92,7 +92,7 @@ macro_rules! questions {
         /// Returns the number of a name of a scope; -1 if there is none.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $by_name(scope: c_int, name: *const c_char) -> c_int {
-            let is = |entry: &&Entry| !name.is_null() && entry.name == CStr::from_ptr(name);
+            let is = |entry: &&Meter| !name.is_null() && entry.name == CStr::from_ptr(name);
             of_scope(&$table, scope).find(is).map_or(-1, |entry| entry.id)
         }
 
