@@ -1,10 +1,11 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help install-starpu setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers ao-peers cadna promise gpu portable loom sanitize mutants mpi ci
+.PHONY: help install-starpu setup check test test-long demo demo-psa demo-lqcd seeds pages screenshots python bench-peers ao-peers cadna promise gpu portable loom sanitize mutants mpi ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
 	@echo "make demo-psa     the same for pulse shapes: simulate a crystal, search for events in all ways, compare, stream"
 	@echo "make demo-lqcd    the same for lattice QCD: generate a gauge field, smear its links, compute a propagator in it"
+	@echo "make seeds        every figure and table of three papers computed anew, with pages and data; FULL=1: at the sizes of the papers, for hours"
 	@echo "make python       the wheel of apps/python, built and tested in a fresh virtual environment"
 	@echo "make pages        every page that the command writes, in a browser: no text overlaps another or leaves its card; needs Chromium"
 	@echo "make screenshots  the pictures of README.md, from the pages of make demo; needs Chromium"
@@ -45,6 +46,9 @@ demo-psa: setup
 
 demo-lqcd: setup
 	@scripts/demo-lqcd
+
+seeds: setup
+	@scripts/seeds
 
 pages: setup
 	@scripts/pages

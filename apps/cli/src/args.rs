@@ -4,12 +4,14 @@ mod bench;
 mod check;
 mod config;
 mod execution;
+mod formats;
 mod lqcd;
 mod machine;
 mod manual;
 mod outputs;
 mod paths;
 mod psa;
+mod reproduce;
 mod rtc;
 mod selftest;
 mod simulate;
@@ -33,10 +35,8 @@ pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number,
 pub use check::{check, has_option};
 pub use config::expand;
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
-pub use lqcd::{
-    Lqcd, LqcdDslash, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift, LqcdReproduce, LqcdSmear,
-    LqcdSystem,
-};
+pub use formats::FormatsArgs;
+pub use lqcd::{Lqcd, LqcdDslash, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift, LqcdSmear, LqcdSystem};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use manual::{CompletionsArgs, ManArgs};
 pub use outputs::RunOutputs;
@@ -45,6 +45,7 @@ pub use psa::{
     BasisFormat, Electronics, Psa, PsaBenchmark, PsaCompareArgs, PsaEvents, PsaFrames, PsaInput, PsaOverload,
     PsaRules, PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTrackArgs, TrackGeometry,
 };
+pub use reproduce::{Reproduce, ReproduceItems, ReproduceLattice};
 pub use rtc::RtcArgs;
 pub use selftest::SelftestArgs;
 pub use simulate::{Simulate, SimulateCommon};
@@ -174,9 +175,14 @@ pub enum Verb {
     /// The user's criterion judges each trial.
     #[command(subcommand)]
     Tune(TuneVerb),
+    /// Compute the figures and tables of three papers anew, beside the published numbers.
+    #[command(subcommand, after_long_help = reproduce::NOTES)]
+    Reproduce(Reproduce),
     /// Sparse matrices: describe, make and convert them.
     #[command(subcommand)]
     Matrix(MatrixVerb),
+    /// List the number formats: bits, range, unit roundoff, and what stores numbers in them.
+    Formats(FormatsArgs),
     /// Measure the speed of the runtime and of the kernels on this machine.
     #[command(subcommand)]
     Bench(Bench),

@@ -9,6 +9,7 @@ mod bar;
 mod bench;
 mod devices;
 mod exit;
+mod formats;
 mod interrupt;
 mod logs;
 mod lqcd;
@@ -22,6 +23,7 @@ mod processes;
 mod progress;
 mod provenance;
 mod psa;
+mod reproduce;
 mod results;
 mod run;
 #[cfg(test)]
@@ -92,10 +94,12 @@ fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Resul
     }
     match &cli.verb {
         Verb::Bench(verb) => bench::run(verb),
+        Verb::Formats(args) => formats::run(args),
         Verb::Lqcd(verb) => lqcd::run(verb),
         Verb::Machine(verb) => machine::run(verb),
         Verb::Matrix(verb) => matrix::run(verb),
         Verb::Psa(verb) => psa::run(verb),
+        Verb::Reproduce(verb) => reproduce::run(verb),
         Verb::Simulate(verb) => simulate::run(verb),
         Verb::Selftest(args) => selftest::run(args),
         Verb::Solve(args) => solve::run(args),

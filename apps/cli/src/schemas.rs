@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use zellige_app::json::{self, Envelope, schema};
 use zellige_lqcd::pipeline::results::{
-    DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, ReproduceResult, SmearResult,
+    DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, SmearResult,
 };
 use zellige_psa::pipeline::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
 use zellige_solve::pipeline::results::{MatrixResult, SolveOutput};
@@ -50,8 +50,8 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("lqcd smear", schema::<SmearResult>()),
         ("lqcd invert", schema::<InvertResult>()),
         ("lqcd multishift", schema::<MultishiftResult>()),
-        ("lqcd reproduce", schema::<ReproduceResult>()),
         ("lqcd dslash", schema::<DslashResult>()),
+        ("formats", schema::<crate::formats::FormatResult>()),
         ("solve", schema::<SolveOutput>()),
         ("spmv", schema::<zellige_measure::spmv::results::SpmvResult>()),
         ("trust solve", schema::<zellige_stochastic::Trust>()),
@@ -75,6 +75,9 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("simulate tor", schema::<zellige_tor::pipeline::simulate::Report>()),
         ("simulate cholesky", schema::<zellige_tor::pipeline::simulate::Report>()),
         ("trace summary", schema::<crate::trace::Summary>()),
+        ("reproduce thesis", schema::<crate::reproduce::ItemResult>()),
+        ("reproduce lattice", schema::<crate::reproduce::ItemResult>()),
+        ("reproduce tomography", schema::<crate::reproduce::ItemResult>()),
         ("selftest", schema::<zellige_measure::selftest::Report>()),
     ]
 }

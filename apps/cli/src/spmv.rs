@@ -43,6 +43,7 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
         sets: &sets,
         accuracies,
         criteria: &criteria,
+        drops: true,
         weights: rows.as_ref().map_or(&[], |rows| &rows.weights),
         x: Some(&x),
         workers: workers.into(),
@@ -126,7 +127,7 @@ mod tests {
     fn the_help_names_every_set() {
         let mut command = crate::args::Cli::command();
         let help = command.find_subcommand_mut("spmv").unwrap().render_long_help().to_string();
-        for set in FormatSet::ALL {
+        for set in FormatSet::ALL.into_iter().chain(FormatSet::UNIFORM).chain([FormatSet::Ap1]) {
             assert!(help.contains(&set.name().to_lowercase()), "{set}");
         }
     }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use zellige_lqcd::pipeline::{Method, Mixed, Published, Solver, Source};
+use zellige_lqcd::pipeline::{Method, Mixed, Solver, Source};
 use zellige_lqcd::precision::Precision;
 use zellige_lqcd::{Action, Boundary};
 
@@ -104,25 +104,6 @@ Examples
       --precision double-int30 --refine double-int20"
 );
 
-const REPRODUCE_EXAMPLES: &str = "\
-The computations of Clark et al. 2022 (Maximizing the Bang Per Bit) are repeated on this gauge \
-field, and compared with the published results, which are of larger fields.
-
-Figures and tables
-  fig1    Conjugate gradients in double, and in double-half with and without
-          the stabilising refinements (on small fields with --action naive).
-  fig2    Deviations of the operator in its formats.
-  fig4    BiCGStab(4) in five precisions: residuals (--report).
-  table2  Iterations and times of fig4.
-  table3  Several shifts, in double-single then double-half, and in double-int30
-          then double-int20.
-
-Examples
-  zellige lqcd generate --size 12 --beta 5.7 -o field.lat
-  zellige lqcd reproduce fig1 field.lat --mass 0.001 --tol 1e-8 \\
-      --max-steps 12000 --report fig1.html
-  zellige lqcd reproduce table3 field.lat --json table3.json";
-
 const DSLASH_EXAMPLES: &str = "\
 The operator between the two parities of random links is applied to random fields. Its bytes \
 (each number once) are compared with the memory bandwidth of this machine, or with that of \
@@ -153,9 +134,6 @@ pub enum Lqcd {
     /// Solve for several shifts in one Krylov space.
     #[command(after_long_help = MULTISHIFT_EXAMPLES)]
     Multishift(Box<LqcdMultishift>),
-    /// Repeat the computation of a figure or table of Clark et al. 2022 on a gauge field.
-    #[command(after_long_help = REPRODUCE_EXAMPLES)]
-    Reproduce(Box<LqcdReproduce>),
     /// Measure the rate of the staggered operator in its formats, compared with the memory
     /// bandwidth.
     #[command(after_long_help = format!("{DSLASH_EXAMPLES}\n\n{DEVICES}"))]
@@ -347,24 +325,6 @@ pub struct LqcdMultishift {
     /// --precision].
     #[arg(long, value_name = "FORMATS", help_heading = "Solver")]
     pub refine: Option<Mixed>,
-    /// Number of CPU worker threads [default: one per core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
-    #[command(flatten)]
-    pub outputs: RunOutputs,
-}
-
-/// Options of `zellige lqcd reproduce`.
-#[derive(Debug, Args)]
-pub struct LqcdReproduce {
-    /// Figure or table to repeat: fig1, fig2, fig4, table2 or table3.
-    #[arg(value_name = "WHAT")]
-    pub what: Published,
-    #[command(flatten)]
-    pub system: LqcdSystem,
-    /// Tolerance: norm of the residual relative to that of the source.
-    #[arg(long, value_name = "TOL", default_value = "1e-10")]
-    pub tol: f64,
     /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,

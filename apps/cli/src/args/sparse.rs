@@ -161,6 +161,9 @@ pub struct SpmvArgs {
     pub matrix: Input,
     /// Format sets: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, the fastest; map:FILE.
     ///
+    /// rp56, rp48, rp40, fp32, rp24 and rp16 store all nonzeros in one format, ap1 in fp64 without
+    /// those that are negligible.
+    ///
     /// auto selects the set that the cost model predicts to be fastest, or plain fp64 if that is
     /// faster. map:FILE alone has the accuracies of row blocks that zellige tune spmv -o has
     /// written, in place of --eps and --criterion.

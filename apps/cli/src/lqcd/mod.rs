@@ -5,7 +5,6 @@ mod generate;
 mod info;
 pub(crate) mod invert;
 mod multishift;
-mod reproduce;
 mod smear;
 
 use zellige_lqcd::pipeline::{Options, Solver};
@@ -24,7 +23,6 @@ pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
         Lqcd::Smear(args) => smear::run(args),
         Lqcd::Invert(args) => invert::run(args),
         Lqcd::Multishift(args) => multishift::run(args),
-        Lqcd::Reproduce(args) => reproduce::run(args),
         Lqcd::Dslash(args) => dslash::run(args),
     }
 }

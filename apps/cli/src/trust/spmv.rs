@@ -3,7 +3,7 @@
 use zellige_files::observe::Observer;
 use zellige_measure::spmv::{Layout, criterion};
 use zellige_solve::trust::{self, ProductStorage};
-use zellige_sparse::adaptive::{Adaptation, FormatSet};
+use zellige_sparse::adaptive::Adaptation;
 use zellige_sparse::files;
 
 use super::{options, write};
@@ -24,11 +24,7 @@ pub fn run(args: &Trusted<SpmvArgs>) -> anyhow::Result<()> {
         return Err(CommandError::option("--sets", "auto and maps are not judged: name a set").into());
     };
     let accuracy = *one("--eps", &args.eps)?;
-    let adaptation = match set {
-        FormatSet::Fp64 => Adaptation::double(),
-        FormatSet::Fp32 => Adaptation::single(),
-        _ => Adaptation::new(set, criterion(one("--criterion", &args.criterion)?, &x)?, accuracy),
-    };
+    let adaptation = Adaptation::of_set(set, criterion(one("--criterion", &args.criterion)?, &x)?, accuracy);
     let storage = match args.layout {
         Layout::Thesis => ProductStorage::Thesis(adaptation),
         Layout::Tiled => ProductStorage::Tiled(1, adaptation),

@@ -144,32 +144,3 @@ fn what_cannot_be_is_refused_by_name() {
     run(here, &["lqcd", "info", "none.lat"]).expect(2).says("none.lat");
     assert_eq!(left(here), ["a.lat", "broken.lat", "r.json", "short.lat"].map(PathBuf::from));
 }
-
-#[test]
-fn published_tables_are_done_on_another_field() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    ok(here, &["lqcd", "generate", "--size", "4", "--beta", "5.7", "--trajectories", "2", "-o", "a.lat"]);
-    let of_field = ["a.lat", "--mass", "0.5", "--tol", "1e-8"];
-    let run_of =
-        |what: &str, more: &[&str]| ok(here, &[&["lqcd", "reproduce", what][..], &of_field, more].concat());
-    let table = run_of("table2", &["--json", "-", "--report", "page.html"]);
-    let table = result(&table);
-    let solves = table["solves"].as_array().unwrap();
-    let published: Vec<_> = solves.iter().map(|one| one["published"]["iterations"].as_u64()).collect();
-    assert_eq!(published, [26064, 27308, 26580, 29336, 67552].map(Some));
-    assert!(solves.iter().all(|one| one["found"]["converged"] == true), "{table}");
-    assert!(fs::read_to_string(here.join("page.html")).unwrap().contains("double-int20"));
-    let text = run_of("fig2", &[]);
-    assert!(text.contains("fixed32/int30/fp64") && text.contains("largest"), "{text}");
-    let text = run_of("table3", &[]);
-    assert!(text.contains("published: 8728") && text.contains("double-int20"), "{text}");
-    // On this small field the refinements have no effect, and no numbers are published for this
-    // figure.
-    let text = run_of("fig1", &[]);
-    assert!(text.contains("beta 5.6") && text.contains("--action naive"), "{text}");
-    assert!(!text.contains("published iterations"), "{text}");
-    let refused = run(here, &["lqcd", "reproduce", "fig3", "a.lat"]);
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("fig1, fig2, fig4, table2, table3"), "{}", refused.stderr);
-}

@@ -18,6 +18,7 @@ mod outputs;
 mod psa;
 mod psa_simulate;
 mod psa_track;
+mod reproduce;
 mod selftest;
 mod simulate;
 mod solve;

@@ -121,6 +121,8 @@ pub struct Survey<'a> {
     pub criteria: &'a [&'a str],
     /// Weights of the rows, for the criterion `rows`.
     pub weights: &'a [f64],
+    /// True if negligible nonzeros are dropped instead of stored in the narrowest format.
+    pub drops: bool,
     /// Vector that is multiplied, and that `cw-exact` uses; none for ones.
     pub x: Option<&'a [f64]>,
     /// Threads of each timed product; the predictions of the fastest storage are for this number.
@@ -165,7 +167,8 @@ impl Survey<'_> {
             for &accuracy in self.accuracies {
                 for &set in self.sets {
                     let (set, block_size) = self.choose(a, set, criterion, accuracy)?;
-                    let adaptation = Adaptation::new(set, criterion, accuracy);
+                    let adaptation =
+                        Adaptation { drops: self.drops, ..Adaptation::new(set, criterion, accuracy) };
                     let row = self.row(a, &adaptation, block_size, &x, &exact)?;
                     done(&row);
                     rows.push(row);
@@ -236,11 +239,8 @@ impl Survey<'_> {
     ) -> Result<StorageRow, Error> {
         let criterion = adaptation.criterion.name();
         // A matrix in one format has no dropped nonzeros.
-        let adaptation = match adaptation.set {
-            FormatSet::Fp64 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::double() },
-            FormatSet::Fp32 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::single() },
-            _ => adaptation,
-        };
+        let uniform = Adaptation { accuracy: adaptation.accuracy, ..Adaptation::uniform(adaptation.set) };
+        let adaptation = if adaptation.set.is_uniform() { &uniform } else { adaptation };
         let stored = match self.layout {
             Layout::Thesis => TimedMatrix::Thesis(ThesisMatrix::new(a, adaptation)?, a),
             _ => {
@@ -367,6 +367,7 @@ mod tests {
             accuracies: &accuracies,
             criteria: &["nw", "CW"],
             weights: &[],
+            drops: true,
             x: None,
             workers: 1,
             repeats: 3,
@@ -433,6 +434,22 @@ mod tests {
             |(wide, row): (&StorageRow, &StorageRow)| wide.bytes < row.bytes && wide.counts != row.counts;
         assert!(weighted(256.0).iter().zip(&rows[4..]).any(fewer));
         assert!(Survey { criteria: &["rows"], ..survey.clone() }.run(&a, |_| ()).is_err());
+        // One format for all nonzeros is as accurate as its unit roundoff; AP1 drops as AP2.
+        for set in FormatSet::UNIFORM {
+            let sets = &[Some(set)];
+            let rows = Survey { sets, ..survey.clone() }.run(&a, |_| ()).unwrap();
+            for row in rows {
+                assert!(row.counts["drop"] == 0 && row.of_bound <= 1.0, "{row:?}");
+                let roundoff = set.formats()[0].unit_roundoff();
+                assert!(row.error.normwise <= 2.0 * roundoff && row.error.componentwise <= 2.0 * roundoff);
+            }
+        }
+        let dropped = |set, drops| {
+            let sets = &[Some(set)];
+            Survey { sets, drops, ..survey.clone() }.run(&a, |_| ()).unwrap()[1].counts["drop"]
+        };
+        assert_eq!(dropped(FormatSet::Ap1, true), dropped(FormatSet::Ap2, true));
+        assert!(dropped(FormatSet::Ap1, true) > 0 && dropped(FormatSet::Ap2, false) == 0);
         // The criterion that minds x has no scaled formats.
         assert!(Survey { criteria: &["cw-exact"], ..survey }.run(&a, |_| ()).is_err());
     }

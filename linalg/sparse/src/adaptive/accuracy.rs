@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zellige_kernels::packed::PackedFormat;
 use zellige_krylov::Error;
 
 /// A relative accuracy in `[2^-53, 1)`; the lower limit is the accuracy of `f64`.
@@ -28,6 +29,11 @@ impl Accuracy {
             "eps",
             format!("{eps:e} is not an accuracy of f64 products: at least 2^-53, below 1"),
         ))
+    }
+
+    /// Returns the unit roundoff of a format.
+    pub(super) fn of_format(format: PackedFormat) -> Accuracy {
+        Accuracy(format.unit_roundoff())
     }
 
     /// Returns the accuracy as a number.

@@ -64,11 +64,27 @@ impl<'x> Adaptation<'x> {
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
     }
 
-    /// Stores all nonzeros rounded to `f32`. Rows outside its range get their own powers of two as
-    /// scales.
+    /// Stores all nonzeros rounded to `f32`, like [`Adaptation::uniform`].
     pub fn single() -> Self {
-        let accuracy = Accuracy::SINGLE;
-        Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp32, Criterion::Componentwise, accuracy) }
+        Adaptation::uniform(FormatSet::Fp32)
+    }
+
+    /// Stores all nonzeros in the most accurate format of a set. Rows outside its range get their
+    /// own powers of two as scales.
+    pub fn uniform(set: FormatSet) -> Self {
+        if set == FormatSet::Fp64 {
+            return Adaptation::double();
+        }
+        let accuracy = Accuracy::of_format(set.formats()[0]);
+        Adaptation { drops: false, ..Adaptation::new(set, Criterion::Componentwise, accuracy) }
+    }
+
+    /// Stores nonzeros as [`Adaptation::new`] does, or all in the one format of a set.
+    pub fn of_set(set: FormatSet, criterion: Criterion<'x>, accuracy: Accuracy) -> Self {
+        match set.is_uniform() {
+            true => Adaptation::uniform(set),
+            false => Adaptation::new(set, criterion, accuracy),
+        }
     }
 
     /// Checks that the options are compatible with each other and with the matrix.

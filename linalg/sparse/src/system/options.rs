@@ -287,6 +287,8 @@ pub enum Inner {
     Exact,
     /// A copy in `f32`.
     Single,
+    /// A copy in the one format of a set, with all nonzeros.
+    Uniform(FormatSet),
     /// A copy whose nonzeros are stored in the precision that their magnitude requires.
     Adaptive {
         /// Formats of the copy.
@@ -327,6 +329,7 @@ impl Inner {
         match *self {
             Inner::Exact => Adaptation::double(),
             Inner::Single => Adaptation::single(),
+            Inner::Uniform(set) => Adaptation::uniform(set),
             Inner::Adaptive { set, criterion, accuracy, .. } => {
                 Adaptation::new(set, criterion.of(x), accuracy)
             }
@@ -374,14 +377,17 @@ impl Inner {
 impl FromStr for Inner {
     type Err = Error;
 
-    /// Parses `fp64`, `fp32`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, and `auto`,
-    /// which is short for the last one.
+    /// Parses `fp64`, `fp32`, `rp16`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, and
+    /// `auto`, which is short for the last one.
     fn from_str(text: &str) -> Result<Self, Error> {
         if text.trim().eq_ignore_ascii_case("fp64") {
             return Ok(Inner::Exact);
         }
         if text.trim().eq_ignore_ascii_case("fp32") {
             return Ok(Inner::Single);
+        }
+        if let Some(set) = text.trim().parse().ok().filter(|set: &FormatSet| set.is_uniform()) {
+            return Ok(Inner::Uniform(set));
         }
         let parts: Vec<&str> = text.trim().split(':').collect();
         let (set, criterion, eps, layout) = match parts[..] {
@@ -390,7 +396,7 @@ impl FromStr for Inner {
             [set, criterion, eps, layout] => (set, criterion, eps, Some(layout)),
             _ => {
                 let problem = format!(
-                    "{text:?} is not fp64, fp32, auto, or a set (or auto), a criterion and an accuracy like ap7:cw:2^-24"
+                    "{text:?} is not fp64 to rp16, auto, or a set (or auto), a criterion and an accuracy like ap7:cw:2^-24"
                 );
                 return Err(Error::parameter("operator", problem));
             }
@@ -421,6 +427,7 @@ impl fmt::Display for Inner {
         match self {
             Inner::Exact => f.pad("fp64"),
             Inner::Single => f.pad("fp32"),
+            Inner::Uniform(set) => f.pad(&set.name().to_lowercase()),
             Inner::Adaptive { set, criterion, accuracy, block_size } => {
                 write!(f, "{}:{}:{accuracy}", set.name().to_lowercase(), criterion.of(&[]).name())?;
                 block_size.map_or(Ok(()), |block_size| write!(f, ":{}", LAYOUTS[(block_size - 1).min(3)]))
@@ -490,6 +497,7 @@ mod tests {
         assert_eq!("auto".parse::<Inner>()?.to_string(), "auto:cw:2^-24");
         assert_eq!("auto:nw:2^-37".parse::<Inner>()?.to_string(), "auto:nw:2^-37");
         assert_eq!("fp64".parse::<Inner>()?, Inner::Exact);
+        assert_eq!("RP16".parse::<Inner>()?.to_string(), "rp16");
         assert_eq!("FP32".parse::<Inner>()?.to_string(), "fp32");
         Ok(())
     }

@@ -13,9 +13,6 @@ use crate::basis::SegmentBasis;
 
 /// Value of the whole charge in reported figures of merit, and in samples in `f16`.
 pub const THOUSAND: f64 = 1000.0;
-/// Number of steps of the fixed-point format in the whole charge.
-const STEPS: f32 = 30_000.0;
-
 /// Storage format of the samples of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SampleFormat {
@@ -31,6 +28,9 @@ pub enum SampleFormat {
 }
 
 impl SampleFormat {
+    /// Number of steps of the fixed-point format in the whole charge.
+    pub const STEPS: f32 = 30_000.0;
+
     const ALL: [SampleFormat; 4] =
         [SampleFormat::F32, SampleFormat::F16, SampleFormat::Bf16, SampleFormat::I16];
 
@@ -140,7 +140,9 @@ impl Block {
         match format {
             SampleFormat::F32 | SampleFormat::Bf16 => 1.0,
             SampleFormat::F16 => THOUSAND as f32,
-            SampleFormat::I16 => STEPS.min(f32::from(i16::MAX) / self.header.most.max(f32::MIN_POSITIVE)),
+            SampleFormat::I16 => {
+                SampleFormat::STEPS.min(f32::from(i16::MAX) / self.header.most.max(f32::MIN_POSITIVE))
+            }
         }
     }
 

@@ -1,0 +1,326 @@
+//! Items of Doucet et al. 2019.
+
+use std::io::Write;
+
+use zellige_dense::{GemmPrecision, Rule};
+use zellige_sim::platform::Platform;
+use zellige_tor::params::{CHECK_SYSTEM, EXAMPLE, Input, Mode, parse};
+use zellige_tor::pipeline::simulate::{Report, Request, simulate};
+use zellige_tor::pipeline::{self, Options, Outcome, TileChoice, Xray};
+
+use super::Context;
+use super::found::Found;
+
+/// Tile size of the small system, 12 along a side.
+const TILE: usize = 76;
+/// Tile size of simulated machines.
+const SIMULATED: usize = 950;
+/// Half-precision rule of Figures 6 and 9: single precision near the diagonal, HP1 elsewhere.
+const MIXED: &str = "hp1:band=2";
+
+/// Compares the variants of products.
+pub fn variants(_: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let all = [GemmPrecision::Hp3, GemmPrecision::Hp2, GemmPrecision::Hp1, GemmPrecision::Sp];
+    for (name, one) in ["HP3", "HP2", "HP1", "SP"].into_iter().zip(all) {
+        let bits = |format: zellige_kernels::StorageFormat| 8.0 * format.bytes() as f64;
+        found.value(name, "A/B bits", bits(one.operand_format()));
+        found.value(name, "C bits", bits(one.output_format()));
+        found.value(name, "compute bits", bits(one.accumulator_format()));
+    }
+    let narrow = found.values.iter().filter(|value| value.0 == "HP3").all(|value| value.2 == 16.0);
+    found.judge(
+        "HP3 computes in 16 bits, HP2 sums in 32, HP1 also returns 32",
+        narrow,
+        "formats of the rules",
+    );
+    found.command("zellige formats");
+    Ok(found)
+}
+
+/// Reads the small system, or the example of the command for the sizes of the paper.
+fn system(context: &Context<'_>) -> anyhow::Result<(Input, usize)> {
+    let (text, tile) = if context.full { (EXAMPLE, 138) } else { (CHECK_SYSTEM, TILE) };
+    Ok((parse("system.toml".as_ref(), text, None, Mode::Strict)?, tile))
+}
+
+fn run(context: &Context<'_>, options: Options) -> anyhow::Result<Outcome> {
+    let (input, tile) = system(context)?;
+    let options = Options { tile: TileChoice::Uniform(tile), ..options };
+    Ok(pipeline::run(context.runtime, &input, &options, context.observer)?)
+}
+
+/// Computes eigenvalues of the matrix, and norms and singular values of tiles.
+pub fn eigenvalues(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let outcome =
+        run(context, Options { xray: Xray::Full, judge: false, exact: false, ..Options::default() })?;
+    let picture = outcome.xray.ok_or_else(|| anyhow::anyhow!("the spectra were computed"))?;
+    let of = |values: &[f64]| {
+        values.iter().enumerate().map(|(at, &value)| (at as f64 + 1.0, value)).collect::<Vec<_>>()
+    };
+    let all = &picture.eigenvalues;
+    found.value("measurements", "number", all.len() as f64);
+    for share in [1, 10, 50, 90, 100] {
+        let at = (all.len() * share / 100).max(1) - 1;
+        found.value(format!("eigenvalue at {share} %"), "beside the largest", all[at] / all[0]);
+    }
+    found.curve("matrix", of(all));
+    for (distance, values) in &picture.spectra {
+        found.curve(format!("tile {distance} from the diagonal"), of(values));
+    }
+    for at in &picture.norms {
+        found.value(format!("tiles {} from the diagonal", at.distance), "median norm", at.median);
+    }
+    // Noise ends the decay of the eigenvalues.
+    let tenth = all[all.len() / 10] / all[0];
+    found.judge(
+        "eigenvalues decay exponentially",
+        tenth < 0.05,
+        format!("a tenth of them holds all above {tenth:.1e} of the largest"),
+    );
+    let norms: Vec<f64> = picture.norms.iter().map(|at| at.median).collect();
+    let falls = norms.windows(2).filter(|pair| pair[1] <= pair[0]).count();
+    found.judge(
+        "tiles have smaller eigenvalues the farther they are from the diagonal",
+        falls == norms.len() - 1,
+        format!("median norms fall in {falls} of {} steps: tiles of two sensors that see the same turbulence are far from the diagonal, too", norms.len() - 1),
+    );
+    found.command("zellige tor run apps/tor/systems/check.toml --tile 76 --xray full --report tor.html");
+    Ok(found)
+}
+
+/// Factorises with three zones: single precision, HP1 and HP2 by the distance from the diagonal.
+pub fn zones(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let plain = run(context, Options { judge: false, exact: false, ..Options::default() })?;
+    let mut file = tempfile::Builder::new().suffix(".json").tempfile()?;
+    let map = map_of_zones(&plain.edges);
+    file.write_all(serde_json::to_string(&map)?.as_bytes())?;
+    let rules = vec!["fp32".to_owned(), format!("map:{}", file.path().display())];
+    let outcome = run(context, Options { rules, ..Options::default() })?;
+    let mut ratios = Vec::new();
+    for (name, result) in ["SP", "SP, HP1, HP2"].into_iter().zip(&outcome.results) {
+        let strehl = result.measured.as_ref().and_then(|measured| measured.strehl_exact).unwrap_or(0.0);
+        found.value(name, "Strehl ratio", strehl);
+        for (precision, share) in result.measured.iter().flat_map(|measured| measured.gemm_share.list()) {
+            if share > 0.0 {
+                found.value(name, format!("% of products in {precision}"), 100.0 * share);
+            }
+        }
+        ratios.push(strehl);
+    }
+    found.judge(
+        "the three zones lose nothing of the Strehl ratio",
+        (ratios[0] - ratios[1]).abs() <= 1e-3,
+        format!("{:.6} and {:.6}", ratios[0], ratios[1]),
+    );
+    found.command(
+        "zellige tor run apps/tor/systems/check.toml --tile 76 --precision fp32 --precision map:zones.json",
+    );
+    Ok(found)
+}
+
+/// Returns a map with single precision next to the diagonal, HP1 up to a third of it, HP2 beyond.
+fn map_of_zones(edges: &[usize]) -> serde_json::Value {
+    let tiles = edges.len() - 1;
+    let letter = |distance: usize| match distance {
+        0 => '.',
+        1 => 's',
+        _ if 3 * distance <= tiles => '1',
+        _ => '2',
+    };
+    let rows: Vec<String> = (0..tiles).map(|i| (0..=i).map(|j| letter(i - j)).collect()).collect();
+    serde_json::json!({
+        "format": "zellige precision map",
+        "schema": 1,
+        "edges": edges,
+        "panel": "fp32",
+        "legend": {"s": "fp32", "1": "hp1", "2": "hp2"},
+        "factor": rows,
+    })
+}
+
+/// Rules of Figure 5, from the most accurate on.
+const RULES: [&str; 8] =
+    ["fp32", "hp1:band=2", "hp1", "hp2:band=8", "hp2:band=2", "hp2", "hp3:band=8", "hp3:band=2"];
+
+/// Computes the Strehl ratio of several mixes.
+pub fn strehl(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let rules = RULES.map(str::to_owned).to_vec();
+    let outcome = run(context, Options { rules, ..Options::default() })?;
+    let mut kept: Vec<(&str, Option<f64>)> = Vec::new();
+    for (rule, result) in RULES.into_iter().zip(&outcome.results) {
+        let strehl = result.measured.as_ref().and_then(|measured| measured.strehl_exact);
+        found.value(rule, "Strehl ratio, 0 if not definite", strehl.unwrap_or(0.0));
+        for (precision, share) in result.measured.iter().flat_map(|measured| measured.gemm_share.list()) {
+            if share > 0.0 {
+                found.value(rule, format!("% of products in {precision}"), 100.0 * share);
+            }
+        }
+        kept.push((rule, strehl));
+    }
+    let single = kept[0].1.unwrap_or(f64::NAN);
+    let of = |name: &str| {
+        kept.iter().filter(|one| one.0.starts_with(name)).filter_map(|one| one.1).collect::<Vec<_>>()
+    };
+    let near = |ratio: &f64| (ratio - single).abs() <= 0.01;
+    let equal = of("hp1").iter().chain(&of("hp2")).all(near);
+    found.judge(
+        "where the factorisation succeeds with HP1 and HP2, the Strehl ratio is that of single precision",
+        equal,
+        format!("single precision has {single:.4}; within 0.01"),
+    );
+    found.judge(
+        "mixes with HP3 never have a proper Strehl ratio",
+        !of("hp3").iter().any(near),
+        format!("hp3 far from the diagonal: {:?} beside {single:.4}", of("hp3")),
+    );
+    found.leave(
+        "Strehl ratios of long exposures, by COMPASS",
+        "these are the exact ratios of the error covariance; zellige tor loop exposes frame by frame",
+    );
+    found.command(format!(
+        "zellige tor run apps/tor/systems/check.toml --tile 76 {}",
+        RULES.map(|rule| format!("--precision {rule}")).join(" ")
+    ));
+    Ok(found)
+}
+
+/// Simulates a reconstructor of a twentieth as many rows.
+fn simulated(platform: &str, devices: usize, n: usize, rule: &str) -> anyhow::Result<Report> {
+    let platform = Platform::shipped(platform)?;
+    let platform = if devices < platform.devices.len() { platform.with_devices(devices) } else { platform };
+    let rule: Rule = rule.parse()?;
+    let request = Request {
+        n,
+        m: n / 20,
+        tile: SIMULATED,
+        rule,
+        norms: None,
+        fuse_updates: 1,
+        cyclic_block: 1,
+        policy: "dmdas".into(),
+        ahead: 2,
+        nodes: 1,
+    };
+    Ok(simulate(&request, &platform)?.0)
+}
+
+fn sizes(context: &Context<'_>) -> Vec<usize> {
+    if context.full { vec![20_000, 40_000, 60_000, 80_000, 100_000] } else { vec![9_500, 19_000, 28_500] }
+}
+
+/// Simulates three machines for several numbers of measurements.
+pub fn rates(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let curves =
+        [("P100 SP", "p100x4", "fp32"), ("V100 SP", "v100x4", "fp32"), ("V100 mixed", "v100x4", MIXED)];
+    let mut last = Vec::new();
+    for (name, platform, rule) in curves {
+        let mut points = Vec::new();
+        for n in sizes(context) {
+            let report = simulated(platform, 4, n, rule)?;
+            found.value(format!("n = {n}"), format!("{name}; Tflop/s"), report.tflops);
+            found.value(
+                format!("n = {n}"),
+                format!("{name}; % of the SP peak"),
+                100.0 * report.fraction_of_peak,
+            );
+            points.push((n as f64, report.tflops));
+            last.push((name, report.tflops, report.fraction_of_peak, report.makespan_seconds));
+        }
+        found.curve(name, points);
+    }
+    let of = |name: &str| {
+        last.iter().rfind(|one| one.0 == name).map_or((f64::NAN, f64::NAN), |one| (one.1, one.2))
+    };
+    let single = of("V100 SP").1;
+    found.judge(
+        "single precision reaches about 60 % of the peak",
+        (0.4..=0.8).contains(&single),
+        format!("{:.0} % at the largest n", 100.0 * single),
+    );
+    let (mixed, plain) = (of("V100 mixed").0, of("V100 SP").0);
+    found.judge(
+        "the mix is faster than single precision",
+        mixed > plain,
+        format!("{mixed:.0} and {plain:.0} Tflop/s"),
+    );
+    let text = "the mix reaches almost 70 Tflop/s";
+    let reason = format!("{mixed:.0} Tflop/s: simulated tensor cores and links have no losses within a task");
+    match context.full {
+        true => found.judge(text, (50.0..=90.0).contains(&mixed), reason),
+        false => found.leave(text, format!("{reason}; with 100 000 measurements: --full")),
+    }
+    found.command(format!(
+        "zellige simulate tor --n 28500 --m 1425 --tile {SIMULATED} --platform v100x4 --precision {MIXED}"
+    ));
+    Ok(found)
+}
+
+/// Simulates several mixes.
+pub fn mixes(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let rules = ["hp1", "hp1:band=2", "hp1:band=8", "hp2:band=2"];
+    let mut largest = Vec::new();
+    for rule in rules {
+        let mut points = Vec::new();
+        for n in sizes(context) {
+            let report = simulated("v100x4", 4, n, rule)?;
+            found.value(format!("n = {n}"), format!("{rule}; Tflop/s"), report.tflops);
+            points.push((n as f64, report.tflops));
+        }
+        largest.push(points.last().map_or(0.0, |point| point.1));
+        found.curve(rule, points);
+    }
+    found.judge(
+        "HP1 beside a narrow band of single precision is the fastest of the mixes that stay definite",
+        largest[1] >= largest[2] && largest[1] >= largest[3],
+        format!("{:.0} Tflop/s beside {:.0} (band 8) and {:.0} (HP2)", largest[1], largest[2], largest[3]),
+    );
+    found.command(format!(
+        "zellige simulate tor --n 28500 --m 1425 --tile {SIMULATED} --platform v100x4 --precision {}",
+        rules.join(" --precision ")
+    ));
+    Ok(found)
+}
+
+/// Simulates one to four GPUs.
+pub fn devices(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let n = if context.full { 100_000 } else { 28_500 };
+    for (name, rule) in [("SP", "fp32"), ("mixed", MIXED)] {
+        let (mut times, mut shares) = (Vec::new(), Vec::new());
+        for count in 1..=4usize {
+            let report = simulated("v100x4", count, n, rule)?;
+            let moved = &report.bytes_moved;
+            let host = (moved.h2d + moved.d2h) as f64;
+            let share = 100.0 * host / (host + moved.p2p as f64);
+            found.value(format!("{count} GPUs"), format!("{name}; s"), report.makespan_seconds);
+            found.value(format!("{count} GPUs"), format!("{name}; % of bytes by the host"), share);
+            times.push((count as f64, report.makespan_seconds));
+            shares.push(share);
+        }
+        found.judge(
+            format!("{name}: from two to four GPUs the time nearly halves"),
+            times[1].1 / times[3].1 > 1.5,
+            format!("{:.2} times as fast", times[1].1 / times[3].1),
+        );
+        found.judge(
+            format!("{name}: the host's share of transfers falls with the number of GPUs"),
+            shares.windows(2).all(|pair| pair[1] <= pair[0]),
+            format!("{:.0}, {:.0}, {:.0} and {:.0} %", shares[0], shares[1], shares[2], shares[3]),
+        );
+        found.curve(name, times);
+    }
+    if !context.full {
+        found.leave(
+            "one GPU is slow, as its memory does not hold the matrix",
+            "28 500 measurements fit one GPU: --full has 100 000",
+        );
+    }
+    found.command(format!("zellige simulate tor --n {n} --m {} --tile {SIMULATED} --platform v100x4 --devices 1 --precision fp32 --precision {MIXED}", n / 20));
+    Ok(found)
+}
