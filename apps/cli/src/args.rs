@@ -36,7 +36,10 @@ pub use check::{check, has_option};
 pub use config::expand;
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
 pub use formats::FormatsArgs;
-pub use lqcd::{Lqcd, LqcdDslash, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift, LqcdSmear, LqcdSystem};
+pub use lqcd::{
+    Deflate, Lqcd, LqcdDslash, LqcdEigen, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift, LqcdSmear,
+    LqcdSystem,
+};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use manual::{CompletionsArgs, ManArgs};
 pub use outputs::RunOutputs;

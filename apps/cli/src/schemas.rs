@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use zellige_app::json::{self, Envelope, schema};
 use zellige_lqcd::pipeline::results::{
-    DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, SmearResult,
+    DslashResult, EigenResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, SmearResult,
 };
 use zellige_psa::pipeline::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
 use zellige_solve::pipeline::results::{MatrixResult, SolveOutput};
@@ -49,6 +49,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("lqcd info", schema::<InfoResult>()),
         ("lqcd smear", schema::<SmearResult>()),
         ("lqcd invert", schema::<InvertResult>()),
+        ("lqcd eigen", schema::<EigenResult>()),
         ("lqcd multishift", schema::<MultishiftResult>()),
         ("lqcd dslash", schema::<DslashResult>()),
         ("formats", schema::<crate::formats::FormatResult>()),

@@ -9,6 +9,7 @@
 //! | [`smear`], [`unitarise`] | links of improved actions, projection to U(3) |
 //! | [`precision`] | how links and quark fields are stored |
 //! | [`dslash`], [`normal`] | the staggered operator, and what is solved with it |
+//! | [`modes`] | lowest eigenvectors of the operator |
 //! | [`generate`] | gauge fields without quarks |
 //! | [`files`] | gauge fields in files |
 //! | [`pipeline`] | propagators, results |
@@ -25,6 +26,7 @@ pub mod files;
 pub mod gauge;
 pub mod generate;
 pub mod geometry;
+pub mod modes;
 pub mod normal;
 pub mod observables;
 pub mod pipeline;

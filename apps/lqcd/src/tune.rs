@@ -39,6 +39,9 @@ impl<'a> Tuning<'a> {
     /// [`Error::Parameter`] for invalid options.
     pub fn new(rt: &'a Runtime, gauge: &'a Gauge, options: Options) -> Result<Self, Error> {
         options.check(gauge.geometry())?;
+        if options.solver.method == Method::BlockCg {
+            return Err(Error::parameter("method", "block-cg has no formats to choose: use cg or bicgstab"));
+        }
         Ok(Tuning { rt, gauge, options, space: space(&options), known: Vec::new() })
     }
 
@@ -137,7 +140,7 @@ fn space(options: &Options) -> Space {
     let quarks = ["half", "int20", "int30", "single", "double"];
     // The estimate is one of conjugate gradients.
     let deltas = ["estimate", "0.001", "0.01", "0.1"];
-    let deltas = if options.solver.method == Method::Cg { &deltas[..] } else { &deltas[1..] };
+    let deltas = if options.solver.method == Method::BiCgStab { &deltas[1..] } else { &deltas[..] };
     let of_quarks = double - cost("fp64", "half");
     let items = vec![
         item(LINKS, &links, &|links| cost(links, "double") - of_quarks),
@@ -165,7 +168,7 @@ fn measures(result: &InvertResult, options: &Options) -> Measures {
     let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     let sum = |values: &[usize]| values.iter().sum::<usize>() as f64;
     let (iterations, applications) = (sum(&result.iterations), sum(&result.applications));
-    let products = if options.solver.method == Method::Cg { 1.0 } else { 2.0 };
+    let products = options.solver.products() as f64;
     let narrow = products * iterations;
     let formats = options.solver.precision.narrow().unwrap_or(Precision::DOUBLE);
     let of_site = |precision| bytes_of_site(options, precision);

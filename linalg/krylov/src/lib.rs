@@ -10,9 +10,10 @@
 //! | task | items |
 //! |---|---|
 //! | define the system | [`Operator`], [`from_fn`], [`Shifted`], [`Combination`], [`Product`], [`Adjoint`], [`Solve`] |
-//! | choose the method | [`Method`], [`Cg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
+//! | choose the method | [`Method`], [`Cg`], [`BlockCg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
 //! | solve for several right-hand sides, or several shifts at once | [`solve_columns`], [`solve_shifted`], [`solve_shifts`] |
 //! | solve least-squares problems | [`LeastSquares`], [`least_squares`] |
+//! | compute the lowest eigenvalues, and use them | [`Lanczos`], [`EigenPairs`], [`Deflated`] |
 //! | define when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | monitor | [`Logger`], [`History`] |
 //! | know how many digits rounding leaves | vectors of [`Stochastic`](zellige_stochastic::Stochastic), solved for in a scope |
@@ -56,10 +57,12 @@
 mod accumulator;
 mod beta;
 mod bicgstab;
+mod block;
 mod buffer;
 mod cg;
 mod composed;
 mod digits;
+mod eigen;
 mod error;
 mod executor;
 mod formulas;
@@ -88,9 +91,11 @@ mod vector;
 mod vector_task;
 
 pub use bicgstab::BiCgStab;
+pub use block::BlockCg;
 pub use cg::Cg;
 pub use composed::{Adjoint, Combination, Product};
 pub use digits::coefficients;
+pub use eigen::{Deflated, EigenPairs, Lanczos, Subspace};
 pub use error::Error;
 pub use executor::{Executor, Replay};
 pub use gmres::{Gmres, Orthogonalisation, RelaxedGmres};

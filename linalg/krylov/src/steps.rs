@@ -264,7 +264,7 @@ impl<E: Scalar> Sums<E> {
     }
 
     /// Returns the sums of all parts, in their order, for a task that is recorded next.
-    fn read(&self, graph: &Recorder) -> Result<ReadList<Vec<f64>>, Error> {
+    pub(crate) fn read(&self, graph: &Recorder) -> Result<ReadList<Vec<f64>>, Error> {
         if self.of_ranks.is_empty() {
             return Ok(reads(&self.partial));
         }

@@ -1,8 +1,10 @@
 //! Options of `zellige lqcd`.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use zellige_kernels::sites::SiteFormat;
 use zellige_lqcd::pipeline::{Method, Mixed, Solver, Source};
 use zellige_lqcd::precision::Precision;
 use zellige_lqcd::{Action, Boundary};
@@ -84,8 +86,22 @@ Examples
       --precision double-fp32/int20/fp32
   zellige lqcd invert small.lat --action naive --mass 0.1 --tol 1e-12 \\
       --json result.json
-  zellige lqcd invert small.lat --source point:0,0,0,4:1 --bc periodic"
+  zellige lqcd invert small.lat --source point:0,0,0,4:1 --bc periodic
+  zellige lqcd invert small.lat --mass 0.001 --deflate 20"
 );
+
+const EIGEN_EXAMPLES: &str = "\
+The lowest eigenvalues of 4 m^2 - D D on the even sites are computed by the Lanczos method with thick \
+restarts and a Chebyshev filter. With --output the eigenvectors are written, with a checksum. They \
+serve every mass and source on this gauge field, on the sites of both parities.
+
+Eigenvectors pay for light quarks, where conjugate gradients need thousands of steps, and for many \
+sources: computing them takes as long as several solves.
+
+Examples
+  zellige lqcd eigen small.lat --count 10
+  zellige lqcd eigen small.lat -n 40 --vectors int20 --output modes.eig
+  zellige lqcd invert small.lat --mass 0.001 --deflate modes.eig";
 
 const MULTISHIFT_EXAMPLES: &str = concat!(
     "\
@@ -131,6 +147,9 @@ pub enum Lqcd {
     /// Compute the propagator of a staggered quark from a point source, and its correlator.
     #[command(after_long_help = format!("{INVERT_EXAMPLES}\n\n{DEVICES}"))]
     Invert(Box<LqcdInvert>),
+    /// Compute the lowest eigenvalues of the staggered operator, and vectors that speed up invert.
+    #[command(after_long_help = EIGEN_EXAMPLES)]
+    Eigen(LqcdEigen),
     /// Solve for several shifts in one Krylov space.
     #[command(after_long_help = MULTISHIFT_EXAMPLES)]
     Multishift(Box<LqcdMultishift>),
@@ -287,7 +306,8 @@ pub struct LqcdInvert {
     /// Tolerance: norm of the residual relative to that of the source.
     #[arg(long, value_name = "TOL", default_value = "1e-10")]
     pub tol: f64,
-    /// Method: cg (conjugate gradients) or bicgstab (BiCGStab(4)).
+    /// Method: cg (conjugate gradients), block-cg (in one Krylov space for all colours, with
+    /// --precision double) or bicgstab (BiCGStab(4)).
     #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, help_heading = "Solver")]
     pub method: Method,
     /// Additional tolerance for the heavy-quark residual: sqrt(mean |r(x)|^2 / |z(x)|^2) over the
@@ -298,10 +318,72 @@ pub struct LqcdInvert {
     /// distant ones.
     #[arg(long, value_name = "TOL", help_heading = "Solver", hide_short_help = true)]
     pub heavy_quark_tol: Option<f64>,
+    /// Begin with the solution in the space of the lowest eigenvectors: their number, or a file of
+    /// `zellige lqcd eigen`, which serves every source and mass of this gauge field.
+    #[arg(long, value_name = "N|FILE", help_heading = "Solver")]
+    pub deflate: Option<Deflate>,
     #[command(flatten)]
     pub solver: LqcdSolver,
     #[command(flatten)]
     pub execution: ExecutionArgs,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
+}
+
+/// Eigenvectors that begin a solve: their number, or a file of `zellige lqcd eigen`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deflate {
+    /// Number of vectors that are computed first.
+    Count(usize),
+    /// File with vectors.
+    File(PathBuf),
+}
+
+impl FromStr for Deflate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(0) => Err("0 eigenvectors: use 1 or more, or a file of lqcd eigen".into()),
+            Ok(count) => Ok(Deflate::Count(count)),
+            Err(_) if text.is_empty() => Err("use a number of eigenvectors, or a file of lqcd eigen".into()),
+            Err(_) => Ok(Deflate::File(text.into())),
+        }
+    }
+}
+
+/// Options of `zellige lqcd eigen`.
+#[derive(Debug, Args)]
+pub struct LqcdEigen {
+    /// Gauge field to read.
+    #[arg(value_name = "LATTICE")]
+    pub lattice: Input,
+    /// Number of eigenvalues.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub count: u16,
+    /// Action: naive, asqtad:U0, hisq or hisq:EPSILON, as for `zellige lqcd smear`.
+    #[arg(long, value_name = "ACTION", default_value_t = Action::HISQ)]
+    pub action: Action,
+    /// Quark mass in lattice units: 4 m^2 is added to the eigenvalues.
+    ///
+    /// Eigenvectors do not depend on it.
+    #[arg(long, value_name = "MASS", default_value_t = 0.0)]
+    pub mass: f64,
+    /// Boundary condition in time: periodic or antiperiodic.
+    #[arg(long, value_name = "BC", default_value_t = Boundary::default())]
+    pub bc: Boundary,
+    /// Tolerance: norm of A v - lambda v relative to the largest eigenvalue.
+    #[arg(long, value_name = "TOL", default_value = "1e-10")]
+    pub tol: f64,
+    /// Storage format of the vectors: double, single, half, int20 or int30.
+    #[arg(long, value_name = "FORMAT", default_value = "single")]
+    pub vectors: SiteFormat,
+    /// File to write the vectors to, for --deflate of `zellige lqcd invert`.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<OutputFile>,
+    /// Number of CPU worker threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     #[command(flatten)]
     pub outputs: RunOutputs,
 }

@@ -1,11 +1,12 @@
 //! `zellige lqcd invert`.
 
+use zellige_kernels::sites::SiteFormat;
 use zellige_lqcd::files;
-use zellige_lqcd::pipeline::{Mixed, Options, invert};
+use zellige_lqcd::pipeline::{Deflation, Mixed, Options, invert_with};
 use zellige_lqcd::report::{self, text};
 
 use super::options as options_of_system;
-use crate::args::{Device, LqcdInvert};
+use crate::args::{Deflate, Device, LqcdInvert};
 use crate::devices::Needs;
 use crate::exit::CommandError;
 use crate::run::Setup;
@@ -22,8 +23,17 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
         let problem = "GPUs compute with vectors in float64 only: use double";
         return Err(CommandError::option("--precision", problem).into());
     }
+    if args.execution.device != Device::Cpu && args.deflate.is_some() {
+        let problem = "eigenvectors are for CPU workers: use --device cpu";
+        return Err(CommandError::option("--deflate", problem).into());
+    }
+    let deflation = args.deflate.as_ref().map(|deflate| match deflate {
+        Deflate::Count(count) => Deflation::Compute(*count, SiteFormat::Fp32),
+        Deflate::File(path) => Deflation::Read(path),
+    });
     let run = Setup::new(&args.execution, &Needs::default(), &args.outputs)?.start()?;
-    let (result, histories) = run.work(|progress| invert(run.runtime(), &gauge, &options, progress))?;
+    let (result, histories) =
+        run.work(|progress| invert_with(run.runtime(), &gauge, &options, deflation, progress))?;
     let name = args.system.lattice.display().to_string();
     let page = || Ok(report::of_inverted(&name, &result, &histories));
     run.write(&name, &[&result], page, |_| text::of_inverted(&result))?;

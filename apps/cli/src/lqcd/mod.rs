@@ -1,6 +1,7 @@
 //! `zellige lqcd ...`.
 
 mod dslash;
+mod eigen;
 mod generate;
 mod info;
 pub(crate) mod invert;
@@ -22,6 +23,7 @@ pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
         Lqcd::Info(args) => info::run(args),
         Lqcd::Smear(args) => smear::run(args),
         Lqcd::Invert(args) => invert::run(args),
+        Lqcd::Eigen(args) => eigen::run(args),
         Lqcd::Multishift(args) => multishift::run(args),
         Lqcd::Dslash(args) => dslash::run(args),
     }

@@ -6,16 +6,21 @@ use zellige_lqcd::{files, trust};
 use super::{options, write};
 use crate::args::{LqcdInvert, Trusted};
 use crate::devices::Needs;
+use crate::exit::CommandError;
 use crate::lqcd::invert;
 use crate::run::Setup;
 
 /// Judges a propagator.
 ///
 /// # Errors
-/// A file that cannot be read or holds no gauge field, invalid options, an output that cannot be
-/// written.
+/// A file that cannot be read or holds no gauge field, invalid options or eigenvectors, an output
+/// that cannot be written.
 pub fn run(args: &Trusted<LqcdInvert>) -> anyhow::Result<()> {
     let Trusted { sampling, verb: args } = args;
+    if args.deflate.is_some() {
+        let problem = "solutions are judged that begin at zero: leave it out";
+        return Err(CommandError::option("--deflate", problem).into());
+    }
     let gauge = files::read(&args.system.lattice)?.gauge;
     let run = Setup::new(&args.execution, &Needs::default(), &args.outputs)?.start()?;
     let trust = run.work(|progress| {

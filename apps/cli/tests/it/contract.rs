@@ -89,6 +89,8 @@ fn verbs_that_run_tasks_have_traces_and_reports() {
         "lqcd generate --size 4 --beta 5.7 --trajectories 2 -o small.lat",
         "lqcd smear small.lat",
         "lqcd invert small.lat --mass 0.5 --source point:0,1,2,3:2",
+        "lqcd eigen small.lat -n 3 -o small.eig",
+        "lqcd invert small.lat --mass 0.5 --deflate small.eig",
         "solve a.mtx",
         "simulate cholesky --n 2000 --tile 500",
     ] {

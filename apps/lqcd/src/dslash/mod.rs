@@ -27,15 +27,16 @@ use std::sync::Arc;
 
 use num_complex::Complex;
 use zellige_kernels::sites::SiteFormat;
-use zellige_krylov::method::Steps;
+use zellige_krylov::method::{NumbersHandle, Steps};
 use zellige_krylov::{MultiVector, Space};
-use zellige_runtime::{Submit, read, reads, updates};
+use zellige_runtime::{Bindings, Runtime, Submit, read, reads, updates};
 use zellige_stochastic::{Samples, Stochastic};
 
 use self::links::Links;
 use self::number::RoundedNumber;
 use self::product::{Product, has_kernels};
 use self::slab::{Buffers, Slab, Stored};
+use crate::error::Error;
 use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
 use crate::precision::{Precision, Sites};
 use crate::smear::Smeared;
@@ -231,4 +232,19 @@ impl Dslash {
             })
         })
     }
+}
+
+/// Applies the operator between parities to columns, synchronously.
+pub(crate) fn dslash_now(
+    rt: &Runtime,
+    d: &Dslash,
+    x: &MultiVector<C64>,
+    y: &MultiVector<C64>,
+    factor: f64,
+) -> Result<(), Error> {
+    let numbers = NumbersHandle::new(rt, x.columns(), 0);
+    let graph =
+        rt.record(|graph| d.apply(&Steps::new(rt, graph, d.space(), &numbers), x, y, factor, None))?;
+    rt.replay(&Bindings::recorded(&graph))?;
+    Ok(())
 }

@@ -1,10 +1,11 @@
-//! Gauge fields in files.
+//! Gauge fields, and eigenvectors, in files.
 //!
 //! | module | format |
 //! | --- | --- |
 //! | [`milc`] | MILC, version 5: reader and writer |
 //! | [`nersc`] | NERSC archive, two or three rows of each matrix: reader |
 //! | [`lime`] | SciDAC and ILDG, records in a LIME container: reader, and writer of ILDG |
+//! | [`modes`] | eigenvectors, which `lqcd eigen` writes: reader and writer |
 //! | [`openqcd`] | openQCD's exported configurations: reader |
 //! | [`mod@array`] | NumPy's npy, arrays of links as PyQUDA has them in memory, or in the order of ILDG: reader |
 //!
@@ -20,6 +21,7 @@ pub mod array;
 pub mod lime;
 mod links;
 pub mod milc;
+pub mod modes;
 pub mod nersc;
 pub mod openqcd;
 mod unread;

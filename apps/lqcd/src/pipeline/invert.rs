@@ -1,28 +1,34 @@
 //! Propagators from a point source.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Instant;
 
 use num_complex::Complex;
 use zellige_files::observe::Observer;
 use zellige_kernels::RealNumber;
+use zellige_kernels::sites::SiteFormat;
 use zellige_krylov::{
-    History, Logger, MultiVector, Operator, Solution, Solve, Stop, StoppingCriterion, solve, solve_columns,
+    Deflated, EigenPairs, History, Logger, MultiVector, Operator, Solution, Solve, Stop, StoppingCriterion,
+    solve, solve_columns,
 };
 use zellige_runtime::Runtime;
 
+use super::eigen::EigenOptions;
 use super::history::ObservedHistory;
-use super::results::{InvertResult, Seconds};
-use super::solver::{Method, Solver, dslash_now, heavy_quark_residual, norm, residual};
-use crate::dslash::Boundary;
+use super::results::{DeflationResult, InvertResult, Seconds};
+use super::solver::{Solver, heavy_quark_residual, norm, residual};
+use crate::dslash::{Boundary, dslash_now};
 use crate::error::Error;
+use crate::files;
 use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
+use crate::modes::{LowModes, ModesOf};
 use crate::normal::Normal;
 use crate::observables::{link_trace, plaquettes};
 use crate::precision::Precision;
-use crate::smear::{Action, smear};
+use crate::smear::{Action, Smeared, smear};
 use crate::su3::C64;
 
 /// Point source of a propagator.
@@ -120,6 +126,7 @@ impl Options {
         if !(self.mass > 0.0 && self.mass.is_finite()) {
             return Err(Error::parameter("mass", format!("{}: a number above 0 is needed", self.mass)));
         }
+        self.solver.check_formats()?;
         self.solver.check_range("mass", self.mass, Normal::mass_term(self.mass))?;
         if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
             return Err(Error::parameter("tol", format!("{}: a number above 0 is needed", self.tolerance)));
@@ -136,6 +143,8 @@ impl Options {
     }
 }
 
+/// Tolerance of eigenvectors that are computed for deflation, relative to the largest eigenvalue.
+const TOLERANCE: f64 = 1e-8;
 /// Maximum ratio of the heavy-quark residuals after and before a useful correction, unless the
 /// correction reaches new sites.
 const GAIN: f64 = 0.99;
@@ -160,20 +169,85 @@ pub fn invert(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<(InvertResult, Vec<History>), Error> {
+    invert_with(rt, u, options, None, observer)
+}
+
+/// Eigenvectors that begin the solves of a propagator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Deflation<'d> {
+    /// This number of eigenvectors, which are computed first, and how they are stored.
+    Compute(usize, SiteFormat),
+    /// Eigenvectors of a file.
+    Read(&'d Path),
+}
+
+impl Deflation<'_> {
+    /// Computes or reads the eigenvectors of an operator.
+    fn modes(
+        self,
+        rt: &Runtime,
+        smeared: &Smeared,
+        of: ModesOf,
+        options: &Options,
+        observer: &dyn Observer,
+    ) -> Result<LowModes, Error> {
+        match self {
+            Deflation::Read(path) => {
+                let modes = files::modes::read(rt, path)?;
+                modes.check(&of).map(|()| modes)
+            }
+            Deflation::Compute(count, format) => {
+                let Options { action, boundary, mass, .. } = *options;
+                let options = EigenOptions { action, boundary, mass, count, tolerance: TOLERANCE, format };
+                LowModes::compute(rt, of, smeared, &options.lanczos(), format, observer)
+            }
+        }
+    }
+}
+
+/// Computes a propagator like [`invert`], with conjugate gradients or `BiCGStab` on what
+/// eigenvectors leave of it.
+///
+/// # Errors
+/// Those of [`invert`], of computing eigenvectors and of reading them.
+pub fn invert_with(
+    rt: &Runtime,
+    u: &Gauge,
+    options: &Options,
+    deflation: Option<Deflation<'_>>,
+    observer: &dyn Observer,
+) -> Result<(InvertResult, Vec<History>), Error> {
     let geometry = u.geometry();
     options.check(geometry)?;
     let begun = Instant::now();
     let (plaquette, trace) = (plaquettes(u), link_trace(u));
-    let system = System::new(rt, u, options)?;
+    let (system, smeared) = System::with_links(rt, u, options)?;
     let smear_seconds = begun.elapsed().as_secs_f64();
 
     let begun = Instant::now();
     let a = &system.a;
-    let (z, (solutions, of_heavy), histories) = system.solve(rt, options, observer)?;
+    let modes = deflation.map(|deflation| {
+        let of = ModesOf::new(u, options.action, options.boundary);
+        deflation.modes(rt, &smeared, of, options, observer)
+    });
+    let modes = modes.transpose()?;
+    drop(smeared);
+    let pairs = modes.as_ref().map(|modes| modes.on(rt, a)).transpose()?;
+    let deflation = modes.as_ref().map(|modes| DeflationResult {
+        vectors: modes.pairs.values.len(),
+        format: modes.format.name(),
+        bytes: modes.pairs.vectors.bytes(),
+        applications: modes.pairs.applications,
+        seconds: begun.elapsed().as_secs_f64(),
+    });
+    drop(modes);
+
+    let begun = Instant::now();
+    let (z, (solutions, of_heavy), histories) = system.solve_with(rt, options, pairs.as_ref(), observer)?;
     let correlator = correlator(rt, a, &z, geometry, options.source.at[T])?;
     let solve_seconds = begun.elapsed().as_secs_f64();
     let steps = options.solver.steps();
-    let products = if options.solver.method == Method::Cg { 1 } else { 2 };
+    let products = options.solver.products();
     let result = InvertResult {
         lattice: geometry.extents(),
         plaquette,
@@ -186,6 +260,7 @@ pub fn invert(
         heavy_quark_tolerance: options.heavy_quark,
         method: options.solver.name(a),
         precision: options.solver.precision.to_string(),
+        deflation,
         converged: solutions.iter().zip(&of_heavy).all(|(solution, heavy)| options.are_met(solution, *heavy)),
         links_by_svd: system.links_by_svd,
         iterations: solutions.iter().map(|solution| steps * solution.steps).collect(),
@@ -197,10 +272,13 @@ pub fn invert(
         heavy_quark_residual: of_heavy,
         reliable_updates: solutions.iter().map(|solution| solution.updates).collect(),
         // The applications are those of steps, for replaced residuals, for the initial residual of
-        // the first run, and for the final residual of each run.
+        // the first run, for the final residual of each run, and for what deflation leaves of it.
         applications: solutions
             .iter()
-            .map(|solution| products * steps * solution.steps + solution.updates + solution.runs + 1)
+            .map(|solution| {
+                let deflated = if pairs.is_some() { solution.runs } else { 0 };
+                products * steps * solution.steps + solution.updates + solution.runs + 1 + deflated
+            })
             .collect(),
         correlator,
         seconds: Seconds { smear: smear_seconds, solve: solve_seconds },
@@ -223,6 +301,11 @@ pub(crate) struct System {
 impl System {
     /// Smears the links of `u`, which are first made exactly unitary, and builds the operators.
     pub fn new(rt: &Runtime, u: &Gauge, options: &Options) -> Result<System, Error> {
+        System::with_links(rt, u, options).map(|(system, _)| system)
+    }
+
+    /// Returns the systems and the smeared links.
+    fn with_links(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(System, Smeared), Error> {
         let geometry = u.geometry();
         let mut links = u.clone();
         links.reunitarise();
@@ -235,15 +318,26 @@ impl System {
         let place = (site as usize % geometry.half()) * COLOURS;
         let colours = options.source.colours();
         let b = colours.iter().map(|colour| unit(a.domain().len(), place + colour)).collect();
-        Ok(System { a, narrow, links_by_svd: smeared.by_svd, b })
+        Ok((System { a, narrow, links_by_svd: smeared.by_svd, b }, smeared))
     }
 
     /// Solves the systems. Returns the solutions, what is known of them, and the histories.
     pub fn solve(&self, rt: &Runtime, options: &Options, observer: &dyn Observer) -> Result<Solved, Error> {
+        self.solve_with(rt, options, None, observer)
+    }
+
+    /// Solves the systems from the solutions in the space of eigenvectors.
+    fn solve_with(
+        &self,
+        rt: &Runtime,
+        options: &Options,
+        pairs: Option<&EigenPairs<C64>>,
+        observer: &dyn Observer,
+    ) -> Result<Solved, Error> {
         let mut z: Vec<Vec<C64>> = self.b.iter().map(|b| vec![C64::default(); b.len()]).collect();
         let mut histories = ObservedHistory::each(z.len(), options.most_steps, observer);
         let inner: &dyn Operator<C64> = self.narrow.as_ref().unwrap_or(&self.a);
-        let known = solved(rt, [&self.a, inner], options, &self.b, &mut z, &mut histories)?;
+        let known = solved(rt, [&self.a, inner], (options, pairs), &self.b, &mut z, &mut histories)?;
         Ok((z, known, histories.into_iter().map(|watched| watched.history).collect()))
     }
 }
@@ -256,21 +350,29 @@ type Solved = (Vec<Vec<C64>>, (Vec<Solution>, Vec<f64>), Vec<History>);
 fn solved(
     rt: &Runtime,
     [exact, inner]: [&dyn Operator<C64>; 2],
-    options: &Options,
+    (options, pairs): (&Options, Option<&EigenPairs<C64>>),
     b: &[Vec<C64>],
     z: &mut [Vec<C64>],
     histories: &mut [ObservedHistory<'_>],
 ) -> Result<(Vec<Solution>, Vec<f64>), Error> {
-    let problem = Solve { inner, ..Solve::new(rt, exact) };
+    let plain = Solve { inner, ..Solve::new(rt, exact) };
     let most_steps = options.most_steps.div_ceil(options.solver.steps());
     let method = options.solver.method(exact, b.len());
+    let shift = Normal::mass_term(options.mass);
+    let deflated = pairs.map(|pairs| Deflated { method: &*method, exact, pairs, shift });
+    let reduction = deflated.as_ref().map_or(0.0, Deflated::reduction);
+    let problem = Solve { reduction, ..plain };
+    let method: &dyn zellige_krylov::Method<C64> = match &deflated {
+        Some(deflated) => deflated,
+        None => &*method,
+    };
     let stop = [Stop::RelativeToRhs(options.tolerance), Stop::Steps(most_steps)];
     let stops = vec![&stop as &[Stop]; b.len()];
     let stops: Vec<&dyn StoppingCriterion> = stops.iter().map(|stop| stop as _).collect();
     let sides: Vec<&[C64]> = b.iter().map(Vec::as_slice).collect();
     let mut x: Vec<&mut [C64]> = z.iter_mut().map(Vec::as_mut_slice).collect();
     let mut logs: Vec<&mut dyn Logger> = histories.iter_mut().map(|log| log as &mut dyn Logger).collect();
-    let mut solutions = solve_columns(&problem, &*method, &sides, &mut x, &stops, &mut logs)?;
+    let mut solutions = solve_columns(&problem, method, &sides, &mut x, &stops, &mut logs)?;
     let mut of_heavy = Vec::with_capacity(b.len());
     for (((b, z), solution), history) in b.iter().zip(z).zip(&mut solutions).zip(histories) {
         let mut r = residual(rt, exact, b, z)?;
@@ -289,7 +391,7 @@ fn solved(
             let steps = Stop::Steps(most_steps - solution.steps);
             let stop = [Stop::RelativeToRhs((0.5 * goal / heavy).min(0.1)), steps];
             let mut next = vec![C64::default(); r.len()];
-            let new = solve(&problem, &*options.solver.method(exact, 1), &r, &mut next, &stop[..], history)?;
+            let new = solve(&plain, &*options.solver.method(exact, 1), &r, &mut next, &stop[..], history)?;
             next.iter_mut().zip(&*z).for_each(|(next, z)| *next += z);
             let left = residual(rt, exact, b, &next)?;
             if new.steps == 0 || norm(&left) > options.tolerance * solution.rhs {
@@ -372,7 +474,7 @@ pub(crate) fn add_squares<R: RealNumber>(
 mod tests {
     use zellige_files::observe::Silent;
 
-    use super::super::solver::Mixed;
+    use super::super::solver::{Method, Mixed};
     use super::*;
     use crate::testing::random_gauge;
 

@@ -150,6 +150,9 @@ pub struct InvertResult {
     pub method: String,
     /// Formats of the solver.
     pub precision: String,
+    /// Eigenvectors that began the solves, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deflation: Option<DeflationResult>,
     /// Whether all residuals are within the tolerances.
     pub converged: bool,
     /// Number of links that were projected to U(3) by singular values.
@@ -169,6 +172,54 @@ pub struct InvertResult {
     /// Correlator by time slice, counted from that of the source: the sum of the squares of all
     /// entries of the propagator `(2 m + D)^-1`, over the colours of the source.
     pub correlator: Vec<f64>,
+    /// Times.
+    pub seconds: Seconds,
+}
+
+/// Deflation of a propagator.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct DeflationResult {
+    /// Number of eigenvectors.
+    pub vectors: usize,
+    /// Storage format of the vectors.
+    pub format: &'static str,
+    /// Bytes of the vectors.
+    pub bytes: u64,
+    /// Applications of the operator that computed them; 0 if they were read from a file.
+    pub applications: usize,
+    /// Time for computing or reading them (s).
+    pub seconds: f64,
+}
+
+/// A result of `zellige lqcd eigen`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct EigenResult {
+    /// Extents in x, y, z and t.
+    pub lattice: [usize; 4],
+    /// The action, as `--action` takes it.
+    pub action: String,
+    /// Boundary condition in time: `periodic` or `antiperiodic`.
+    pub boundary: String,
+    /// Quark mass.
+    pub mass: f64,
+    /// Requested `|A v - lambda v|` relative to the largest eigenvalue.
+    pub tolerance: f64,
+    /// Storage format of the vectors.
+    pub format: &'static str,
+    /// Lowest eigenvalues of `4 m^2 - D D` on the sites of a parity, in ascending order.
+    pub eigenvalues: Vec<f64>,
+    /// Norms `|A v - lambda v|`, before the vectors were stored in their format.
+    pub residuals: Vec<f64>,
+    /// Estimated upper bound of the largest eigenvalue.
+    pub largest: f64,
+    /// Number of applications of the operator.
+    pub applications: usize,
+    /// Number of restarts.
+    pub restarts: usize,
+    /// Bytes of the vectors.
+    pub bytes: u64,
+    /// File with the vectors; null if none was written.
+    pub written: Option<String>,
     /// Times.
     pub seconds: Seconds,
 }

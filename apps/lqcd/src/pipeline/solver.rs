@@ -4,13 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use zellige_krylov::method::{NumbersHandle, Steps};
 use zellige_krylov::{
-    BiCgStab, Cg, MultiVector, Operator, ReliableUpdates, Scalar, Stabilisation, Trigger, Updates, multiply,
+    BiCgStab, BlockCg, Cg, Operator, ReliableUpdates, Scalar, Stabilisation, Trigger, Updates, multiply,
 };
-use zellige_runtime::{Bindings, Runtime};
+use zellige_runtime::Runtime;
 
 use crate::dslash::Boundary;
+pub(crate) use crate::dslash::dslash_now;
 use crate::error::Error;
 use crate::geometry::{COLOURS, Parity};
 use crate::normal::Normal;
@@ -27,13 +27,19 @@ pub enum Method {
     /// Conjugate gradients.
     #[default]
     Cg,
+    /// Conjugate gradients in one Krylov space for all colours of the source, in float64.
+    BlockCg,
     /// BiCGStab(4). Each polynomial counts as four steps, which are eight applications.
     BiCgStab,
 }
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Method::Cg { "cg" } else { "bicgstab" })
+        f.write_str(match self {
+            Method::Cg => "cg",
+            Method::BlockCg => "block-cg",
+            Method::BiCgStab => "bicgstab",
+        })
     }
 }
 
@@ -43,8 +49,9 @@ impl FromStr for Method {
     fn from_str(text: &str) -> Result<Method, String> {
         match text {
             "cg" => Ok(Method::Cg),
+            "block-cg" => Ok(Method::BlockCg),
             "bicgstab" => Ok(Method::BiCgStab),
-            _ => Err("not one of cg, bicgstab".into()),
+            _ => Err("not one of cg, block-cg, bicgstab".into()),
         }
     }
 }
@@ -151,7 +158,24 @@ impl Solver {
 
     /// Returns the number of steps of the method in one recorded step.
     pub(crate) fn steps(&self) -> usize {
-        if self.method == Method::Cg { 1 } else { L }
+        if self.method == Method::BiCgStab { L } else { 1 }
+    }
+
+    /// Returns the number of applications of a step.
+    pub(crate) fn products(&self) -> usize {
+        if self.method == Method::BiCgStab { 2 } else { 1 }
+    }
+
+    /// Refuses formats that the method cannot use.
+    pub(crate) fn check_formats(&self) -> Result<(), Error> {
+        if self.method == Method::BlockCg && self.precision != Mixed::Double {
+            let problem = format!(
+                "block-cg computes in float64, not in {}: use cg, or --precision double",
+                self.precision
+            );
+            return Err(Error::parameter("method", problem));
+        }
+        Ok(())
     }
 
     /// Returns the low-precision operator, if there is one.
@@ -186,6 +210,7 @@ impl Solver {
     pub(crate) fn in_double<E: Scalar>(&self) -> Box<dyn zellige_krylov::Method<E>> {
         match self.method {
             Method::Cg => Box::new(Cg { flexible: false }),
+            Method::BlockCg => Box::new(BlockCg),
             Method::BiCgStab => Box::new(BiCgStab { l: L }),
         }
     }
@@ -196,14 +221,14 @@ impl Solver {
         exact: &'e dyn Operator<C64>,
         columns: usize,
     ) -> Box<dyn zellige_krylov::Method<C64> + 'e> {
-        if self.precision == Mixed::Double {
+        if self.precision == Mixed::Double || self.method == Method::BlockCg {
             return self.in_double();
         }
         let (cg, bicgstab) = (Cg { flexible: self.polak_ribiere }, BiCgStab { l: L });
         let updates = self.updates(columns);
         match self.method {
-            Method::Cg => Box::new(ReliableUpdates { method: cg, exact, updates }),
             Method::BiCgStab => Box::new(ReliableUpdates { method: bicgstab, exact, updates }),
+            _ => Box::new(ReliableUpdates { method: cg, exact, updates }),
         }
     }
 
@@ -239,21 +264,6 @@ pub(crate) fn heavy_quark_residual(r: &[C64], z: &[C64]) -> f64 {
 /// Returns the norm of a vector whose squares may be out of range.
 pub(crate) fn norm(vector: &[C64]) -> f64 {
     vector.iter().map(|z| z.norm()).fold(0.0, f64::hypot)
-}
-
-/// Applies the operator between parities to columns, synchronously.
-pub(crate) fn dslash_now(
-    rt: &Runtime,
-    d: &crate::dslash::Dslash,
-    x: &MultiVector<C64>,
-    y: &MultiVector<C64>,
-    factor: f64,
-) -> Result<(), Error> {
-    let numbers = NumbersHandle::new(rt, x.columns(), 0);
-    let graph =
-        rt.record(|graph| d.apply(&Steps::new(rt, graph, d.space(), &numbers), x, y, factor, None))?;
-    rt.replay(&Bindings::recorded(&graph))?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use zellige_krylov::History;
 
 use crate::observables::Plaquettes;
 use crate::pipeline::remarks;
-use crate::pipeline::results::{Deviations, GenerateResult, InvertResult, MultishiftResult, ReproduceResult};
+use crate::pipeline::results::{
+    Deviations, EigenResult, GenerateResult, InvertResult, MultishiftResult, ReproduceResult,
+};
 
 /// Number of lines with different colours.
 const LINES: usize = 5;
@@ -61,6 +63,26 @@ pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) 
     let words =
         "The sum of the squares of the propagator's elements in each time slice, from that of the source on.";
     page.section("Correlator", words, &figure(&correlator(&result.correlator), "C(t)"));
+    page
+}
+
+/// Returns the page of eigenvalues.
+pub fn of_eigen(lattice: &str, result: &EigenResult) -> Page {
+    let mut page = Page::new(&format!("{lattice}: eigenvalues"));
+    page.section(lattice, "The lowest eigenvalues of the staggered operator on the sites of a parity.", "");
+    page.facts(&[
+        ("lattice", extents(result.lattice)),
+        ("action", result.action.clone()),
+        ("mass", result.mass.to_string()),
+        ("boundary in time", result.boundary.clone()),
+        ("eigenvalues", listed(&result.eigenvalues, |value| short(*value))),
+        ("residuals", listed(&result.residuals, |residual| short(*residual))),
+        ("largest eigenvalue, at most", short(result.largest)),
+        ("format of vectors", result.format.to_owned()),
+        ("applications", result.applications.to_string()),
+        ("smearing (s)", short(result.seconds.smear)),
+        ("solving (s)", short(result.seconds.solve)),
+    ]);
     page
 }
 

@@ -4,8 +4,8 @@ use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
 
 use crate::pipeline::results::{
-    Deviations, DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, ReproduceResult,
-    ReproducedShifts, ReproducedSolve, SmearResult,
+    Deviations, DslashResult, EigenResult, GenerateResult, InfoResult, InvertResult, MultishiftResult,
+    ReproduceResult, ReproducedShifts, ReproducedSolve, SmearResult,
 };
 use crate::pipeline::{Method, Options, remarks};
 
@@ -68,6 +68,14 @@ pub fn of_smeared(result: &SmearResult) -> String {
 /// Describes a propagator and lists its correlator.
 pub fn of_inverted(result: &InvertResult) -> String {
     let mut text = format!("{}, {}\n", result.method, result.precision);
+    text += &result.deflation.as_ref().map_or(String::new(), |deflation| {
+        format!(
+            "{} eigenvectors in {}, {} s to compute or read\n",
+            deflation.vectors,
+            deflation.format,
+            digits(deflation.seconds)
+        )
+    });
     for (at, (iterations, residual)) in result.iterations.iter().zip(&result.true_residual).enumerate() {
         text +=
             &format!("right-hand side {at}: {iterations} iterations, recomputed residual {residual:.2e}\n");
@@ -83,6 +91,26 @@ pub fn of_inverted(result: &InvertResult) -> String {
     text
 }
 
+/// Lists the lowest eigenvalues.
+pub fn of_eigen(result: &EigenResult) -> String {
+    let mut text = format!(
+        "{} vectors in {}, {} MB; {} applications, {} restarts; {} s to smear, {} s to solve\n",
+        result.eigenvalues.len(),
+        result.format,
+        digits(result.bytes as f64 / 1e6),
+        result.applications,
+        result.restarts,
+        digits(result.seconds.smear),
+        digits(result.seconds.solve)
+    );
+    text += "  k  eigenvalue of 4 m^2 - D D  residual\n";
+    for (k, (value, residual)) in result.eigenvalues.iter().zip(&result.residuals).enumerate() {
+        text += &format!("{k:3}  {value:25.12e}  {residual:.1e}\n");
+    }
+    result.written.iter().for_each(|written| text += &format!("written: {written}\n"));
+    text
+}
+
 /// Explains why a propagator misses its tolerance, and names a remedy.
 pub fn advice(result: &InvertResult, options: &Options) -> String {
     // NaN counts as worse than any number.
@@ -93,7 +121,9 @@ pub fn advice(result: &InvertResult, options: &Options) -> String {
     // More iterations help only if the limit was reached.
     let more = |option: &str| match (most_made >= options.most_steps, options.solver.method) {
         (true, _) => format!("use a larger --max-steps or a larger {option}"),
-        (false, Method::Cg) => format!("it does not decrease further: use a larger {option}"),
+        (false, Method::Cg | Method::BlockCg) => {
+            format!("it does not decrease further: use a larger {option}")
+        }
         (false, Method::BiCgStab) => {
             format!("it does not decrease further: use --method cg or a larger {option}")
         }
