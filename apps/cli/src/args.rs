@@ -66,7 +66,7 @@ pub use trust::{Sampling, TrustLqcd, TrustPsa, TrustTor, TrustVerb, Trusted};
 pub use tune::{
     TuneCommand, TuneCost, TuneLqcd, TunePsa, TuneSearch, TuneSolve, TuneSpmv, TuneTor, TuneVerb,
 };
-pub use vector::VectorSource;
+pub use vector::{NearNullSource, VectorSource};
 
 /// Template of the top-level help: the verbs on one screen, one line for each option.
 const TOP: &str = "\
@@ -95,9 +95,7 @@ Examples
   zellige psa simulate -o basis                 signals of a germanium crystal
   zellige lqcd generate --size 8 -o small.lat   a gauge field
   zellige lqcd invert small.lat                 its quark propagator
-  zellige trust psa run --help                  exact digits of results
   zellige tune command --help                   the cheapest formats that do
-  zellige simulate tor --help                   predictions for other machines
   zellige trace summary run.zt                  a run with --trace run.zt
 
 Exit codes

@@ -1,10 +1,12 @@
 //! `zellige matrix`.
 
+use zellige_solve::files::write_vectors_to;
 use zellige_solve::pipeline::results::MatrixResult;
 use zellige_solve::report::text;
 use zellige_sparse::files::market::{self, Symmetry};
 use zellige_sparse::generate::{
-    Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
+    Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, coordinates, elasticity, flow, stokes,
+    transport,
 };
 use zellige_sparse::{Csr, describe, describe_complex, files};
 
@@ -37,8 +39,16 @@ fn info(args: &MatrixInfo) -> anyhow::Result<()> {
 }
 
 fn generate(args: &MatrixGenerate) -> anyhow::Result<()> {
+    if args.coordinates.is_some() && args.kind != Problem::Elasticity {
+        return Err(CommandError::option("--coordinates", "only elasticity has rigid rotations").into());
+    }
     let matrix = make(args)?;
     write(&args.output, &matrix, &comment(args))?;
+    if let Some(file) = &args.coordinates {
+        let elements = args.size.map_or(Elasticity::default().elements, |size| Elements(size.0));
+        let places = coordinates(elements);
+        file.write(|to| write_vectors_to(to, file, &places, false).map_err(std::io::Error::other))?;
+    }
     let (rows, elements) = (matrix.rows(), matrix.nonzeros());
     out::print(&format!("{}: {rows} x {rows}, {elements} nonzeros\n", args.output.display()))
 }

@@ -1,6 +1,7 @@
 //! `zellige solve`.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use zellige_app::text::digits;
@@ -14,9 +15,10 @@ use zellige_solve::tune::RowAccuracies;
 use zellige_sparse::Csr;
 use zellige_sparse::files::{self, Vectors};
 use zellige_sparse::krylov::Stop;
+use zellige_sparse::precondition::NearNull;
 use zellige_sparse::system::{self, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System};
 
-use crate::args::{OperatorChoice, SolveArgs};
+use crate::args::{NearNullSource, OperatorChoice, SolveArgs};
 use crate::devices::{self, Needs};
 use crate::exit::CommandError;
 use crate::processes::Session;
@@ -127,7 +129,12 @@ pub(crate) fn square(args: &SolveArgs) -> anyhow::Result<(Csr, Vec<Vec<f64>>)> {
 
 /// Refuses options that would have another meaning for the real equivalent of a complex system.
 fn only_for_real(args: &SolveArgs) -> Result<(), CommandError> {
-    let given = [("--nullspace", args.nullspace.is_some()), ("--x-for", args.x_for.is_some())];
+    let given = [
+        ("--nullspace", args.nullspace.is_some()),
+        ("--x-for", args.x_for.is_some()),
+        ("--near-null", args.near_null.is_some()),
+        ("--coordinates", args.coordinates.is_some()),
+    ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((option, _)) => {
@@ -145,6 +152,8 @@ fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
             "--precond",
             args.precond != PreconditionerChoice::Auto && args.precond != PreconditionerChoice::None,
         ),
+        ("--near-null", args.near_null.is_some()),
+        ("--coordinates", args.coordinates.is_some()),
         ("--scale", args.scale != ScalingChoice::Auto && args.scale != ScalingChoice::None),
         ("--x0", args.x0.is_some()),
         ("--shifts", !args.shifts.is_empty()),
@@ -224,6 +233,7 @@ pub(crate) fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Option
         }
     };
     Ok(Options {
+        near_null: near_null(args, columns)?,
         method: args.method,
         // Shifted systems are solved without a preconditioner.
         preconditioner: match args.precond {
@@ -244,6 +254,30 @@ pub(crate) fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Option
         reorder: args.reorder,
         without_constant: args.nullspace.is_some(),
         ..Options::default()
+    })
+}
+
+/// Returns the near null space that the options name, for a matrix of `rows` rows.
+fn near_null(args: &SolveArgs, rows: usize) -> anyhow::Result<Option<NearNull>> {
+    let is_used = matches!(args.precond, PreconditionerChoice::Auto | PreconditionerChoice::Amg);
+    let given = [("--near-null", args.near_null.is_some()), ("--coordinates", args.coordinates.is_some())];
+    if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given && !is_used) {
+        return Err(CommandError::option(option, "is for amg: name --precond amg").into());
+    }
+    let real = |option, file: &Path, rows| match files::read_vectors(file, rows)? {
+        Vectors { complex: true, .. } => {
+            Err(CommandError::option(option, "the file is complex, but real numbers are needed").into())
+        }
+        vectors => anyhow::Ok(vectors.columns),
+    };
+    Ok(match (&args.near_null, &args.coordinates) {
+        (_, Some(file)) => Some(NearNull::Coordinates(real("--coordinates", file, None)?)),
+        (None, None) => None,
+        (Some(NearNullSource::Constant), _) => Some(NearNull::Constants),
+        (Some(NearNullSource::Search), _) => Some(NearNull::Search),
+        (Some(NearNullSource::File(file)), _) => {
+            Some(NearNull::Vectors(real("--near-null", file, Some(rows))?))
+        }
     })
 }
 

@@ -8,10 +8,10 @@ use clap::{ArgMatches, Command};
 use zellige_files::Destination;
 use zellige_runtime::topology::Topology;
 
-use super::VectorSource;
 use super::paths::{Input, Output, OutputFile, OutputFolder};
 use super::trace_file::TraceFile;
 use super::trust::check_trust;
+use super::{NearNullSource, VectorSource};
 use crate::exit::CommandError;
 
 /// A path on the command line, with its option; `None` for an argument without one.
@@ -79,7 +79,9 @@ fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> a
         };
         let mut add = |path: &Path, kind| named.push(Named { option: option(), path: path.to_owned(), kind });
         let vectors = values::<VectorSource>(matches, id).filter_map(VectorSource::file);
-        for input in values::<Input>(matches, id).map(|input| &**input).chain(vectors) {
+        let near_null = values::<NearNullSource>(matches, id).filter_map(NearNullSource::file);
+        let files = vectors.chain(near_null);
+        for input in values::<Input>(matches, id).map(|input| &**input).chain(files) {
             if input != Path::new("-") {
                 let file = file_of(input);
                 check_readable(file).map_err(|problem| wrong(option().as_deref(), problem))?;

@@ -320,7 +320,7 @@ pub struct LqcdInvert {
     pub heavy_quark_tol: Option<f64>,
     /// Begin with the solution in the space of the lowest eigenvectors: their number, or a file of
     /// `zellige lqcd eigen`, which serves every source and mass of this gauge field.
-    #[arg(long, value_name = "N|FILE", help_heading = "Solver")]
+    #[arg(long, value_name = "N|FILE", help_heading = "Solver", hide_short_help = true)]
     pub deflate: Option<Deflate>,
     #[command(flatten)]
     pub solver: LqcdSolver,

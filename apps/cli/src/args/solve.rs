@@ -8,7 +8,7 @@ use super::execution::{DEVICES, ExecutionArgs};
 use super::outputs::RunOutputs;
 use super::paths::{Input, Output, OutputFile, with_ending};
 use super::sparse::OperatorChoice;
-use super::vector::VectorSource;
+use super::vector::{NearNullSource, VectorSource};
 use super::word;
 
 const EXAMPLES: &str = "\
@@ -148,6 +148,18 @@ pub struct SolveArgs {
     /// lu:fp32 is LU in float32, which needs half the memory and is refined by gmres.
     #[arg(long, value_name = "M", default_value = "auto", value_parser = word::<PreconditionerChoice>)]
     pub precond: PreconditionerChoice,
+    /// Near null space of amg: constant, search, or a file with a vector in each column.
+    ///
+    /// These are vectors that the matrix maps to nearly zero, beside the constants of each
+    /// component. By default they are searched for if the unknowns come in blocks, such as
+    /// displacements.
+    #[arg(long, value_name = "constant|search|FILE", hide_short_help = true)]
+    pub near_null: Option<NearNullSource>,
+    /// Coordinates of the nodes of an elastic body, for amg: a file with 2 or 3 columns.
+    ///
+    /// They give its rigid rotations. A row of the file is a node, a block of rows of the matrix.
+    #[arg(long, value_name = "FILE", conflicts_with = "near_null", hide_short_help = true)]
+    pub coordinates: Option<Input>,
     /// Scaling of rows and columns: auto, none, rows, both, matching.
     ///
     /// auto scales both for a low-precision operator and for rows of very different norms.

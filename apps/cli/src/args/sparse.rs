@@ -99,6 +99,9 @@ pub struct MatrixGenerate {
     /// Matrix Market file to write; compressed if its name ends in .gz.
     #[arg(long, short, value_name = "FILE.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
     pub output: OutputFile,
+    /// Write the coordinates of elasticity's nodes, for `solve --coordinates`.
+    #[arg(long, value_name = "FILE.npy|FILE.mtx", value_parser = with_ending(&[".npy", ".mtx"]))]
+    pub coordinates: Option<OutputFile>,
 }
 
 /// Options of `matrix convert`.

@@ -49,3 +49,36 @@ impl FromStr for VectorSource {
         }
     }
 }
+
+/// Near null space that `--near-null` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NearNullSource {
+    /// The constants of each component.
+    Constant,
+    /// Found from the matrix.
+    Search,
+    /// File of vectors.
+    File(PathBuf),
+}
+
+impl NearNullSource {
+    /// Returns the file, if the source is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            NearNullSource::File(path) => Some(path),
+            NearNullSource::Constant | NearNullSource::Search => None,
+        }
+    }
+}
+
+impl FromStr for NearNullSource {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "constant" => NearNullSource::Constant,
+            "search" => NearNullSource::Search,
+            file => NearNullSource::File(file.into()),
+        })
+    }
+}

@@ -284,8 +284,8 @@ pub struct ShiftResult {
     pub applications: usize,
 }
 
-/// A result of `zellige lqcd reproduce`: the results on a field and those of Clark et al. 2022 on
-/// another. Lists that a figure or table does not use are empty.
+/// A figure or table of Clark et al. 2022 on a field, beside the published values. Lists that a
+/// figure or table does not use are empty.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReproduceResult {
     /// Name of the figure or table.

@@ -8,13 +8,7 @@ use zellige_app::svg::{Chart, Scale, positive, range, short};
 use zellige_krylov::History;
 
 use crate::observables::Plaquettes;
-use crate::pipeline::remarks;
-use crate::pipeline::results::{
-    Deviations, EigenResult, GenerateResult, InvertResult, MultishiftResult, ReproduceResult,
-};
-
-/// Number of lines with different colours.
-const LINES: usize = 5;
+use crate::pipeline::results::{EigenResult, GenerateResult, InvertResult, MultishiftResult};
 
 /// Margins of a chart.
 const MARGINS: [f64; 4] = [24.0, 14.0, 42.0, 64.0];
@@ -111,64 +105,6 @@ pub fn of_shifts(lattice: &str, result: &MultishiftResult, histories: &[History]
     page
 }
 
-/// Returns the page of a figure or table of Clark et al. 2022; `histories` are those of its solves.
-pub fn of_reproduced(lattice: &str, result: &ReproduceResult, histories: &[History]) -> Page {
-    let mut page = Page::new(&format!("{lattice}: {}", result.published));
-    let remarks = remarks(result).join(" ");
-    let words = format!("{} of Clark et al. 2022 on another field. {remarks}", result.published);
-    page.section(lattice, &words, "");
-    let mut facts = vec![
-        ("lattice", extents(result.lattice)),
-        ("action", result.action.clone()),
-        ("mass", result.mass.to_string()),
-    ];
-    if !result.solves.is_empty() {
-        facts.push(("solves", listed(&result.solves, |one| one.name.clone())));
-        facts.push(("iterations", listed(&result.solves, |one| one.found.iterations[0].to_string())));
-        let published = || result.solves.iter().map(|one| one.published);
-        if published().all(|one| one.is_some()) {
-            let iterations = published().flatten().map(|one| one.iterations.to_string());
-            facts.push(("published iterations", iterations.collect::<Vec<_>>().join(", ")));
-        }
-        let converged = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-        facts.push(("converged", listed(&result.solves, |one| converged(one.found.converged))));
-    }
-    for (name, one) in ["first", "second"].into_iter().zip(&result.shifts) {
-        let after = listed(&one.found.shifts, |shift| shift.iterations.to_string());
-        let shared = one.found.iterations;
-        facts.push((name, format!("{}: {shared} shared iterations, then {after}", one.found.precision)));
-    }
-    page.facts(&facts);
-    if !histories.is_empty() {
-        let words = "A line for each solve, in the order above: the residual that the method keeps. Points are recomputed residuals b - A x.";
-        page.section("Residuals", words, &figure(&residuals(histories), "residuals relative to the source"));
-    }
-    if !result.deviations.is_empty() {
-        let names = listed(&result.deviations, |one| one.precision.clone());
-        let words =
-            format!("The share of real and imaginary parts that deviate less from float64, for {names}.");
-        page.section("Deviations", &words, &figure(&cumulative(&result.deviations), "share by deviation"));
-    }
-    page
-}
-
-fn cumulative(deviations: &[Deviations]) -> String {
-    let mut chart = Chart::new(900.0, 420.0, MARGINS, "share of numbers by deviation");
-    let all = deviations.iter().flat_map(|one| one.quantiles.iter().copied());
-    let (least, most) = range(all.filter(|&value| positive(value)));
-    let x = Scale::log(least, most, chart.left, chart.right);
-    let y = Scale::linear(0.0, 1.0, chart.bottom, chart.top);
-    chart.y_axis(&y, "share");
-    chart.x_axis(&x, "absolute deviation", false);
-    for (colour, one) in deviations.iter().enumerate() {
-        let shares = one.quantiles.iter().enumerate().map(|(i, &value)| ((i + 1) as f64 / 100.0, value));
-        let points =
-            shares.filter(|(_, value)| positive(*value)).map(|(share, value)| (x.at(value), y.at(share)));
-        chart.line(&points.collect::<Vec<_>>(), &format!("c{}", colour % LINES));
-    }
-    chart.finish()
-}
-
 fn listed<T>(list: &[T], text: impl Fn(&T) -> String) -> String {
     list.iter().map(text).collect::<Vec<_>>().join(", ")
 }
@@ -224,7 +160,6 @@ mod tests {
             plaquettes(&[1.0]),
             residuals(&[]),
             residuals(&[History { steps: vec![0.0, f64::NAN], checks: vec![(0, 1.0)] }]),
-            cumulative(&[]),
             correlator(&[]),
             correlator(&[0.0, f64::INFINITY]),
         ] {

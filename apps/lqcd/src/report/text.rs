@@ -4,10 +4,9 @@ use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
 
 use crate::pipeline::results::{
-    Deviations, DslashResult, EigenResult, GenerateResult, InfoResult, InvertResult, MultishiftResult,
-    ReproduceResult, ReproducedShifts, ReproducedSolve, SmearResult,
+    DslashResult, EigenResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, SmearResult,
 };
-use crate::pipeline::{Method, Options, remarks};
+use crate::pipeline::{Method, Options};
 
 /// Describes a generated field.
 pub fn of_generated(result: &GenerateResult) -> String {
@@ -185,77 +184,6 @@ pub fn advice_on_shifts(result: &MultishiftResult, options: &Options) -> Option<
         "shift {}: the relative residual is {:.2e} after {} shared iterations and {} separate ones, above the tolerance {:.0e}: {remedy}",
         shift.shift, shift.true_residual, result.iterations, shift.iterations, shift.tolerance
     ))
-}
-
-/// Lists the results of a repeated figure or table beside the published ones.
-pub fn of_reproduced(result: &ReproduceResult, colours: bool) -> String {
-    let mut text = String::new();
-    if !result.solves.is_empty() {
-        text += &solves(&result.solves, colours);
-    }
-    text.extend(result.shifts.iter().map(|one| shifts(one, colours)));
-    if !result.deviations.is_empty() {
-        text += &deviations(&result.deviations, colours);
-    }
-    for remark in remarks(result) {
-        text += &format!("{remark}\n");
-    }
-    text
-}
-
-fn solves(solves: &[ReproducedSolve], colours: bool) -> String {
-    let mut names = vec!["solve", "iterations", "residual", "converged", "s"];
-    if solves.iter().any(|one| one.published.is_some()) {
-        names.extend(["published iterations", "s"]);
-    }
-    let mut table = Table::new(&names.iter().map(|name| (*name, Side::Right)).collect::<Vec<_>>());
-    for one in solves {
-        let published =
-            one.published.map(|published| [published.iterations.to_string(), digits(published.seconds)]);
-        let found = [
-            one.name.clone(),
-            one.found.iterations[0].to_string(),
-            format!("{:.2e}", one.found.true_residual[0]),
-            if one.found.converged { "yes" } else { "no" }.to_owned(),
-            digits(one.found.seconds.solve),
-        ];
-        table.row(found.into_iter().chain(published.into_iter().flatten()));
-    }
-    table.render(colours)
-}
-
-fn shifts(one: &ReproducedShifts, colours: bool) -> String {
-    let names = ["shift", "residual after shared", "iterations", "published: residual", "iterations"];
-    let mut table = Table::new(&names.map(|name| (name, Side::Right)));
-    let published = one.published.shared_residuals.iter().zip(&one.published.after);
-    for (found, (residual, after)) in one.found.shifts.iter().zip(published) {
-        table.row([
-            found.shift.to_string(),
-            format!("{:.2e}", found.shared_residual),
-            found.iterations.to_string(),
-            format!("{residual:.2e}"),
-            after.to_string(),
-        ]);
-    }
-    format!(
-        "{} shared iterations in {} (published: {}), then {}; {} applications in all\n{}",
-        one.found.iterations,
-        one.found.precision,
-        one.published.iterations,
-        one.found.refinement,
-        one.found.applications,
-        table.render(colours)
-    )
-}
-
-fn deviations(each: &[Deviations], colours: bool) -> String {
-    let names = ["formats", "half below", "9 of 10 below", "largest"];
-    let mut table = Table::new(&names.map(|name| (name, Side::Right)));
-    for one in each {
-        let below = |percent: usize| format!("{:.2e}", one.quantiles[percent - 1]);
-        table.row([one.precision.clone(), below(50), below(90), below(100)]);
-    }
-    table.render(colours)
 }
 
 /// Lists the rates of the operator.

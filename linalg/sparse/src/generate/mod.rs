@@ -21,7 +21,7 @@ mod solids;
 
 pub use elements::{Elements, Stokes, stokes};
 pub use grid::{Flow, Transport, flow, transport};
-pub use solids::{Biot, Elasticity, biot, elasticity};
+pub use solids::{Biot, Elasticity, biot, coordinates, elasticity};
 
 use zellige_krylov::Error;
 

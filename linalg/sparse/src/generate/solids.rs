@@ -91,6 +91,22 @@ pub fn elasticity(problem: &Elasticity) -> Result<Csr, Error> {
     mesh.assemble(|_, _| true, |cell, a, b| stiffness(cell, modulus[cell.number], a, b))
 }
 
+/// Returns the coordinates of the nodes of [`elasticity`] along each axis; an edge of the smallest
+/// element has length 1.
+pub fn coordinates(elements: Elements) -> Vec<Vec<f64>> {
+    let sum = |edges: Vec<f64>| {
+        let ends = edges.into_iter().scan(0.0, |at, edge| {
+            *at += edge;
+            Some(*at)
+        });
+        std::iter::once(0.0).chain(ends).collect::<Vec<f64>>()
+    };
+    let [x, y, z] = edges(elements.0).map(sum);
+    let free = |_: &f64| z[1..].iter();
+    let nodes = || x.iter().flat_map(|x| y.iter().flat_map(move |y| free(y).map(move |z| [*x, *y, *z])));
+    (0..3).map(|axis| nodes().map(|node| node[axis]).collect()).collect()
+}
+
 /// Returns the symmetric indefinite matrix `[[K, Q], [Q^T, -(S + step H)]]` of [`Biot`]: all
 /// displacements first, then all pressures.
 ///

@@ -133,6 +133,10 @@ impl Smoother {
         Smoother { degree, interval, inverse, vectors: Workspace::default() }
     }
 
+    pub(super) fn degree(&self) -> usize {
+        self.degree
+    }
+
     /// Returns its vectors for the columns of these steps.
     pub(super) fn vectors(&self, steps: &Steps<'_>) -> Arc<SmootherVectors> {
         let zeros = || MultiVector::zeros(steps.executor(), self.inverse.space(), steps.columns());

@@ -9,7 +9,7 @@ use zellige_krylov::{
 use super::options::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
 use super::prepare::{PreparedSystem, StoredMatrices};
 use crate::csr::Csr;
-use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu};
+use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu, NearNull};
 
 /// Returns the methods and preconditioners that [`solve`](super::solve) tries, in the order of the
 /// attempts.
@@ -21,7 +21,8 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
         && options.inner.keeps_symmetry();
     let is_symmetric = keeps_symmetry && a.is_symmetric();
     let is_positive = is_symmetric && (0..a.rows()).all(|i| a.get(i, i) > 0.0);
-    let all: &[_] = if is_positive && favours_amg(a) {
+    let favours_amg = options.near_null.is_some() || favours_amg(a);
+    let all: &[_] = if is_positive && favours_amg {
         &[(Cg, Amg), (Cg, Ilu0), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
     } else if is_positive {
         &[(Cg, Ilu0), (Cg, Amg), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
@@ -119,6 +120,7 @@ pub fn preconditioner_of(
     method: MethodChoice,
     rt: &dyn Executor,
     prepared: &PreparedSystem<'_>,
+    options: &Options,
 ) -> Result<Option<Box<dyn Operator>>, Error> {
     let (a, space) = (prepared.scaled_matrix(), prepared.space());
     Ok(Some(match choice {
@@ -139,16 +141,36 @@ pub fn preconditioner_of(
             let a = regular(prepared)?;
             Box::new(Lu::single(space, &a)?)
         }
-        PreconditionerChoice::Amg => {
-            // The near null space of the matrix is not constant any more once its columns have been
-            // scaled.
-            let smooth = match prepared.scales() {
-                None => vec![1.0; a.rows()],
-                Some(scales) => scales.columns.iter().map(|scale| 1.0 / scale).collect(),
-            };
-            Box::new(Amg::for_smooth(rt, space, a, a.block_size(), &smooth)?)
-        }
+        PreconditionerChoice::Amg => Box::new(amg_of(rt, prepared, options.near_null.as_ref())?),
     }))
+}
+
+/// Sets up AMG for the prepared matrix. If no near null space is chosen, that of a matrix in blocks
+/// is searched for: constants are not enough for displacements.
+fn amg_of(
+    rt: &dyn Executor,
+    prepared: &PreparedSystem<'_>,
+    near_null: Option<&NearNull>,
+) -> Result<Amg, Error> {
+    let (a, space) = (prepared.scaled_matrix(), prepared.space());
+    let block = a.block_size();
+    // Columns that were scaled have another near null space.
+    let scaled = |mut vector: Vec<f64>| {
+        let scales = prepared.scales().map_or(&[][..], |scales| &scales.columns);
+        vector.iter_mut().zip(scales).for_each(|(part, scale)| *part /= scale);
+        vector
+    };
+    let near_null = match near_null {
+        None if block > 1 => NearNull::Search,
+        None => NearNull::Constants,
+        Some(NearNull::Constants) => NearNull::Constants,
+        Some(NearNull::Search) => NearNull::Search,
+        Some(given) => {
+            let given = given.vectors(a.rows(), block)?.into_iter();
+            NearNull::Vectors(given.map(|vector| scaled(prepared.ordered(&vector))).collect())
+        }
+    };
+    Amg::for_near_null(rt, space, a, block, &scaled(vec![1.0; a.rows()]), &near_null)
 }
 
 /// Returns the matrix that complete factors are made of. With constants in the null space it is

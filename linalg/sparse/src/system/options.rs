@@ -6,7 +6,7 @@ use std::str::FromStr;
 use zellige_krylov::{Error, Orthogonalisation, Packed, Stop};
 
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, UnknownSet};
-use crate::precondition::BlockJacobi;
+use crate::precondition::{BlockJacobi, NearNull};
 
 /// Options of the solution of a system.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,9 @@ pub struct Options {
     pub method: MethodChoice,
     /// The preconditioner.
     pub preconditioner: PreconditionerChoice,
+    /// Near null space for [AMG](PreconditionerChoice::Amg); none: it is searched for if the rows
+    /// come in blocks.
+    pub near_null: Option<NearNull>,
     /// Matrix that the method multiplies with.
     pub inner: Inner,
     /// Vector that formats are chosen for if a copy's criterion needs one (`cw-exact`), such as an
@@ -49,6 +52,7 @@ impl Default for Options {
         Options {
             method: MethodChoice::default(),
             preconditioner: PreconditionerChoice::default(),
+            near_null: None,
             inner: Inner::default(),
             x_for: None,
             basis: Packed::default(),

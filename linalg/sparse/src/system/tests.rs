@@ -10,8 +10,10 @@ use zellige_tests::every;
 use super::*;
 use crate::direct;
 use crate::generate::{
-    Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
+    Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, coordinates, elasticity, flow, stokes,
+    transport,
 };
+use crate::precondition::NearNull;
 use zellige_krylov::{History, Orthogonalisation, Solution, Stop};
 
 fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
@@ -188,6 +190,52 @@ fn orders_and_null_spaces_are_taken_care_of() -> Result<(), Error> {
     assert!((answer.solution.true_residual - residual).abs() < 1e-12 * norm(b.iter().copied()), "{answer:?}");
     assert!(residual < 2e-10 * norm(b.iter().copied()), "{residual:e}");
     assert!((answer.removed - mean.abs() * f64::from(n).sqrt()).abs() < 1e-12, "{answer:?}");
+    Ok(())
+}
+
+/// Rotations make levels for displacements better, whether coordinates give them or they are found
+/// from the matrix. Given vectors are scaled and ordered with it.
+#[test]
+fn amg_uses_rotations() -> Result<(), Error> {
+    let elements = Elements([12, 12, 10]);
+    let a = elasticity(&Elasticity { elements, ..Elasticity::default() })?;
+    let b = rhs(a.rows());
+    let steps = |near_null, scaling, workers| -> Result<(usize, Vec<f64>), Error> {
+        let rt = Runtime::builder().workers(workers).build()?;
+        let (method, preconditioner) = (MethodChoice::Cg, PreconditionerChoice::Amg);
+        let options = Options { method, preconditioner, near_null, scaling, ..Options::default() };
+        let mut x = vec![0.0; a.rows()];
+        let answer = solve(&rt, &a, &b, &mut x, &options, &mut ())?;
+        assert!(answer.solution.reason.is_converged(), "{:?}", answer.attempts);
+        Ok((answer.solution.steps, x))
+    };
+    let near = |near_null| Some(near_null);
+    let (constants, _) = steps(near(NearNull::Constants), ScalingChoice::None, 2)?;
+    let coordinates = || near(NearNull::Coordinates(coordinates(elements)));
+    let (given, _) = steps(coordinates(), ScalingChoice::None, 2)?;
+    let (scaled, _) = steps(coordinates(), ScalingChoice::Both, 2)?;
+    let (found, x) = steps(None, ScalingChoice::None, 2)?;
+    assert!(given <= 30 && scaled <= given + 3 && found <= 36, "{given} {scaled} {found}");
+    assert!(2 * found < constants, "{found} with found vectors, {constants} with constants");
+    let (alone, same) = steps(None, ScalingChoice::None, 1)?;
+    assert!(alone == found && x == same, "one worker takes other steps, or has other bits");
+    Ok(())
+}
+
+/// A search on a matrix that is not positive definite finds nothing, or something: it ends.
+#[test]
+fn amg_searches_in_indefinite_matrices() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    let a = stokes(&Stokes { elements: Elements([7, 7, 6]), ..Stokes::default() })?;
+    let options = Options {
+        method: MethodChoice::Gmres { restart: 60, flexible: false },
+        preconditioner: PreconditionerChoice::Amg,
+        near_null: Some(NearNull::Search),
+        ..Options::default()
+    };
+    let mut x = vec![0.0; a.rows()];
+    let answer = solve(&rt, &a, &rhs(a.rows()), &mut x, &options, &mut ())?;
+    assert!(x.iter().all(|x| x.is_finite()) && answer.solution.true_residual.is_finite());
     Ok(())
 }
 

@@ -1,9 +1,6 @@
 //! Aggregation of unknowns for the next level.
 
-use std::ops::Range;
-
-use crate::csr::Csr;
-use zellige_krylov::Error;
+use super::blocks::Blocks;
 
 /// A partition of nodes (blocks of rows).
 #[derive(Debug)]
@@ -21,18 +18,23 @@ impl Aggregates {
         self.count
     }
 
-    /// Returns the prolongation whose columns are the parts of a vector on each aggregate,
-    /// component by component, divided by their norms. Also returns these norms; the prolongation
-    /// maps them to the vector.
-    pub fn tentative(&self, block: usize, smooth: &[f64]) -> Result<(Csr, Vec<f64>), Error> {
-        let column = |row: usize| self.of[row / block] as usize * block + row % block;
-        let mut norms = vec![0.0; self.count * block];
-        smooth.iter().enumerate().for_each(|(row, part)| norms[column(row)] += part * part);
-        norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
-        let value = smooth.iter().enumerate().map(|(row, part)| part / norms[column(row)]).collect();
-        let columns = (0..smooth.len()).map(|row| column(row) as u32).collect();
-        let prolongation = Csr::new(norms.len(), (0..=smooth.len()).collect(), columns, value)?;
-        Ok((prolongation, norms))
+    /// Returns the nodes of each aggregate in increasing order, one aggregate after the other, and
+    /// where each begins, with the end of the last.
+    pub fn members(&self) -> (Vec<u32>, Vec<usize>) {
+        let mut starts = vec![0; self.count + 1];
+        self.of.iter().for_each(|&aggregate| starts[aggregate as usize + 1] += 1);
+        (0..self.count).for_each(|aggregate| starts[aggregate + 1] += starts[aggregate]);
+        let (mut next, mut nodes) = (starts.clone(), vec![0; self.of.len()]);
+        for (node, &aggregate) in self.of.iter().enumerate() {
+            nodes[next[aggregate as usize]] = node as u32;
+            next[aggregate as usize] += 1;
+        }
+        (nodes, starts)
+    }
+
+    /// Returns the aggregate of a node.
+    pub fn of(&self, node: usize) -> u32 {
+        self.of[node]
     }
 }
 
@@ -84,36 +86,16 @@ pub fn aggregate(graph: &Graph) -> Aggregates {
 }
 
 /// Nodes `i` and `j` with `|A_ij|_F > strength sqrt(|A_ii|_F |A_jj|_F)`.
-pub fn strong(a: &Csr, block: usize, strength: f64) -> Graph {
-    let nodes = a.rows() / block;
-    let rows = |node: usize| -> Range<usize> { node * block..(node + 1) * block };
-    let squares = |node: usize| {
-        rows(node).flat_map(|i| {
-            let (column, value) = a.row(i);
-            column.iter().zip(value).map(move |(&j, value)| (j as usize / block, value * value))
-        })
-    };
-    let diagonal: Vec<f64> = (0..nodes)
-        .map(|node| {
-            squares(node).filter(|&(other, _)| other == node).map(|(_, square)| square).sum::<f64>().sqrt()
-        })
-        .collect();
+pub fn strong(a: &Blocks, strength: f64) -> Graph {
+    let norm = |block: &[f64]| block.iter().map(|value| value * value).sum::<f64>().sqrt();
+    let diagonal: Vec<f64> = (0..a.rows()).map(|node| a.get(node, node).map_or(0.0, norm)).collect();
     let mut graph = Graph { starts: vec![0], neighbour: Vec::new() };
-    let mut sum = vec![0.0; nodes];
-    let mut seen = Vec::new();
-    for node in 0..nodes {
-        for (other, square) in squares(node).filter(|&(other, square)| other != node && square > 0.0) {
-            if sum[other] == 0.0 {
-                seen.push(other);
-            }
-            sum[other] += square;
-        }
-        seen.sort_unstable();
-        for other in seen.drain(..) {
-            if sum[other].sqrt() > strength * (diagonal[node] * diagonal[other]).sqrt() {
+    for node in 0..a.rows() {
+        for (other, block) in a.row(node).filter(|&(other, _)| other != node) {
+            let size = norm(block);
+            if size > 0.0 && size > strength * (diagonal[node] * diagonal[other]).sqrt() {
                 graph.neighbour.push(other as u32);
             }
-            sum[other] = 0.0;
         }
         graph.starts.push(graph.neighbour.len());
     }
@@ -124,23 +106,23 @@ pub fn strong(a: &Csr, block: usize, strength: f64) -> Graph {
 mod tests {
     use super::*;
     use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
+    use zellige_krylov::Error;
 
     #[test]
     fn every_node_is_in_one() -> Result<(), Error> {
         let flow = flow(&Flow { cells: [9, 8, 7], ..Flow::default() })?;
         let solid = elasticity(&Elasticity { elements: Elements([5, 5, 4]), ..Elasticity::default() })?;
         for (a, block) in [(flow, 1), (solid, 3)] {
-            let aggregates = aggregate(&strong(&a, block, 0.08));
+            let aggregates = aggregate(&strong(&Blocks::of(1, &a, block)?, 0.08));
             assert!(aggregates.count() < a.rows() / block && aggregates.of.len() == a.rows() / block);
-            let smooth: Vec<f64> = (0..a.rows()).map(|i| 1.0 + (i % 3) as f64).collect();
-            let (tentative, norms) = aggregates.tentative(block, &smooth)?;
-            assert_eq!((tentative.rows(), tentative.columns()), (a.rows(), aggregates.count() * block));
-            let columns = tentative.transposed();
-            let sizes: Vec<f64> = columns.iter().map(|(_, v)| v.iter().map(|v| v * v).sum()).collect();
-            assert!(sizes.iter().all(|size| (size - 1.0).abs() < 1e-12));
-            let mut again = vec![0.0; a.rows()];
-            tentative.multiply(&norms, &mut again)?;
-            assert!(again.iter().zip(&smooth).all(|(again, smooth)| (again - smooth).abs() < 1e-12));
+            let (mut nodes, starts) = aggregates.members();
+            for (aggregate, ends) in starts.windows(2).enumerate() {
+                let members = &nodes[ends[0]..ends[1]];
+                assert!(!members.is_empty() && members.is_sorted());
+                assert!(members.iter().all(|&node| aggregates.of(node as usize) == aggregate as u32));
+            }
+            nodes.sort_unstable();
+            assert!(nodes.iter().enumerate().all(|(i, &node)| i == node as usize));
         }
         Ok(())
     }

@@ -1,16 +1,21 @@
 //! Smoothed aggregation.
 
 mod aggregate;
+mod blocks;
 mod coarse;
-mod galerkin;
+mod near_null;
+mod search;
 mod smooth;
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use self::aggregate::{aggregate, strong};
+pub use self::near_null::NearNull;
+
+use self::aggregate::{Aggregates, aggregate, strong};
+use self::blocks::{Blocks, product};
 use self::coarse::Coarse;
-use self::galerkin::product;
-use self::smooth::prolongation;
+use self::near_null::Smooth;
+use self::smooth::prolongation_smoother;
 use super::chebyshev::{Interval, Smoother, narrow};
 use super::jacobi::inverse_diagonal;
 use crate::csr::Csr;
@@ -23,21 +28,24 @@ const SMALL: usize = 400;
 /// A coarser level has at most this share of the rows of the one above, or coarsening stops.
 const SHRINKS: f64 = 0.8;
 const MOST_LEVELS: usize = 20;
-/// Degree of the polynomial smoother before and after each coarser level; `RATIO` defines the range
-/// of eigenvalues that it damps.
-const DEGREE: usize = 2;
-const RATIO: f64 = 4.0;
-/// Strength threshold: an off-diagonal entry (or block) is strong if it exceeds this relative to
-/// its diagonals; the threshold is halved on each coarser level (Vanek, Mandel and Brezina 1996,
-/// equation 20).
-const STRENGTH: f64 = 0.08;
+/// Degree of the polynomial smoother before and after each coarser level, and the largest
+/// eigenvalue over the smallest that it damps.
+const SMOOTHING: (usize, f64) = (2, 4.0);
+/// Strength threshold and its factor from level to level: an off-diagonal entry (or block) is
+/// strong if it exceeds this relative to its diagonals (Vanek, Mandel and Brezina 1996, equation
+/// 20).
+const STRENGTH: (f64, f64) = (0.08, 0.5);
+/// Those for more than constants; they need the fewest steps for elasticity with 325 000 rows.
+const MORE_SMOOTHING: (usize, f64) = (3, 12.0);
+const MORE_STRENGTH: (f64, f64) = (0.04, 1.0);
 
 /// Algebraic multigrid by smoothed aggregation (Vanek, Mandel and Brezina 1996): one V-cycle, with
 /// Chebyshev polynomials as smoothers, for symmetric positive definite matrices and nearly such
 /// ones.
 ///
 /// Rows may come in blocks (displacements of one node): a block is aggregated as a whole, and every
-/// component of it has its own smooth vector.
+/// component of it has its own constant vector. Further vectors of the [near null space](NearNull),
+/// such as rotations, are given or found from the matrix.
 #[derive(Debug)]
 pub struct Amg {
     space: Space,
@@ -49,9 +57,7 @@ pub struct Amg {
 /// A level but the coarsest.
 #[derive(Debug)]
 struct Level {
-    space: Space,
-    a: Stored,
-    smoother: Smoother,
+    grid: Arc<Grid>,
     /// Prolongation from the next level, and restriction to it.
     prolong: Stored,
     restrict: Stored,
@@ -59,84 +65,168 @@ struct Level {
     next: Workspace<[MultiVector; 2]>,
 }
 
+/// The part of a level that does not depend on the next one.
+#[derive(Debug)]
+struct Grid {
+    space: Space,
+    a: Stored,
+    smoother: Smoother,
+}
+
+/// A matrix that is about to be coarsened.
+struct Coarsening {
+    a: Blocks,
+    aggregates: Aggregates,
+    smoother: Blocks,
+}
+
+/// Options of all levels, and what runs their tasks.
+struct Setup<'r> {
+    rt: &'r dyn Executor,
+    threads: usize,
+    is_symmetric: bool,
+    smoothing: (usize, f64),
+    strength: (f64, f64),
+}
+
+impl Setup<'_> {
+    /// Aggregates the nodes of a matrix; nothing if that would hardly make it smaller.
+    fn coarsening(&self, a: Blocks, smooth: &Smooth, level: usize) -> Result<Option<Coarsening>, Error> {
+        check_level(&a)?;
+        let graph = strong(&a, self.strength.0 * self.strength.1.powi(level as i32));
+        let aggregates = aggregate(&graph);
+        let (rows, coarser) = (a.rows() * a.size()[0], aggregates.count() * smooth.unknowns());
+        if coarser as f64 > SHRINKS * rows as f64 {
+            return Ok(None);
+        }
+        let smoother = prolongation_smoother(self.threads, &a, &graph, &smooth.constants)?;
+        Ok(Some(Coarsening { a, aggregates, smoother }))
+    }
+
+    /// Returns the prolongation, the matrix of the next level and its smooth vectors.
+    fn next(&self, level: &Coarsening, smooth: &Smooth) -> Result<(Blocks, Blocks, Smooth), Error> {
+        let (tentative, next_smooth) = smooth.tentative(level.a.size()[0], &level.aggregates)?;
+        let prolongation = product(self.threads, &level.smoother, &tentative)?;
+        Error::if_too_large(|| "amg's restriction".to_owned(), prolongation.memory())?;
+        let right = product(self.threads, &level.a, &prolongation)?;
+        let mut next = product(self.threads, &prolongation.transposed(), &right)?;
+        if self.is_symmetric {
+            // Rounding has made it a little less so.
+            next.symmetrise();
+        }
+        next.fill_diagonal();
+        Ok((prolongation, next, next_smooth))
+    }
+
+    fn grid(&self, space: &Space, a: &Csr) -> Result<Arc<Grid>, Error> {
+        let (rt, (degree, ratio)) = (self.rt, self.smoothing);
+        let inverse = inverse_diagonal(a)?;
+        let interval = Interval::below_largest(self.threads, a, &inverse, ratio);
+        let smoother = Smoother::new(rt, space, &inverse, interval, degree);
+        Ok(Arc::new(Grid { space: space.clone(), a: narrow(rt, space, space, a)?, smoother }))
+    }
+
+    /// Returns the levels for these smooth vectors of the finest one.
+    fn levels(&self, finest: &Arc<Grid>, first: &Coarsening, smooth: &Smooth) -> Result<Amg, Error> {
+        let (mut levels, mut grid) = (Vec::new(), Arc::clone(finest));
+        let (mut prolongation, mut next, mut smooth) = self.next(first, smooth)?;
+        loop {
+            let a = next.csr()?;
+            let space = Space::new(a.rows(), a.bytes());
+            let (prolong, restrict) = (prolongation.csr()?, prolongation.transposed().csr()?);
+            levels.push(Level {
+                prolong: narrow(self.rt, &grid.space, &space, &prolong)?,
+                restrict: narrow(self.rt, &space, &grid.space, &restrict)?,
+                next: Workspace::default(),
+                grid,
+            });
+            let is_last = a.rows() <= SMALL || levels.len() == MOST_LEVELS;
+            let coarsening = if is_last { None } else { self.coarsening(next, &smooth, levels.len())? };
+            let Some(coarsening) = coarsening else {
+                return Ok(Amg::of(finest.space.clone(), levels, Coarse::new(self.rt, &space, &a)?));
+            };
+            grid = self.grid(&space, &a)?;
+            (prolongation, next, smooth) = self.next(&coarsening, &smooth)?;
+        }
+    }
+}
+
 impl Amg {
     /// Sets up the levels for a matrix whose rows come in blocks of `block`, and whose near null
     /// space consists of the vectors that are constant in a component.
     ///
     /// # Errors
-    /// Those of [`for_smooth`](Amg::for_smooth).
+    /// Those of [`for_near_null`](Amg::for_near_null).
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, block: usize) -> Result<Amg, Error> {
-        Amg::for_smooth(rt, space, a, block, &vec![1.0; a.rows()])
+        Amg::for_near_null(rt, space, a, block, &vec![1.0; a.rows()], &NearNull::Constants)
     }
 
-    /// Sets up AMG for a matrix whose product with `smooth` is nearly zero; no number of `smooth`
-    /// is zero. An example is a matrix whose columns were divided by these numbers.
+    /// Sets up AMG for a matrix whose products with the components of `constants` are nearly zero,
+    /// and those with further vectors. No number of `constants` is zero; they are not ones for a
+    /// matrix whose columns were divided by these numbers. Given vectors are of such a matrix, too.
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a matrix that is not square, and for a zero diagonal entry;
-    /// [`Error::Parameter`] for blocks that do not fill the rows, and for a vector that does not
-    /// fit or has a zero.
-    pub fn for_smooth(
+    /// [`Error::Parameter`] for blocks that do not fill the rows, and for constants that do not
+    /// fit or have a zero; those of [`NearNull::vectors`].
+    pub fn for_near_null(
         rt: &dyn Executor,
         space: &Space,
         a: &Csr,
         block: usize,
-        smooth: &[f64],
+        constants: &[f64],
+        near_null: &NearNull,
     ) -> Result<Amg, Error> {
         if block == 0 || !a.rows().is_multiple_of(block) {
             let problem = format!("a block size of {block} does not divide {} rows: use 1", a.rows());
             return Err(Error::parameter("block", problem));
         }
-        if smooth.len() != a.rows() || smooth.iter().any(|part| *part == 0.0 || !part.is_finite()) {
+        if constants.len() != a.rows() || constants.iter().any(|part| *part == 0.0 || !part.is_finite()) {
             let problem = format!("it must have {} finite entries, none of them zero", a.rows());
             return Err(Error::parameter("smooth vector", problem));
         }
-        let (mut levels, mut here, mut strength) = (Vec::new(), Cow::Borrowed(a), STRENGTH);
-        let finest = space.clone();
-        let (mut space, mut smooth, threads) = (space.clone(), smooth.to_vec(), rt.runtime().workers());
-        while here.rows() > SMALL && levels.len() < MOST_LEVELS {
-            check_level(&here)?;
-            let inverse = inverse_diagonal(&here)?;
-            let graph = strong(&here, block, strength);
-            let aggregates = aggregate(&graph);
-            let coarser = aggregates.count() * block;
-            if coarser as f64 > SHRINKS * here.rows() as f64 {
-                break;
-            }
-            let (prolongation, next_smooth) =
-                prolongation(threads, &here, block, (&graph, &aggregates), &smooth)?;
-            smooth = next_smooth;
-            Error::if_too_large(|| "amg's restriction".to_owned(), prolongation.memory())?;
-            let restriction = prolongation.transposed();
-            let mut next = product(threads, &restriction, &product(threads, &here, &prolongation)?)?;
-            if here.is_symmetric() {
-                // Rounding has made it a little less so.
-                next = next.map_values(|i, j, value| 0.5 * (value + next.get(j as usize, i)));
-            }
-            let next_space = Space::new(next.rows(), next.bytes());
-            let interval = Interval::below_largest(threads, &here, &inverse, RATIO);
-            levels.push(Level {
-                a: narrow(rt, &space, &space, &here)?,
-                smoother: Smoother::new(rt, &space, &inverse, interval, DEGREE),
-                prolong: narrow(rt, &space, &next_space, &prolongation)?,
-                restrict: narrow(rt, &next_space, &space, &restriction)?,
-                next: Workspace::default(),
-                space: std::mem::replace(&mut space, next_space),
-            });
-            (here, strength) = (Cow::Owned(next), strength / 2.0);
+        let given = near_null.vectors(a.rows(), block)?;
+        let threads = rt.runtime().workers();
+        let has_more = *near_null != NearNull::Constants;
+        let setup = Setup {
+            rt,
+            threads,
+            is_symmetric: a.is_symmetric(),
+            smoothing: if has_more { MORE_SMOOTHING } else { SMOOTHING },
+            strength: if has_more { MORE_STRENGTH } else { STRENGTH },
+        };
+        let smooth = Smooth::new(block, constants, &given, given.len());
+        let is_small = a.rows() <= SMALL;
+        let first =
+            if is_small { None } else { setup.coarsening(Blocks::of(threads, a, block)?, &smooth, 0)? };
+        let Some(first) = first else {
+            return Ok(Amg::of(space.clone(), Vec::new(), Coarse::new(rt, space, a)?));
+        };
+        let grid = setup.grid(space, a)?;
+        let amg = setup.levels(&grid, &first, &smooth)?;
+        if *near_null != NearNull::Search {
+            return Ok(amg);
         }
-        let coarse = Coarse::new(rt, &space, &here)?;
-        let of_level = |level: &Level| 4 * level.a.bytes() + level.prolong.bytes() + level.restrict.bytes();
-        let read = levels.iter().map(of_level).sum::<u64>() + coarse.bytes();
-        Ok(Amg { space: finest, levels, coarse, bytes: read })
+        let found = search::vectors(rt, &amg, &grid.a, a)?;
+        drop(amg);
+        setup.levels(&grid, &first, &Smooth::new(block, constants, &found, search::directions(block)))
+    }
+
+    fn of(space: Space, levels: Vec<Level>, coarse: Coarse) -> Amg {
+        let of_level = |level: &Level| {
+            let products = 2 * level.grid.smoother.degree() as u64;
+            products * level.grid.a.bytes() + level.prolong.bytes() + level.restrict.bytes()
+        };
+        let bytes = levels.iter().map(of_level).sum::<u64>() + coarse.bytes();
+        Amg { space, levels, coarse, bytes }
     }
 
     fn cycle(&self, level: usize, steps: &Steps<'_>, b: &MultiVector, x: &MultiVector) -> Result<(), Error> {
         let Some(here) = self.levels.get(level) else { return self.coarse.apply(steps, b, x) };
-        let steps = steps.on(&here.space);
-        let smoother = &here.smoother;
-        smoother.apply(&steps, &here.a, b, x, true)?;
-        smoother.settle(&steps, &here.a)?;
+        let Grid { space, a, smoother } = &*here.grid;
+        let steps = steps.on(space);
+        smoother.apply(&steps, a, b, x, true)?;
+        smoother.settle(&steps, a)?;
         let vectors = smoother.vectors(&steps);
         let coarser = here.prolong.domain();
         let zeros = || MultiVector::zeros(steps.executor(), coarser, steps.columns());
@@ -146,7 +236,7 @@ impl Amg {
         self.cycle(level + 1, &steps, next_b, next_x)?;
         here.prolong.apply(&steps, next_x, &vectors.product)?;
         steps.task("amg.correct").add(x, times(1.0, &vectors.product)).submit()?;
-        smoother.apply(&steps, &here.a, b, x, false)
+        smoother.apply(&steps, a, b, x, false)
     }
 }
 
@@ -161,12 +251,13 @@ impl Operator for Amg {
 
     fn memory(&self) -> u64 {
         let of_level = |level: &Level| {
-            let matrices = [&level.a, &level.prolong, &level.restrict].map(Stored::bytes).iter().sum::<u64>();
-            matrices + level.smoother.memory()
+            let matrices =
+                [&level.grid.a, &level.prolong, &level.restrict].map(Stored::bytes).iter().sum::<u64>();
+            matrices + level.grid.smoother.memory()
         };
         let coarse = if self.levels.is_empty() { self.coarse.bytes() } else { self.coarse.memory() };
         // The right-hand sides and the solutions of all levels except the finest.
-        let below = self.levels.iter().skip(1).map(|level| level.space.bytes(2)).sum::<u64>();
+        let below = self.levels.iter().skip(1).map(|level| level.grid.space.bytes(2)).sum::<u64>();
         self.levels.iter().map(of_level).sum::<u64>() + below + coarse
     }
 
@@ -179,9 +270,10 @@ impl Operator for Amg {
 /// nonzero has at most a strong neighbour and three copies while the prolongation is made; each row
 /// has its diagonal, its aggregate and the tentative prolongation. Products of levels have unknown
 /// sizes; they are refused while they grow.
-fn check_level(a: &Csr) -> Result<(), Error> {
-    let bytes = 40 * a.nonzeros() as u64 + 60 * a.rows() as u64;
-    Error::if_too_large(|| format!("a level of amg with {} rows", a.rows()), bytes)
+fn check_level(a: &Blocks) -> Result<(), Error> {
+    let (rows, values) = (a.rows() * a.size()[0], a.values());
+    let bytes = 40 * values as u64 + 60 * rows as u64;
+    Error::if_too_large(|| format!("a level of amg with {rows} rows"), bytes)
 }
 
 #[cfg(test)]
@@ -224,7 +316,8 @@ mod tests {
         let a = flow(&Flow { cells: [12, 12, 12], spread: 1.0, ..Flow::default() })?
             .map_values(|i, j, value| scale(i) * value * scale(j as usize));
         let smooth: Vec<f64> = (0..a.rows()).map(|i| 1.0 / scale(i)).collect();
-        let make = |rt: &Runtime, space: &Space| Amg::for_smooth(rt, space, &a, 1, &smooth);
+        let make =
+            |rt: &Runtime, space: &Space| Amg::for_near_null(rt, space, &a, 1, &smooth, &NearNull::Constants);
         let [u, v] = [31, 37]
             .map(|k| (0..a.rows()).map(|i| ((i * k) % 101) as f64 * scale(i) - 50.0).collect::<Vec<_>>());
         let (of_u, of_v) = (applied(&a, make, &u)?, applied(&a, make, &v)?);

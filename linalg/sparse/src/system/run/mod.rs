@@ -113,7 +113,7 @@ impl<'a> System<'a> {
         let (stored, first) = match chosen[0] {
             (method, choice @ PreconditionerChoice::Ilu0) if is_concurrent => {
                 // If they do not exist, the attempt that needs them reports it.
-                join(store, || preconditioner_of(choice, method, rt, &prepared).ok())
+                join(store, || preconditioner_of(choice, method, rt, &prepared, options).ok())
             }
             _ => (store(), None),
         };
@@ -271,7 +271,8 @@ impl<'a> System<'a> {
             return Ok(preconditioner.clone());
         }
         let begun = Instant::now();
-        let operator = preconditioner_of(candidate.choice, candidate.method, self.rt, &self.prepared)?;
+        let operator =
+            preconditioner_of(candidate.choice, candidate.method, self.rt, &self.prepared, &self.options)?;
         let operator = operator.map(Arc::from);
         Ok(made.insert(Preconditioner { operator, time: begun.elapsed() }).clone())
     }
