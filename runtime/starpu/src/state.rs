@@ -1,4 +1,5 @@
-//! State of tasks that others ask about: made when somebody asks.
+//! State of a task beside its structure, made on demand: only tasks with dependencies, or for which
+//! a thread waits, need one.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -67,7 +68,7 @@ impl TaskState {
     }
 }
 
-/// Stands at `starpu_private` of a task that has ended before anybody asked for its state.
+/// Value of `starpu_private` of a task that ended without a state.
 const OVER: *mut TaskState = ptr::without_provenance_mut(1);
 
 unsafe fn place<'a>(task: *mut starpu_task) -> &'a AtomicPtr<TaskState> {
@@ -106,7 +107,7 @@ pub unsafe fn state(task: *mut starpu_task) -> Arc<TaskState> {
     }
 }
 
-/// Returns the state of a task if somebody has asked for it.
+/// Returns the state of a task if it has one.
 #[inline]
 pub unsafe fn known(task: *mut starpu_task) -> Option<Arc<TaskState>> {
     let found = place(task).load(Ordering::Acquire);
@@ -121,7 +122,7 @@ pub unsafe fn is_submitted(task: *mut starpu_task) -> bool {
     }
 }
 
-/// Begins a run: returns the state if somebody has asked for it.
+/// Begins a run; returns the state if the task has one.
 #[inline]
 pub unsafe fn begin(task: *mut starpu_task) -> Option<Arc<TaskState>> {
     let state = known(task);
@@ -147,7 +148,7 @@ pub unsafe fn undo(task: *mut starpu_task) {
     }
 }
 
-/// Ends a run whose state nobody has asked for; returns false if somebody has meanwhile.
+/// Ends a run without a state; returns false if the task has got one meanwhile.
 pub unsafe fn over(task: *mut starpu_task) -> bool {
     place(task).compare_exchange(ptr::null_mut(), OVER, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }

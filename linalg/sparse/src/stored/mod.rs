@@ -216,7 +216,11 @@ impl Stored {
     }
 }
 
-fn check_square(a: &Csr) -> Result<(), Error> {
+/// Refuses a matrix that is not square.
+///
+/// # Errors
+/// [`Error::Unsolvable`].
+pub(crate) fn check_square(a: &Csr) -> Result<(), Error> {
     if a.rows() == a.columns() {
         return Ok(());
     }

@@ -176,11 +176,6 @@ impl Blocks {
         self.size
     }
 
-    /// Returns the number of values.
-    pub fn values(&self) -> usize {
-        self.value.len()
-    }
-
     /// Returns the bytes in memory.
     pub fn memory(&self) -> u64 {
         (8 * (self.starts.len() + self.value.len()) + 4 * self.column.len()) as u64

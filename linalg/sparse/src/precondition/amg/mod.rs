@@ -19,7 +19,7 @@ use self::smooth::prolongation_smoother;
 use super::chebyshev::{Interval, Smoother, narrow};
 use super::jacobi::inverse_diagonal;
 use crate::csr::Csr;
-use crate::stored::Stored;
+use crate::stored::{Stored, check_square};
 use zellige_krylov::method::{Steps, Workspace, times};
 use zellige_krylov::{Error, Executor, MultiVector, Operator, Space};
 
@@ -92,7 +92,6 @@ struct Setup<'r> {
 impl Setup<'_> {
     /// Aggregates the nodes of a matrix; nothing if that would hardly make it smaller.
     fn coarsening(&self, a: Blocks, smooth: &Smooth, level: usize) -> Result<Option<Coarsening>, Error> {
-        check_level(&a)?;
         let graph = strong(&a, self.strength.0 * self.strength.1.powi(level as i32));
         let aggregates = aggregate(&graph);
         let (rows, coarser) = (a.rows() * a.size()[0], aggregates.count() * smooth.unknowns());
@@ -141,7 +140,12 @@ impl Setup<'_> {
                 grid,
             });
             let is_last = a.rows() <= SMALL || levels.len() == MOST_LEVELS;
-            let coarsening = if is_last { None } else { self.coarsening(next, &smooth, levels.len())? };
+            let coarsening = if is_last {
+                None
+            } else {
+                check_level(&a)?;
+                self.coarsening(next, &smooth, levels.len())?
+            };
             let Some(coarsening) = coarsening else {
                 return Ok(Amg::of(finest.space.clone(), levels, Coarse::new(self.rt, &space, &a)?));
             };
@@ -183,7 +187,7 @@ impl Amg {
         }
         if constants.len() != a.rows() || constants.iter().any(|part| *part == 0.0 || !part.is_finite()) {
             let problem = format!("it must have {} finite entries, none of them zero", a.rows());
-            return Err(Error::parameter("smooth vector", problem));
+            return Err(Error::parameter("constants", problem));
         }
         let given = near_null.vectors(a.rows(), block)?;
         let threads = rt.runtime().workers();
@@ -196,9 +200,12 @@ impl Amg {
             strength: if has_more { MORE_STRENGTH } else { STRENGTH },
         };
         let smooth = Smooth::new(block, constants, &given, given.len());
-        let is_small = a.rows() <= SMALL;
-        let first =
-            if is_small { None } else { setup.coarsening(Blocks::of(threads, a, block)?, &smooth, 0)? };
+        let first = if a.rows() <= SMALL {
+            None
+        } else {
+            check_level(a)?;
+            setup.coarsening(Blocks::of(threads, a, block)?, &smooth, 0)?
+        };
         let Some(first) = first else {
             return Ok(Amg::of(space.clone(), Vec::new(), Coarse::new(rt, space, a)?));
         };
@@ -266,14 +273,16 @@ impl Operator for Amg {
     }
 }
 
-/// Refuses a level whose graph, aggregates and smoothed prolongation do not fit the memory. Each
-/// nonzero has at most a strong neighbour and three copies while the prolongation is made; each row
-/// has its diagonal, its aggregate and the tentative prolongation. Products of levels have unknown
-/// sizes; they are refused while they grow.
-fn check_level(a: &Blocks) -> Result<(), Error> {
-    let (rows, values) = (a.rows() * a.size()[0], a.values());
-    let bytes = 40 * values as u64 + 60 * rows as u64;
-    Error::if_too_large(|| format!("a level of amg with {rows} rows"), bytes)
+/// Refuses a matrix that cannot be a level: one that is not square, one with a zero diagonal entry,
+/// by which rows are divided, and one whose blocks, graph and smoothed prolongation do not fit the
+/// memory. Each nonzero has at most a strong neighbour and three copies while the prolongation is
+/// made; each row has its diagonal, its aggregate and the tentative prolongation. Products of levels
+/// have unknown sizes; they are refused while they grow.
+fn check_level(a: &Csr) -> Result<(), Error> {
+    check_square(a)?;
+    inverse_diagonal(a)?;
+    let bytes = 40 * a.nonzeros() as u64 + 60 * a.rows() as u64;
+    Error::if_too_large(|| format!("a level of amg with {} rows", a.rows()), bytes)
 }
 
 #[cfg(test)]
@@ -304,6 +313,22 @@ mod tests {
             }
             let factor = (energy(&error, &b) / first).powf(1.0 / 8.0);
             assert!(factor < 0.45, "{cells:?}: {factor}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn matrices_without_levels_are_refused() -> Result<(), Error> {
+        let rt = Runtime::builder().workers(1).build()?;
+        let n = 2 * SMALL as u32;
+        let diagonal = |row: u32| if row == 7 { 0.0 } else { 2.0 };
+        let tridiagonal = |i: u32| [(i, i, diagonal(i)), (i, (i + 1) % n, -1.0), ((i + 1) % n, i, -1.0)];
+        let square: Vec<_> = (0..n).flat_map(tridiagonal).collect();
+        for (columns, word) in [(n, "row 8"), (n + 3, "square")] {
+            let a = Csr::from_triplets(n as usize, columns as usize, &square)?;
+            let found = Amg::new(&rt, &Space::new(a.rows(), 0), &a, 1);
+            let error = found.expect_err(word).to_string();
+            assert!(error.contains(word), "{error}");
         }
         Ok(())
     }

@@ -11,8 +11,9 @@ use super::blocks::Blocks;
 pub enum NearNull {
     /// Nothing beyond the constants.
     Constants,
-    /// Found from the matrix: as many vectors as rotations have components (1 for blocks of 1 or 2
-    /// unknowns, 3 for 3, 6 for 4).
+    /// Found from the matrix: as many directions on each aggregate as a rigid body has rotations for
+    /// displacements of this number (one for single unknowns and for two, three for three, six for
+    /// four).
     #[default]
     Search,
     /// Rigid rotations about these coordinates of the nodes: two or three arrays with a number for
@@ -22,12 +23,15 @@ pub enum NearNull {
     Vectors(Vec<Vec<f64>>),
 }
 
+/// Maximum number of given vectors: each is an unknown of every node of the coarser levels.
+const MOST_VECTORS: usize = 24;
+
 impl NearNull {
     /// Returns the given vectors, for a matrix of `rows` rows in blocks of `block`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for arrays of other lengths, [`Error::Parameter`] for non-finite numbers
-    /// and for coordinates of blocks that have another number of unknowns.
+    /// [`Error::Shape`] for arrays of other lengths, [`Error::Parameter`] for too many vectors,
+    /// non-finite numbers, and coordinates of blocks that have another number of unknowns.
     pub fn vectors(&self, rows: usize, block: usize) -> Result<Vec<Vec<f64>>, Error> {
         let (arrays, length, name) = match self {
             NearNull::Constants | NearNull::Search => return Ok(Vec::new()),
@@ -41,6 +45,10 @@ impl NearNull {
                 if *name == *"coordinates" { "blocks of rows" } else { "rows" }
             );
             return Err(Error::shape(name, problem));
+        }
+        if arrays.len() > MOST_VECTORS {
+            let problem = format!("{} columns: at most {MOST_VECTORS} are possible", arrays.len());
+            return Err(Error::parameter(name, problem));
         }
         if arrays.iter().flatten().any(|value| !value.is_finite()) {
             return Err(Error::parameter(name, "it has numbers that are not finite"));
@@ -362,5 +370,6 @@ mod tests {
         assert!(of(&NearNull::Coordinates(vec![vec![1.0; 12]; 3])).unwrap_err().contains("4 blocks of rows"));
         assert!(of(&NearNull::Coordinates(vec![vec![1.0; 4]; 2])).unwrap_err().contains("3 unknowns"));
         assert!(of(&NearNull::Vectors(vec![vec![f64::NAN; 12]])).unwrap_err().contains("not finite"));
+        assert!(of(&NearNull::Vectors(vec![vec![1.0; 12]; 25])).unwrap_err().contains("at most 24"));
     }
 }
