@@ -28,8 +28,8 @@ const AHEAD: usize = 2;
 /// written.
 pub fn run(verb: &Simulate) -> anyhow::Result<()> {
     match verb {
-        Simulate::Tor(args) => simulations(&args.common, args.n, Some(args.m)),
-        Simulate::Cholesky(args) => simulations(&args.common, args.n, None),
+        Simulate::Tor(args) => simulations(&args.common, args.n, Some(args.m), false),
+        Simulate::Cholesky(args) => simulations(&args.common, args.n, None, args.products_only),
         Simulate::Platforms { name: None } => platforms(),
         Simulate::Platforms { name: Some(name) } => {
             let platform = Platform::shipped(name).map_err(|error| CommandError::option("NAME", error))?;
@@ -117,8 +117,9 @@ fn host(workers: usize) -> anyhow::Result<Platform> {
         .with_context(|| format!("--platform host: run zellige machine calibrate --workers {workers} first"))
 }
 
-/// Simulates a reconstructor of `m` rows, or the factorisation alone, for every rule.
-fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<()> {
+/// Simulates a reconstructor of `m` rows, the factorisation alone, or only its products, for every
+/// rule.
+fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>, products_only: bool) -> anyhow::Result<()> {
     let outputs = &args.outputs;
     if outputs.trace.is_some() && args.rules.len() * args.nodes.len() > 1 {
         let problem = "a trace has one rule and one number of nodes: give one --precision and one --nodes";
@@ -139,6 +140,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             let request = Request {
                 n: n as usize,
                 m: m.unwrap_or(0) as usize,
+                products_only,
                 tile: args.tile as usize,
                 rule: rule.clone(),
                 norms: norms.as_ref(),
@@ -176,6 +178,7 @@ fn refused(rule: &Rule, error: SimulateError) -> anyhow::Error {
             CommandError::option("--precision", format!("{error} (--norms FILE)")).into()
         }
         SimulateError::OwnersOnNodes => CommandError::option("--sched", error).into(),
+        SimulateError::NoProducts(..) => CommandError::option("--tile", error).into(),
         SimulateError::Linalg(
             zellige_dense::Error::Elements { .. } | zellige_dense::Error::Precision { .. },
         ) => {

@@ -375,7 +375,7 @@ mod tests {
     fn solutions_without_perturbation_have_the_bits_of_the_pipeline() -> Result<(), Error> {
         let (rt, geometry) = (Runtime::builder().workers(2).build()?, Geometry::new([4, 4, 4, 4])?);
         let u = random_gauge(geometry, 1);
-        for method in [SolverMethod::Cg, SolverMethod::BiCgStab] {
+        for method in [SolverMethod::Cg, SolverMethod::BiCgStab { l: 4 }] {
             let mut options = Options { tolerance: 1e-3, ..heavy() };
             options.solver.method = method;
             let system = System::new(&rt, &u, &options)?;

@@ -39,8 +39,10 @@ impl<'a> Tuning<'a> {
     /// [`Error::Parameter`] for invalid options.
     pub fn new(rt: &'a Runtime, gauge: &'a Gauge, options: Options) -> Result<Self, Error> {
         options.check(gauge.geometry())?;
-        if options.solver.method == Method::BlockCg {
-            return Err(Error::parameter("method", "block-cg has no formats to choose: use cg or bicgstab"));
+        if options.solver.is_wide() {
+            let problem =
+                format!("{} has no formats to choose: use cg or bicgstabl:L", options.solver.method);
+            return Err(Error::parameter("method", problem));
         }
         Ok(Tuning { rt, gauge, options, space: space(&options), known: Vec::new() })
     }
@@ -140,7 +142,7 @@ fn space(options: &Options) -> Space {
     let quarks = ["half", "int20", "int30", "single", "double"];
     // The estimate is one of conjugate gradients.
     let deltas = ["estimate", "0.001", "0.01", "0.1"];
-    let deltas = if options.solver.method == Method::BiCgStab { &deltas[1..] } else { &deltas[..] };
+    let deltas = if options.solver.method == Method::Cg { &deltas[..] } else { &deltas[1..] };
     let of_quarks = double - cost("fp64", "half");
     let items = vec![
         item(LINKS, &links, &|links| cost(links, "double") - of_quarks),

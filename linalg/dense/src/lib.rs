@@ -87,7 +87,7 @@ const SUBNORMALS: Option<zellige_runtime::Subnormals> = Some(zellige_runtime::Su
 
 pub use driver::Cholesky;
 pub use error::{Error, NotPositiveDefinite};
-pub use factor::{Factorisation, GemmCounts, Submission, cholesky, cholesky_with};
+pub use factor::{Factorisation, GemmCounts, Submission, cholesky, cholesky_with, products_of_cholesky};
 pub use gpu::{DescribeLaunch, GpuGenerator, GpuMatrix, GpuProducts, capability_for};
 pub use grid::{Block, TileGrid};
 pub use operators::{FactorOperator, SymmetricOperator};

@@ -264,12 +264,20 @@ pub struct LqcdSolver {
     /// estimate: replace it when an estimate of its error is large (van der Vorst and Ye).
     #[arg(long, value_name = "DELTA|estimate", default_value = "0.1", hide_short_help = true)]
     pub reliable: Reliable,
+    /// Number of search directions of narrow conjugate gradients that are added to the solution
+    /// together, 1 to 8.
+    ///
+    /// The solution is in float64 and moves through memory every N steps only. N - 1 more vectors
+    /// are kept. The bits do not change.
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub buffer: u8,
 }
 
 impl LqcdSolver {
     /// Returns the solver that these options describe, with the given method.
     pub fn solver(&self, method: Method) -> Solver {
-        let solver = Solver { method, precision: self.precision, ..Solver::default() };
+        let buffer = usize::from(self.buffer);
+        let solver = Solver { method, precision: self.precision, buffer, ..Solver::default() };
         match self.reliable {
             Reliable::Factor(delta) => Solver { delta, ..solver },
             Reliable::Estimate => Solver { estimate: true, ..solver },
@@ -306,8 +314,11 @@ pub struct LqcdInvert {
     /// Tolerance: norm of the residual relative to that of the source.
     #[arg(long, value_name = "TOL", default_value = "1e-10")]
     pub tol: f64,
-    /// Method: cg (conjugate gradients), block-cg (in one Krylov space for all colours, with
-    /// --precision double) or bicgstab (BiCGStab(4)).
+    /// Method: cg, block-cg, bicgstabl:L or gmres:M; --help describes them.
+    ///
+    /// cg: conjugate gradients. block-cg: in one Krylov space for all colours. bicgstabl:L:
+    /// BiCGStab(l) with polynomials of degree L, up to 8. gmres:M: GMRES, restarted after M steps.
+    /// block-cg and gmres are for --precision double.
     #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, help_heading = "Solver")]
     pub method: Method,
     /// Additional tolerance for the heavy-quark residual: sqrt(mean |r(x)|^2 / |z(x)|^2) over the

@@ -6,7 +6,7 @@ use zellige_lqcd::{Action, Boundary};
 use super::paths::{Input, Output, OutputFile, OutputFolder};
 
 pub(super) const NOTES: &str = "\
-Each item is computed when it is asked for, at sizes that take seconds, or with
+Each run computes its items anew, at sizes that take seconds, or with
 --full at those of the paper where memory allows. Beside our numbers stand those
 of the paper, and each statement of the paper that the numbers are for is judged:
 it agrees, or it is contradicted. Times are of this machine.

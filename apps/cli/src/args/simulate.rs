@@ -75,6 +75,11 @@ pub struct SimulateCholesky {
     /// Order of the matrix.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub n: u32,
+    /// Leave out all tasks but the products of tiles.
+    ///
+    /// The rate is that of the products. Rules on norms need a whole factorisation.
+    #[arg(long, conflicts_with = "norms")]
+    pub products_only: bool,
     #[command(flatten)]
     pub common: SimulateCommon,
 }

@@ -1,5 +1,6 @@
 //! List of the figures and tables that are repeated.
 
+use self::Paper::{Lattice, Thesis, Tomography};
 use super::found::Found;
 use super::thesis::{chapter1, formats, matrices, products, pulses, solvers, theory};
 use super::{Context, lattice, tomography};
@@ -55,7 +56,8 @@ pub struct Item {
     pub compute: fn(&Context<'_>) -> anyhow::Result<Found>,
 }
 
-const fn thesis(
+const fn item(
+    paper: Paper,
     name: &'static str,
     place: &'static str,
     title: &'static str,
@@ -63,29 +65,7 @@ const fn thesis(
     axes: [&'static str; 2],
     compute: fn(&Context<'_>) -> anyhow::Result<Found>,
 ) -> Item {
-    Item { paper: Paper::Thesis, name, place, title, setting, axes, compute }
-}
-
-const fn of_lattice(
-    name: &'static str,
-    place: &'static str,
-    title: &'static str,
-    setting: &'static str,
-    axes: [&'static str; 2],
-    compute: fn(&Context<'_>) -> anyhow::Result<Found>,
-) -> Item {
-    Item { paper: Paper::Lattice, name, place, title, setting, axes, compute }
-}
-
-const fn of_tomography(
-    name: &'static str,
-    place: &'static str,
-    title: &'static str,
-    setting: &'static str,
-    axes: [&'static str; 2],
-    compute: fn(&Context<'_>) -> anyhow::Result<Found>,
-) -> Item {
-    Item { paper: Paper::Tomography, name, place, title, setting, axes, compute }
+    Item { paper, name, place, title, setting, axes, compute }
 }
 
 const NUMBERS: &str = "numbers of the text";
@@ -100,13 +80,30 @@ const RESIDUALS: [&str; 2] = ["step", "relative residual"];
 
 /// All items, paper by paper, in the order of the papers.
 pub const ALL: &[Item] = &[
-    thesis("fig1.1", "1.1.6", "harmonic sum in FP32, from either end", NUMBERS, NONE, chapter1::harmonic),
-    thesis("fig1.2", "1.1.6", "cancellation in a difference of squares", NUMBERS, NONE, chapter1::squares),
-    thesis("fig1.3", "1.2", "formats of IEEE 754-1985", NUMBERS, NONE, formats::ieee),
-    thesis("fig1.4", "1.2", "numbers as FP32 stores them", NUMBERS, NONE, chapter1::fields),
-    thesis("fig1.5", "1.3", "later formats", NUMBERS, NONE, formats::later),
-    thesis("section1.4.6", "1.4.6", "Rump's polynomial", NUMBERS, NONE, chapter1::rump),
-    thesis(
+    item(
+        Thesis,
+        "fig1.1",
+        "1.1.6",
+        "harmonic sum in FP32, from either end",
+        NUMBERS,
+        NONE,
+        chapter1::harmonic,
+    ),
+    item(
+        Thesis,
+        "fig1.2",
+        "1.1.6",
+        "cancellation in a difference of squares",
+        NUMBERS,
+        NONE,
+        chapter1::squares,
+    ),
+    item(Thesis, "fig1.3", "1.2", "formats of IEEE 754-1985", NUMBERS, NONE, formats::ieee),
+    item(Thesis, "fig1.4", "1.2", "numbers as FP32 stores them", NUMBERS, NONE, chapter1::fields),
+    item(Thesis, "fig1.5", "1.3", "later formats", NUMBERS, NONE, formats::later),
+    item(Thesis, "section1.4.6", "1.4.6", "Rump's polynomial", NUMBERS, NONE, chapter1::rump),
+    item(
+        Thesis,
         "section1.5.1",
         "1.5.1",
         "interval arithmetic",
@@ -114,7 +111,8 @@ pub const ALL: &[Item] = &[
         NONE,
         chapter1::intervals,
     ),
-    thesis(
+    item(
+        Thesis,
         "fig1.6",
         "1.7.3",
         "bits of a small summand that are lost",
@@ -122,7 +120,8 @@ pub const ALL: &[Item] = &[
         ["bits of b that are kept", "% of sums unchanged"],
         chapter1::lost_bits,
     ),
-    thesis(
+    item(
+        Thesis,
         "section2.3.2",
         "2.3.2",
         "entries by absolute magnitude",
@@ -130,8 +129,9 @@ pub const ALL: &[Item] = &[
         NONE,
         matrices::absolute,
     ),
-    thesis("table3.1", "3.4.1", "formats of the adaptive product", NUMBERS, NONE, formats::adaptive),
-    thesis(
+    item(Thesis, "table3.1", "3.4.1", "formats of the adaptive product", NUMBERS, NONE, formats::adaptive),
+    item(
+        Thesis,
         "table3.2",
         "3.4.2",
         "matrices, and generated ones in their place",
@@ -139,7 +139,8 @@ pub const ALL: &[Item] = &[
         NONE,
         matrices::of_chapter3,
     ),
-    thesis(
+    item(
+        Thesis,
         "theorem1",
         "3.3",
         "error bound of Algorithm 4, with sums in each bucket's precision",
@@ -147,7 +148,8 @@ pub const ALL: &[Item] = &[
         NONE,
         theory::theorem,
     ),
-    thesis(
+    item(
+        Thesis,
         "remark3.3",
         "3.3",
         "inner products and sums in adaptive precision",
@@ -155,7 +157,8 @@ pub const ALL: &[Item] = &[
         NONE,
         theory::inner_products,
     ),
-    thesis(
+    item(
+        Thesis,
         "fig3.1",
         "3.3",
         "magnitudes of nonzeros and the limits of buckets",
@@ -163,7 +166,8 @@ pub const ALL: &[Item] = &[
         ["log2 |a| / |A|", "nonzeros"],
         products::buckets,
     ),
-    thesis(
+    item(
+        Thesis,
         "fig3.2",
         "3.4.3",
         "backward errors with two, three and seven formats",
@@ -171,10 +175,19 @@ pub const ALL: &[Item] = &[
         BYTES,
         products::errors,
     ),
-    thesis("fig3.3", "3.4.3", "bytes with two, three and seven formats", OLYMPE, BYTES, products::storage),
-    thesis("fig3.4", "3.4.3", "time of a product at 2^-24 and 2^-53", OLYMPE, BYTES, products::times),
-    thesis("fig3.5", "3.4.3", "time of a product at 2^-37", OLYMPE, BYTES, products::times_between),
-    thesis(
+    item(
+        Thesis,
+        "fig3.3",
+        "3.4.3",
+        "bytes with two, three and seven formats",
+        OLYMPE,
+        BYTES,
+        products::storage,
+    ),
+    item(Thesis, "fig3.4", "3.4.3", "time of a product at 2^-24 and 2^-53", OLYMPE, BYTES, products::times),
+    item(Thesis, "fig3.5", "3.4.3", "time of a product at 2^-37", OLYMPE, BYTES, products::times_between),
+    item(
+        Thesis,
         "fig3.6",
         "3.4.4",
         "dropping and low precision, separately and together",
@@ -182,7 +195,8 @@ pub const ALL: &[Item] = &[
         BYTES,
         products::dropping,
     ),
-    thesis(
+    item(
+        Thesis,
         "fig3.7",
         "3.4.5",
         "scaling with the number of threads",
@@ -190,7 +204,8 @@ pub const ALL: &[Item] = &[
         ["threads", "efficiency"],
         products::scaling,
     ),
-    thesis(
+    item(
+        Thesis,
         "fig3.8",
         "3.5.3",
         "GMRES-IR with uniform and with adaptive products",
@@ -198,8 +213,17 @@ pub const ALL: &[Item] = &[
         RESIDUALS,
         solvers::targets,
     ),
-    thesis("fig3.9", "3.5.3", "GMRES-IR with both criteria", "CoupCons3D", RESIDUALS, solvers::criteria),
-    thesis(
+    item(
+        Thesis,
+        "fig3.9",
+        "3.5.3",
+        "GMRES-IR with both criteria",
+        "CoupCons3D",
+        RESIDUALS,
+        solvers::criteria,
+    ),
+    item(
+        Thesis,
         "fig3.10",
         "3.5.3",
         "a matrix that the normwise criterion makes easier",
@@ -207,7 +231,8 @@ pub const ALL: &[Item] = &[
         RESIDUALS,
         solvers::easier,
     ),
-    thesis(
+    item(
+        Thesis,
         "table3.3",
         "3.5.4",
         "four Krylov methods with three kinds of products",
@@ -215,9 +240,10 @@ pub const ALL: &[Item] = &[
         NONE,
         solvers::methods,
     ),
-    thesis("table3.4", "3.5.4", "GMRES with three kinds of products", OLYMPE, NONE, solvers::restarts),
-    thesis("table4.1", "4.2.2", "formats with reduced precision", NUMBERS, NONE, formats::reduced),
-    thesis(
+    item(Thesis, "table3.4", "3.5.4", "GMRES with three kinds of products", OLYMPE, NONE, solvers::restarts),
+    item(Thesis, "table4.1", "4.2.2", "formats with reduced precision", NUMBERS, NONE, formats::reduced),
+    item(
+        Thesis,
         "table4.2",
         "4.2.4",
         "formats with reduced precision and exponent",
@@ -225,8 +251,9 @@ pub const ALL: &[Item] = &[
         NONE,
         formats::reduced_exponent,
     ),
-    thesis("table4.3", "4.2.4", "the same without a sign", NUMBERS, NONE, formats::unsigned),
-    thesis(
+    item(Thesis, "table4.3", "4.2.4", "the same without a sign", NUMBERS, NONE, formats::unsigned),
+    item(
+        Thesis,
         "section4.2.4",
         "4.2.4",
         "bits of exponent of any list of formats",
@@ -234,7 +261,8 @@ pub const ALL: &[Item] = &[
         NONE,
         matrices::own_sets,
     ),
-    thesis(
+    item(
+        Thesis,
         "table4.4",
         "4.3",
         "matrices, and generated ones in their place",
@@ -242,7 +270,8 @@ pub const ALL: &[Item] = &[
         NONE,
         matrices::of_chapter4,
     ),
-    thesis(
+    item(
+        Thesis,
         "fig4.4",
         "4.3",
         "backward errors of uniform and adaptive products",
@@ -250,8 +279,17 @@ pub const ALL: &[Item] = &[
         ["log2 of the target", "normwise backward error"],
         products::uniform_errors,
     ),
-    thesis("fig4.5", "4.3.1", "bytes and time of AP2, AP4 and AP7", JEAN_ZAY, BYTES, products::more_formats),
-    thesis(
+    item(
+        Thesis,
+        "fig4.5",
+        "4.3.1",
+        "bytes and time of AP2, AP4 and AP7",
+        JEAN_ZAY,
+        BYTES,
+        products::more_formats,
+    ),
+    item(
+        Thesis,
         "fig4.6",
         "4.3.2",
         "bytes and time with reduced exponents",
@@ -259,8 +297,9 @@ pub const ALL: &[Item] = &[
         BYTES,
         products::fewer_exponents,
     ),
-    thesis("fig4.7", "4.3.2", "shares of nonzeros by format", JEAN_ZAY, BYTES, products::shares),
-    thesis(
+    item(Thesis, "fig4.7", "4.3.2", "shares of nonzeros by format", JEAN_ZAY, BYTES, products::shares),
+    item(
+        Thesis,
         "section5.2.3",
         "5.2.3",
         "points that stochastic arithmetic changes",
@@ -268,7 +307,8 @@ pub const ALL: &[Item] = &[
         NONE,
         pulses::stochastic,
     ),
-    thesis(
+    item(
+        Thesis,
         "table5.1",
         "5.3",
         "searches that find the point of the full one",
@@ -276,10 +316,20 @@ pub const ALL: &[Item] = &[
         NONE,
         pulses::same_points,
     ),
-    thesis("fig5.1", "5.3.3", "distances of points that differ", AGATA, ["mm", "events"], pulses::distances),
-    thesis("fig5.2", "5.3.3", "energies of points that differ", AGATA, NONE, pulses::energies),
-    thesis("table5.2", "5.4", "time of a search", "ticks; i9-11950H, one thread", NONE, pulses::times),
-    thesis(
+    item(Thesis, "section5.3.2", "5.3.2", "share of the coarse stage", AGATA, NONE, pulses::coarse_share),
+    item(
+        Thesis,
+        "fig5.1",
+        "5.3.3",
+        "distances of points that differ",
+        AGATA,
+        ["mm", "events"],
+        pulses::distances,
+    ),
+    item(Thesis, "fig5.2", "5.3.3", "energies of points that differ", AGATA, NONE, pulses::energies),
+    item(Thesis, "table5.2", "5.4", "time of a search", "ticks; i9-11950H, one thread", NONE, pulses::times),
+    item(
+        Thesis,
         "table5.3",
         "5.4",
         "points within 5 mm of those of the full search",
@@ -287,8 +337,9 @@ pub const ALL: &[Item] = &[
         NONE,
         pulses::near_points,
     ),
-    of_lattice("table1", "2", "IEEE formats", NUMBERS, NONE, lattice::ieee),
-    of_lattice(
+    item(Lattice, "table1", "2", "IEEE formats", NUMBERS, NONE, lattice::ieee),
+    item(
+        Lattice,
         "fig1",
         "3.1",
         "CG in double, and in half with and without stabilisation",
@@ -296,7 +347,8 @@ pub const ALL: &[Item] = &[
         RESIDUALS,
         lattice::stabilised,
     ),
-    of_lattice(
+    item(
+        Lattice,
         "section3.3",
         "3.3",
         "limits of a format for ill-conditioned systems",
@@ -304,7 +356,8 @@ pub const ALL: &[Item] = &[
         ["-log10 of the mass", "iterations"],
         lattice::conditions,
     ),
-    of_lattice(
+    item(
+        Lattice,
         "fig2",
         "5.2",
         "deviations of the operator in five formats",
@@ -312,7 +365,8 @@ pub const ALL: &[Item] = &[
         ["deviation", "% of numbers"],
         lattice::deviations,
     ),
-    of_lattice(
+    item(
+        Lattice,
         "fig3",
         "5.3",
         "rate of the operator in five formats",
@@ -320,7 +374,8 @@ pub const ALL: &[Item] = &[
         NONE,
         lattice::rates,
     ),
-    of_lattice(
+    item(
+        Lattice,
         "fig4",
         "6.1",
         "residuals of BiCGStab(4) in five formats",
@@ -328,10 +383,11 @@ pub const ALL: &[Item] = &[
         RESIDUALS,
         lattice::bicgstab_histories,
     ),
-    of_lattice("table2", "6.1", "iterations and times of BiCGStab(4)", HISQ, NONE, lattice::bicgstab),
-    of_lattice("table3", "6.2", "multi-shift CG with two pairs of formats", HISQ, NONE, lattice::shifts),
-    of_tomography("table1", "VI", "variants of a product", NUMBERS, NONE, tomography::variants),
-    of_tomography(
+    item(Lattice, "table2", "6.1", "iterations and times of BiCGStab(4)", HISQ, NONE, lattice::bicgstab),
+    item(Lattice, "table3", "6.2", "multi-shift CG with two pairs of formats", HISQ, NONE, lattice::shifts),
+    item(Tomography, "table1", "VI", "variants of a product", NUMBERS, NONE, tomography::variants),
+    item(
+        Tomography,
         "fig2",
         "VI",
         "eigenvalues of the covariance matrix and of its tiles",
@@ -339,7 +395,8 @@ pub const ALL: &[Item] = &[
         ["number", "eigenvalue"],
         tomography::eigenvalues,
     ),
-    of_tomography(
+    item(
+        Tomography,
         "fig3",
         "VII",
         "precision by the distance from the diagonal",
@@ -347,7 +404,8 @@ pub const ALL: &[Item] = &[
         NONE,
         tomography::zones,
     ),
-    of_tomography(
+    item(
+        Tomography,
         "fig5",
         "VIII b",
         "Strehl ratio by mix of precisions",
@@ -355,7 +413,8 @@ pub const ALL: &[Item] = &[
         NONE,
         tomography::strehl,
     ),
-    of_tomography(
+    item(
+        Tomography,
         "fig6",
         "VIII c",
         "rate by number of measurements",
@@ -363,7 +422,8 @@ pub const ALL: &[Item] = &[
         ["measurements", "Tflop/s"],
         tomography::rates,
     ),
-    of_tomography(
+    item(
+        Tomography,
         "fig7",
         "VIII c",
         "rate of several mixes of precisions",
@@ -371,7 +431,17 @@ pub const ALL: &[Item] = &[
         ["measurements", "Tflop/s"],
         tomography::mixes,
     ),
-    of_tomography(
+    item(
+        Tomography,
+        "fig8",
+        "VIII c",
+        "rate of the products of a factorisation alone",
+        GPUS,
+        ["measurements", "Tflop/s"],
+        tomography::products,
+    ),
+    item(
+        Tomography,
         "fig9",
         "VIII c",
         "one to four GPUs, and transfers",

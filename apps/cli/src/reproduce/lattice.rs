@@ -293,18 +293,18 @@ pub fn shifts(context: &Context<'_>) -> anyhow::Result<Found> {
     let columns = ["double-single-half", "double-int30-int20"];
     let (mut totals, mut smaller) = (Vec::new(), 0);
     for (column, one) in columns.into_iter().zip(&result.shifts) {
-        let shared = one.found.iterations;
+        let shared = one.iterations;
         found.value("(multi-shift)", format!("{column} iter"), shared as f64);
-        for (at, shift) in one.found.shifts.iter().enumerate() {
+        for (at, shift) in one.shifts.iter().enumerate() {
             found.value(at.to_string(), format!("{column} iter"), shift.iterations as f64);
             found.value(at.to_string(), format!("{column} residual"), shift.shared_residual);
         }
-        let total = shared + one.found.shifts.iter().map(|shift| shift.iterations).sum::<usize>();
+        let total = shared + one.shifts.iter().map(|shift| shift.iterations).sum::<usize>();
         found.value("total", format!("{column} iter"), total as f64);
         totals.push(total);
     }
     if let [single, int30] = &result.shifts[..] {
-        let pairs = single.found.shifts.iter().zip(&int30.found.shifts);
+        let pairs = single.shifts.iter().zip(&int30.shifts);
         smaller = pairs.filter(|(single, int30)| int30.shared_residual <= single.shared_residual).count();
     }
     found.judge(

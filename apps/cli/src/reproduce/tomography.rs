@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use zellige_dense::{GemmPrecision, Rule};
+use zellige_dense::GemmPrecision;
 use zellige_sim::platform::Platform;
 use zellige_tor::params::{CHECK_SYSTEM, EXAMPLE, Input, Mode, parse};
 use zellige_tor::pipeline::simulate::{Report, Request, simulate};
@@ -192,20 +192,23 @@ pub fn strehl(context: &Context<'_>) -> anyhow::Result<Found> {
 fn simulated(platform: &str, devices: usize, n: usize, rule: &str) -> anyhow::Result<Report> {
     let platform = Platform::shipped(platform)?;
     let platform = if devices < platform.devices.len() { platform.with_devices(devices) } else { platform };
-    let rule: Rule = rule.parse()?;
-    let request = Request {
+    Ok(simulate(&request(n, rule)?, &platform)?.0)
+}
+
+fn request(n: usize, rule: &str) -> anyhow::Result<Request<'static>> {
+    Ok(Request {
         n,
         m: n / 20,
+        products_only: false,
         tile: SIMULATED,
-        rule,
+        rule: rule.parse()?,
         norms: None,
         fuse_updates: 1,
         cyclic_block: 1,
         policy: "dmdas".into(),
         ahead: 2,
         nodes: 1,
-    };
-    Ok(simulate(&request, &platform)?.0)
+    })
 }
 
 fn sizes(context: &Context<'_>) -> Vec<usize> {
@@ -283,6 +286,34 @@ pub fn mixes(context: &Context<'_>) -> anyhow::Result<Found> {
     found.command(format!(
         "zellige simulate tor --n 28500 --m 1425 --tile {SIMULATED} --platform v100x4 --precision {}",
         rules.join(" --precision ")
+    ));
+    Ok(found)
+}
+
+/// Simulates the products of a factorisation alone.
+pub fn products(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    for (name, platform, published) in [("P100 SP", "p100x4", 0.7), ("V100 SP", "v100x4", 0.8)] {
+        let mut points = Vec::new();
+        let mut share = 0.0;
+        for n in sizes(context) {
+            let request = Request { m: 0, products_only: true, ..request(n, "fp32")? };
+            let report = simulate(&request, &Platform::shipped(platform)?)?.0;
+            share = report.fraction_of_peak;
+            found.value(format!("n = {n}"), format!("{name}; Tflop/s"), report.tflops);
+            found.value(format!("n = {n}"), format!("{name}; % of the SP peak"), 100.0 * share);
+            points.push((n as f64, report.tflops));
+        }
+        let text = format!("{name}: about {:.0} % of the peak", 100.0 * published);
+        let reason = format!("{:.0} % at the largest n", 100.0 * share);
+        match context.full {
+            true => found.judge(text, (share - published).abs() <= 0.1, reason),
+            false => found.leave(text, format!("{reason}; with 100 000 measurements: --full")),
+        }
+        found.curve(name, points);
+    }
+    found.command(format!(
+        "zellige simulate cholesky --products-only --n 28500 --tile {SIMULATED} --platform v100x4"
     ));
     Ok(found)
 }

@@ -55,7 +55,7 @@ fn formats_and_shifts_are_chosen_by_options() {
     for (more, precision) in [
         (&["--precision", "double-fp32/int20/fp32"][..], "double-fp32/int20/fp32"),
         (&["--precision", "double-half", "--reliable", "estimate"], "double-half"),
-        (&["--precision", "double-single", "--method", "bicgstab"], "double-single"),
+        (&["--precision", "double-single", "--method", "bicgstabl:4"], "double-single"),
     ] {
         let mixed = inverted(more);
         assert_eq!(mixed["precision"], precision);
@@ -63,6 +63,14 @@ fn formats_and_shifts_are_chosen_by_options() {
         let [a, b] = [&double, &mixed].map(|one| one["correlator"][1].as_f64().unwrap());
         assert!((a - b).abs() < 1e-8 * a, "{a} {b}");
     }
+    for method in ["bicgstabl:2", "gmres:30"] {
+        let other = inverted(&["--method", method]);
+        let [a, b] = [&double, &other].map(|one| one["correlator"][1].as_f64().unwrap());
+        assert!((a - b).abs() < 1e-8 * a, "{method}: {a} {b}");
+    }
+    let half = ["--precision", "double-half"];
+    let kept = inverted(&[&half[..], &["--buffer", "4"]].concat());
+    assert_eq!(kept["correlator"], inverted(&half)["correlator"], "a buffer changes no bits");
     let shifted = |more: &[&str]| {
         let line = words("lqcd multishift a.lat --mass 0.1 --shifts 0,0.5 --report s.html --json -");
         result(&ok(here, &[&line[..], more].concat()))
@@ -105,6 +113,10 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd invert a.lat --source point:0,0,4,0", "--source");
     refused("lqcd invert a.lat --action wilson", "hisq");
     refused("lqcd invert a.lat --bc open", "antiperiodic");
+    refused("lqcd invert a.lat --buffer 4", "only conjugate gradients in a narrow format");
+    refused("lqcd invert a.lat --method gmres:30 --precision single", "computes in float64");
+    refused("lqcd invert a.lat --method bicgstab", "bicgstabl:4");
+    refused("lqcd invert a.lat --method gmres:0", "from 1 to 1000");
     refused("lqcd invert a.lat --precision double-int40", "int20");
     refused("lqcd multishift a.lat --shifts 0,1 --tol 1e-9,1e-8,1e-7", "--tol");
     refused("lqcd multishift a.lat --shifts -1", "--shifts");

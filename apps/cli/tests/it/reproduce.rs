@@ -159,7 +159,7 @@ fn lattice_items_take_a_field() {
 
 /// Every item of every paper at its small size.
 #[test]
-#[ignore = "minutes"]
+#[ignore = "minutes; run by scripts/test-long"]
 fn every_item_is_computed() {
     let here = tempfile::tempdir().unwrap();
     for paper in ["thesis", "lattice", "tomography"] {

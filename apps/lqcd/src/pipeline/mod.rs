@@ -14,5 +14,5 @@ pub use eigen::{EigenOptions, eigen};
 pub(crate) use invert::System;
 pub use invert::{Deflation, Options, Source, invert, invert_with};
 pub use multishift::{Shift, multishift};
-pub use reproduce::{Published, remarks, reproduce};
+pub use reproduce::{Published, reproduce};
 pub use solver::{Method, Mixed, Solver};

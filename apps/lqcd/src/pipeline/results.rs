@@ -284,64 +284,25 @@ pub struct ShiftResult {
     pub applications: usize,
 }
 
-/// A figure or table of Clark et al. 2022 on a field, beside the published values. Lists that a
-/// figure or table does not use are empty.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+/// Results that a figure or table of Clark et al. 2022 consists of, on another field. Lists that it
+/// does not use are empty.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReproduceResult {
-    /// Name of the figure or table.
-    pub published: &'static str,
-    /// Extents in x, y, z and t.
-    pub lattice: [usize; 4],
-    /// The action, as `--action` takes it.
-    pub action: String,
-    /// Quark mass.
-    pub mass: f64,
     /// Solves of figures 1 and 4 and of table 2.
     pub solves: Vec<ReproducedSolve>,
     /// Solves of table 3.
-    pub shifts: Vec<ReproducedShifts>,
+    pub shifts: Vec<MultishiftResult>,
     /// Deviations of figure 2.
     pub deviations: Vec<Deviations>,
 }
 
 /// A solve of one right-hand side.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReproducedSolve {
     /// Name of the solver.
     pub name: String,
-    /// Published values; null if no numbers are published.
-    pub published: Option<PublishedSolve>,
     /// Result on this field.
     pub found: InvertResult,
-}
-
-/// Published figures of a solve.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct PublishedSolve {
-    /// Number of iterations.
-    pub iterations: usize,
-    /// Time (s), on a GPU.
-    pub seconds: f64,
-}
-
-/// A solve for several shifts.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ReproducedShifts {
-    /// Published values.
-    pub published: PublishedShifts,
-    /// Result on this field.
-    pub found: MultishiftResult,
-}
-
-/// Published figures of a solve for several shifts. Lists have an entry for each shift.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct PublishedShifts {
-    /// Number of steps that all shifts share.
-    pub iterations: usize,
-    /// Number of steps after the shared ones.
-    pub after: Vec<usize>,
-    /// Residuals after the shared steps.
-    pub shared_residuals: Vec<f64>,
 }
 
 /// Deviations of a product from that in float64.

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use zellige_krylov::{
-    BiCgStab, BlockCg, Cg, Operator, ReliableUpdates, Scalar, Stabilisation, Trigger, Updates, multiply,
+    BiCgStab, BlockCg, Cg, Gmres, Operator, ReliableUpdates, Scalar, Stabilisation, Trigger, Updates,
+    multiply,
 };
 use zellige_runtime::Runtime;
 
@@ -18,10 +19,7 @@ use crate::precision::{Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::C64;
 
-/// Degree of the polynomials of BiCGStab.
-const L: usize = 4;
-
-/// A Krylov method.
+/// A Krylov method. Its text is `cg`, `block-cg`, `bicgstabl:L` or `gmres:M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Method {
     /// Conjugate gradients.
@@ -29,17 +27,29 @@ pub enum Method {
     Cg,
     /// Conjugate gradients in one Krylov space for all colours of the source, in float64.
     BlockCg,
-    /// BiCGStab(4). Each polynomial counts as four steps, which are eight applications.
-    BiCgStab,
+    /// BiCGStab(l). Each polynomial counts as `l` steps, which are `2 l` applications.
+    BiCgStab {
+        /// Degree of the polynomials, 1 to 8.
+        l: usize,
+    },
+    /// GMRES, in float64.
+    Gmres {
+        /// Number of steps after which the method is restarted, and of vectors that are kept.
+        restart: usize,
+    },
 }
+
+/// Largest degree of the polynomials of BiCGStab, and largest Krylov space of GMRES.
+const MOST: [usize; 2] = [8, 1000];
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Method::Cg => "cg",
-            Method::BlockCg => "block-cg",
-            Method::BiCgStab => "bicgstab",
-        })
+        match self {
+            Method::Cg => f.write_str("cg"),
+            Method::BlockCg => f.write_str("block-cg"),
+            Method::BiCgStab { l } => write!(f, "bicgstabl:{l}"),
+            Method::Gmres { restart } => write!(f, "gmres:{restart}"),
+        }
     }
 }
 
@@ -47,11 +57,19 @@ impl FromStr for Method {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Method, String> {
-        match text {
-            "cg" => Ok(Method::Cg),
-            "block-cg" => Ok(Method::BlockCg),
-            "bicgstab" => Ok(Method::BiCgStab),
-            _ => Err("not one of cg, block-cg, bicgstab".into()),
+        let number = |text: &str, most: usize| match text.parse() {
+            Ok(number) if (1..=most).contains(&number) => Ok(number),
+            _ => Err(format!("{text}: a whole number from 1 to {most} is needed")),
+        };
+        match text.split_once(':') {
+            None if text == "cg" => Ok(Method::Cg),
+            None if text == "block-cg" => Ok(Method::BlockCg),
+            Some(("bicgstabl", l)) => Ok(Method::BiCgStab { l: number(l, MOST[0])? }),
+            Some(("gmres", restart)) => Ok(Method::Gmres { restart: number(restart, MOST[1])? }),
+            _ => {
+                Err("not one of cg, block-cg, bicgstabl:L (such as bicgstabl:4), gmres:M (such as gmres:40)"
+                    .into())
+            }
         }
     }
 }
@@ -125,14 +143,27 @@ pub struct Solver {
     pub removal: bool,
     /// Whether directions of conjugate gradients follow the formula of Polak and Ribière.
     pub polak_ribiere: bool,
+    /// Number of directions of conjugate gradients that are added to the solution together, 1 to 8.
+    /// It changes no bits.
+    pub buffer: usize,
 }
 
 impl Default for Solver {
     fn default() -> Self {
         let (method, precision) = Default::default();
         let [wide_solution, projection, removal, polak_ribiere] = [true; 4];
-        let (delta, estimate) = (0.1, false);
-        Solver { method, precision, delta, estimate, wide_solution, projection, removal, polak_ribiere }
+        let (delta, estimate, buffer) = (0.1, false, 1);
+        Solver {
+            method,
+            precision,
+            delta,
+            estimate,
+            wide_solution,
+            projection,
+            removal,
+            polak_ribiere,
+            buffer,
+        }
     }
 }
 
@@ -158,22 +189,34 @@ impl Solver {
 
     /// Returns the number of steps of the method in one recorded step.
     pub(crate) fn steps(&self) -> usize {
-        if self.method == Method::BiCgStab { L } else { 1 }
+        if let Method::BiCgStab { l } = self.method { l } else { 1 }
     }
 
     /// Returns the number of applications of a step.
     pub(crate) fn products(&self) -> usize {
-        if self.method == Method::BiCgStab { 2 } else { 1 }
+        if matches!(self.method, Method::BiCgStab { .. }) { 2 } else { 1 }
     }
 
-    /// Refuses formats that the method cannot use.
+    /// Returns whether the method computes in float64 only.
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(self.method, Method::BlockCg | Method::Gmres { .. })
+    }
+
+    /// Refuses formats and a buffer that the method cannot use.
     pub(crate) fn check_formats(&self) -> Result<(), Error> {
-        if self.method == Method::BlockCg && self.precision != Mixed::Double {
+        if self.is_wide() && self.precision != Mixed::Double {
             let problem = format!(
-                "block-cg computes in float64, not in {}: use cg, or --precision double",
-                self.precision
+                "{} computes in float64, not in {}: use cg or bicgstabl:L, or --precision double",
+                self.method, self.precision
             );
             return Err(Error::parameter("method", problem));
+        }
+        if self.buffer != 1 && (self.precision == Mixed::Double || self.method != Method::Cg) {
+            let problem = format!(
+                "{} directions: only conjugate gradients in a narrow format keep them, such as --precision double-half",
+                self.buffer
+            );
+            return Err(Error::parameter("buffer", problem));
         }
         Ok(())
     }
@@ -201,9 +244,9 @@ impl Solver {
             (false, true) => Trigger::Estimate,
             (false, false) => Trigger::Reduction(self.delta),
         };
-        let Solver { wide_solution, projection, removal, .. } = *self;
+        let Solver { wide_solution, projection, removal, buffer, .. } = *self;
         let stabilisation = Stabilisation { wide_solution, projection, removal };
-        Updates { trigger, storage: Arc::new(Sites::new(fermion, columns)), stabilisation, buffer: 1 }
+        Updates { trigger, storage: Arc::new(Sites::new(fermion, columns)), stabilisation, buffer }
     }
 
     /// Returns the method in float64.
@@ -211,7 +254,8 @@ impl Solver {
         match self.method {
             Method::Cg => Box::new(Cg { flexible: false }),
             Method::BlockCg => Box::new(BlockCg),
-            Method::BiCgStab => Box::new(BiCgStab { l: L }),
+            Method::BiCgStab { l } => Box::new(BiCgStab { l }),
+            Method::Gmres { restart } => Box::new(Gmres { restart, ..Gmres::default() }),
         }
     }
 
@@ -221,14 +265,11 @@ impl Solver {
         exact: &'e dyn Operator<C64>,
         columns: usize,
     ) -> Box<dyn zellige_krylov::Method<C64> + 'e> {
-        if self.precision == Mixed::Double || self.method == Method::BlockCg {
-            return self.in_double();
-        }
-        let (cg, bicgstab) = (Cg { flexible: self.polak_ribiere }, BiCgStab { l: L });
         let updates = self.updates(columns);
         match self.method {
-            Method::BiCgStab => Box::new(ReliableUpdates { method: bicgstab, exact, updates }),
-            _ => Box::new(ReliableUpdates { method: cg, exact, updates }),
+            _ if self.precision == Mixed::Double || self.is_wide() => self.in_double(),
+            Method::BiCgStab { l } => Box::new(ReliableUpdates { method: BiCgStab { l }, exact, updates }),
+            _ => Box::new(ReliableUpdates { method: Cg { flexible: self.polak_ribiere }, exact, updates }),
         }
     }
 
@@ -275,6 +316,12 @@ mod tests {
         for text in ["double", "single", "half", "double-int30", "double-fp32/int20/fp32"] {
             assert_eq!(text.parse::<Mixed>().map(|mixed| mixed.to_string()), Ok(text.to_owned()));
         }
-        assert!("double-".parse::<Mixed>().is_err() && "gmres".parse::<Method>().is_err());
+        for text in ["cg", "block-cg", "bicgstabl:4", "gmres:40"] {
+            assert_eq!(text.parse::<Method>().map(|method| method.to_string()), Ok(text.to_owned()));
+        }
+        assert!("double-".parse::<Mixed>().is_err());
+        for text in ["gmres", "gmres:0", "bicgstabl:9", "bicgstabl:x", "cg:2", ""] {
+            assert!(text.parse::<Method>().is_err(), "{text}");
+        }
     }
 }

@@ -123,7 +123,7 @@ pub fn advice(result: &InvertResult, options: &Options) -> String {
         (false, Method::Cg | Method::BlockCg) => {
             format!("it does not decrease further: use a larger {option}")
         }
-        (false, Method::BiCgStab) => {
+        (false, Method::BiCgStab { .. } | Method::Gmres { .. }) => {
             format!("it does not decrease further: use --method cg or a larger {option}")
         }
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use zellige_dense::{
     Owners, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, Tile, TileGrid, When, cholesky_with,
-    solve_with,
+    products_of_cholesky, solve_with,
 };
 use zellige_mpi::PlannedRanks;
 use zellige_runtime::trace::Trace;
@@ -28,6 +28,8 @@ pub struct Request<'a> {
     pub n: usize,
     /// Number of rows of the reconstructor; 0 for the factorisation alone.
     pub m: usize,
+    /// Whether only the tile products of the factorisation are simulated; for `m` = 0.
+    pub products_only: bool,
     /// Tile size.
     pub tile: usize,
     /// Precision rule; one that uses norms needs `norms`.
@@ -69,6 +71,8 @@ pub struct Report {
     pub tasks: usize,
     /// Precision rule.
     pub rule: String,
+    /// Whether the tile products of the factorisation were alone.
+    pub products_only: bool,
     /// The most products in one task.
     pub fuse_updates: usize,
     /// Share of the tile products of factorisation and solves that are not in float32.
@@ -77,7 +81,8 @@ pub struct Report {
     pub policy: String,
     /// Time from the first transfer to the last tile of the result on the host.
     pub makespan_seconds: f64,
-    /// Rate: `n^3/3 + 2 n^2 m` operations over that time, in Tflop/s.
+    /// Rate: operations over that time, in Tflop/s; `n^3/3 + 2 n^2 m` of a reconstructor, those of
+    /// the products if these are alone.
     pub tflops: f64,
     /// Ratio of that rate to the float32 peak of all devices.
     pub fraction_of_peak: f64,
@@ -124,6 +129,11 @@ pub enum SimulateError {
     /// The policy works on one machine only.
     #[error("policy {OWNERS} is for the devices of one machine: use another for several nodes")]
     OwnersOnNodes,
+    /// Products alone were requested, and there are none.
+    #[error(
+        "a matrix of order {0} in tiles of {1} has no products: three tile columns are needed, use smaller tiles"
+    )]
+    NoProducts(usize, usize),
     /// The sizes make no tiles, or the platform cannot run the graph.
     #[error(transparent)]
     Linalg(#[from] zellige_dense::Error),
@@ -241,6 +251,12 @@ fn submit<S: Submit>(
     for j in 0..nt {
         (j..nt).try_for_each(|i| own(a.tile(i, j), i, j))?;
     }
+    if request.products_only {
+        if nt < 3 {
+            return Err(SimulateError::NoProducts(request.n, request.tile));
+        }
+        return Ok(products_of_cholesky(s, &a, policy, &submission)?);
+    }
     cholesky_with(s, &a, policy, &submission)?;
     if request.m > 0 {
         let b = RectTiled::<f32>::planned(s, "B", rows, cols);
@@ -355,10 +371,24 @@ fn on_nodes(request: &Request<'_>, platform: &Platform) -> Result<Found, Simulat
     Ok(Found { makespan: outcome.makespan, ranks })
 }
 
+/// Returns the number of operations of a reconstructor, or of the products of its factorisation.
+fn operations(request: &Request<'_>) -> f64 {
+    let (n, m, tile) = (request.n, request.m as f64, request.tile);
+    if !request.products_only {
+        let n = n as f64;
+        return n * n * n / 3.0 + 2.0 * n * n * m;
+    }
+    // Each tile (i, j) below the diagonal is updated once for each column on the left of j.
+    let of_column = |j: usize| {
+        let (left, below) = (j * tile, n - (j + 1) * tile);
+        2.0 * below as f64 * tile as f64 * left as f64
+    };
+    (0..n.div_ceil(tile).saturating_sub(1)).map(of_column).sum()
+}
+
 fn report(request: &Request<'_>, platform: &Platform, found: &Found) -> Report {
-    let (n, m) = (request.n as f64, request.m as f64);
     let (seconds, nodes) = (found.makespan.as_secs_f64(), found.ranks.len());
-    let tflops = (n * n * n / 3.0 + 2.0 * n * n * m) / seconds / 1e12;
+    let tflops = operations(request) / seconds / 1e12;
     let outcomes = || found.ranks.iter().map(|(_, outcome, _)| outcome);
     let bound = |of: fn(&SimBounds) -> Duration| {
         outcomes().map(|outcome| of(&outcome.bounds)).max().unwrap_or_default().as_secs_f64()
@@ -381,6 +411,7 @@ fn report(request: &Request<'_>, platform: &Platform, found: &Found) -> Report {
         tile: request.tile,
         tasks: ranks.iter().map(|rank| rank.tasks).sum(),
         rule: request.rule.to_string(),
+        products_only: request.products_only,
         fuse_updates: request.fuse_updates,
         low_share: if all > 0 { low as f64 / all as f64 } else { 0.0 },
         policy: request.policy.clone(),

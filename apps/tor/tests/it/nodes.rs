@@ -20,6 +20,7 @@ fn request(rule: &str, m: usize, nodes: usize) -> Request<'static> {
         rule: rule.parse().unwrap(),
         norms: None,
         fuse_updates: 1,
+        products_only: false,
         cyclic_block: 1,
         policy: "dmdas".into(),
         ahead: 2,

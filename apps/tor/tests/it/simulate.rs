@@ -47,6 +47,7 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
                 rule: result.rule.parse().unwrap(),
                 norms: result.extras.norms.as_ref(),
                 fuse_updates,
+                products_only: false,
                 cyclic_block: 1,
                 policy: "dmdas".into(),
                 ahead: 2,
@@ -57,4 +58,38 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
         }
     }
     assert!(mixed > 0, "a rule that mixes both in both halves");
+}
+
+/// The operations of tiles of 100 in a matrix of order 950, counted one product after the other.
+#[test]
+fn products_alone_are_simulated() {
+    let (n, tile) = (950, 100);
+    let request = Request {
+        n,
+        m: 0,
+        tile,
+        rule: "fp32".parse().unwrap(),
+        norms: None,
+        fuse_updates: 1,
+        products_only: true,
+        cyclic_block: 1,
+        policy: "dmdas".into(),
+        ahead: 2,
+        nodes: 1,
+    };
+    let platform = Platform::shipped("v100x4").unwrap();
+    let (report, trace) = simulate(&request, &platform).unwrap();
+    assert_eq!((report.tasks, trace.tasks.len()), (120, 120), "10 choose 3");
+    assert!(trace.tasks.iter().all(|task| task.name == "gemm"));
+    let width = |i: usize| if i == 9 { 50.0 } else { 100.0 };
+    let mut operations = 0.0;
+    for (i, j) in (0..10).flat_map(|i| (0..i).map(move |j| (i, j))) {
+        operations += (0..j).map(|k| 2.0 * width(i) * width(j) * width(k)).sum::<f64>();
+    }
+    let rate = operations / report.makespan_seconds / 1e12;
+    assert!((report.tflops - rate).abs() < 1e-9 * rate, "{} {rate}", report.tflops);
+    let none = simulate(&Request { n: 200, ..request.clone() }, &platform).unwrap_err();
+    assert!(none.to_string().contains("no products"), "{none}");
+    let whole = simulate(&Request { products_only: false, ..request }, &platform).unwrap().0;
+    assert!(whole.tasks > report.tasks && whole.makespan_seconds > report.makespan_seconds);
 }

@@ -166,3 +166,33 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     }
     Ok(Factorisation { last, counts, solves })
 }
+
+/// Submits the products `A_ij -= A_ik A_jk^T` of a Cholesky factorisation without its other tasks.
+/// The result is no factor: it is for measuring and simulating how long the products take.
+///
+/// # Errors
+/// Those of [`cholesky_with`].
+pub fn products_of_cholesky<T: TileScalar, S: Submit>(
+    s: &S,
+    a: &SymmetricTiled<T>,
+    policy: &SharedPolicy,
+    submission: &Submission,
+) -> Result<(), Error> {
+    product::check_policy::<T>(policy, a.tiles())?;
+    let (nt, grid, levels) = (a.tiles(), a.grid(), Levels::new(a.grid()));
+    let counts = Arc::new(GemmCounts::new(nt, nt));
+    let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
+    for k in 0..nt {
+        let finished = |i| Source { tile: a.tile(i, k), shape: (grid.width(i), grid.width(k)) };
+        for j in k + 1..nt {
+            for i in j + 1..nt {
+                let query = GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
+                let answer = products.ask(&query)?;
+                let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
+                let order = OrderKey { priority: levels.gemm(i, j, k), last: k + 1 == j };
+                products.submit(query, answer, &tiles, order)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -7,7 +7,8 @@ use crate::common::*;
 use zellige_dense::residual::{estimated, exact};
 use zellige_dense::{
     Error, GemmPrecision, GemmQuery, PanelPrecision, PolicyError, PrecisionPolicy, RetryLadder, Rule,
-    SharedPolicy, SymmetricTiled, TileGrid, at_submission, cholesky, generator,
+    SharedPolicy, Submission, SymmetricTiled, TileGrid, at_submission, cholesky, generator,
+    products_of_cholesky,
 };
 use zellige_runtime::{Runtime, Submit, update};
 
@@ -378,4 +379,33 @@ fn hp2_keeps_tiles_in_16_bits_until_their_solve() {
     cholesky(&rt, &tiles, &rule("hp2")).unwrap().wait(&rt).unwrap();
     // L is f32 everywhere: the master copy.
     assert_eq!(tiles.bytes(&rt).unwrap(), 6 * 16 * 16 * 4);
+}
+
+/// Tile `(i, j)` below the diagonal becomes `A_ij - A_i0 A_j0^T - .. - A_i,j-1 A_j,j-1^T` with the
+/// updated tiles on its left. Tiles of the diagonal keep their values.
+#[test]
+fn products_alone_update_the_tiles_below_the_diagonal() -> Result<(), Error> {
+    let (rt, n, tile) = (runtime(2, "lws"), 23, 6);
+    let a = random_spd(n, 1.0, 7);
+    let tiles = SymmetricTiled::<f64>::generate(&rt, TileGrid::uniform(n, tile)?, &dense64(&a, n))?;
+    products_of_cholesky(&rt, &tiles, &rule("fp64"), &Submission::default())?;
+    rt.wait_all()?;
+    let mut expected = a.clone();
+    let nt = n.div_ceil(tile);
+    for k in 0..nt {
+        let step = k * tile..((k + 1) * tile).min(n);
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            if i / tile > j / tile && j / tile > k {
+                let sum: f64 = step.clone().map(|l| expected[i * n + l] * expected[j * n + l]).sum();
+                expected[i * n + j] -= sum;
+            }
+        }
+    }
+    let found = tiles.gather(&rt)?;
+    for (i, j) in (0..n).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+        // Tiles are gathered by columns.
+        let (found, expected) = (found[j * n + i], expected[i * n + j]);
+        assert!((found - expected).abs() <= 1e-12 * (1.0 + expected.abs()), "({i}, {j}): {found} {expected}");
+    }
+    Ok(())
 }

@@ -39,7 +39,7 @@ pub struct TuneLqcd {
     /// Tolerance: norm of the residual relative to that of the source.
     #[arg(long, value_name = "TOL", default_value = "1e-10")]
     pub tol: f64,
-    /// Method: cg (conjugate gradients) or bicgstab (BiCGStab(4)).
+    /// Method: cg (conjugate gradients) or bicgstabl:L (BiCGStab(l)).
     #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, hide_short_help = true)]
     pub method: Method,
     /// Additional tolerance for the heavy-quark residual, as for `zellige lqcd invert`.

@@ -5,12 +5,12 @@ use super::super::found::Found;
 use crate::formats::{FormatResult, all};
 
 /// Names of a format in the thesis and in the code.
-type Names = (&'static str, &'static str);
+type Names<'n> = (&'n str, &'static str);
 
 const COLUMNS: [&str; 4] = ["sign", "exponent", "significand", "log2 u"];
 
 /// Compares the formats of a table; `hidden` is 1 if the table leaves out the leading bit.
-fn table(names: &[Names], hidden: u32) -> Found {
+fn table(names: &[Names<'_>], hidden: u32) -> Found {
     let mut found = Found::default();
     let formats = all();
     for (theirs, ours) in names {
@@ -74,42 +74,27 @@ pub fn adaptive(_: &Context<'_>) -> anyhow::Result<Found> {
 
 /// Compares the formats with reduced precision.
 pub fn reduced(_: &Context<'_>) -> anyhow::Result<Found> {
-    let names = [
-        ("FP64", "fp64"),
-        ("RP56", "rp56"),
-        ("RP48", "rp48"),
-        ("RP40", "rp40"),
-        ("FP32", "fp32"),
-        ("RP24", "rp24"),
-        ("RP16", "rp16"),
-    ];
-    Ok(roundoffs(table(&names, 0), &[-53, -45, -37, -29, -24, -16, -8]))
+    let names = ["fp64", "rp56", "rp48", "rp40", "fp32", "rp24", "rp16"];
+    Ok(named_alike(&names, &[-53, -45, -37, -29, -24, -16, -8]))
 }
 
 /// Compares the formats with three bits of exponent.
 pub fn reduced_exponent(_: &Context<'_>) -> anyhow::Result<Found> {
-    let names = [
-        ("RPRE48", "rpre48"),
-        ("RPRE40", "rpre40"),
-        ("RPRE32", "rpre32"),
-        ("RPRE24", "rpre24"),
-        ("RPRE16", "rpre16"),
-        ("RPRE8", "rpre8"),
-    ];
-    Ok(roundoffs(table(&names, 0), &[-45, -37, -29, -21, -13, -5]))
+    let names = ["rpre48", "rpre40", "rpre32", "rpre24", "rpre16", "rpre8"];
+    Ok(named_alike(&names, &[-45, -37, -29, -21, -13, -5]))
 }
 
 /// Compares the formats without a sign.
 pub fn unsigned(_: &Context<'_>) -> anyhow::Result<Found> {
-    let names = [
-        ("RPREU48", "rpreu48"),
-        ("RPREU40", "rpreu40"),
-        ("RPREU32", "rpreu32"),
-        ("RPREU24", "rpreu24"),
-        ("RPREU16", "rpreu16"),
-        ("RPREU8", "rpreu8"),
-    ];
-    Ok(roundoffs(table(&names, 0), &[-46, -38, -30, -22, -14, -6]))
+    let names = ["rpreu48", "rpreu40", "rpreu32", "rpreu24", "rpreu16", "rpreu8"];
+    Ok(named_alike(&names, &[-46, -38, -30, -22, -14, -6]))
+}
+
+/// Compares formats that the thesis names as the code does, in capitals.
+fn named_alike(names: &[&'static str], expected: &[i32]) -> Found {
+    let capitals: Vec<String> = names.iter().map(|name| name.to_uppercase()).collect();
+    let names: Vec<Names<'_>> = capitals.iter().map(String::as_str).zip(names.iter().copied()).collect();
+    roundoffs(table(&names, 0), expected)
 }
 
 /// Judges the unit roundoffs of a table.

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zellige_measure::searches::{self, Row, Sample};
 use zellige_psa::basis::{Basis, Sampling};
@@ -11,7 +11,7 @@ use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Energies, Events, Spec};
 use zellige_psa::params::{EXAMPLE, parse_crystal};
-use zellige_psa::search::{Event, Plan, Precision, Rules};
+use zellige_psa::search::{Event, Method, Plan, Precision, Prepared, Rules, SegmentEvents};
 use zellige_psa::simulate::{basis, lattice};
 use zellige_psa::trust::Searches;
 use zellige_stochastic::TrustOptions;
@@ -21,6 +21,8 @@ use super::super::found::Found;
 
 /// Noise of a sample (keV rms).
 const NOISE: f64 = 2.5;
+/// Number of times that a search is measured.
+const REPEATS: usize = 5;
 /// Edges of the classes of distances (mm).
 const DISTANCES: [f64; 7] = [0.5, 3.0, 5.0, 10.0, 20.0, 40.0, f64::INFINITY];
 /// Edges of the classes of energies (keV).
@@ -316,6 +318,52 @@ pub fn times(context: &Context<'_>) -> anyhow::Result<Found> {
         format!("{:.1} times its time: powers are computed in vectors here, and the table is made for each segment", all[1] / all[0]),
     );
     commands(&mut found);
+    Ok(found)
+}
+
+/// Measures how much of the time of coarse and fine searches the coarse points take.
+pub fn coarse_share(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let Data { basis, samples } = data(context)?;
+    let window = Rules::DEFAULT.window.min(basis.sampling().samples);
+    let plan = Plan { method: Method::CoarseFine { cells: 1 }, ..searches::REFERENCE };
+    let channels = ChannelSet::Neighbours;
+    let mut by_segment = std::collections::BTreeMap::new();
+    for event in hits(&samples[0].events, channels) {
+        let Some((segment, energy)) = event.hit else { continue };
+        let (_, energies, signals) =
+            by_segment.entry(segment.index()).or_insert((segment, Vec::new(), Vec::new()));
+        energies.push(energy);
+        let each = event.signals.chunks_exact(basis.sampling().samples);
+        signals.extend(each.flat_map(|signal| &signal[..window]).copied());
+    }
+    let (mut coarse, mut both) = (Duration::ZERO, Duration::ZERO);
+    for (segment, energies, signals) in by_segment.into_values() {
+        let prepared = Prepared::new(&plan, &basis.of_segment(segment, channels, window)?)?;
+        let events = SegmentEvents::new(channels.of(segment).len(), window, &energies, &signals)?;
+        for (only, time) in [(true, &mut coarse), (false, &mut both)] {
+            let only = vec![only; events.len()];
+            let mut least = Duration::MAX;
+            for _ in 0..REPEATS {
+                let begin = Instant::now();
+                prepared.search(&events, &only)?;
+                least = least.min(begin.elapsed());
+            }
+            *time += least;
+        }
+    }
+    let share = 100.0 * coarse.as_secs_f64() / both.as_secs_f64();
+    found.value("coarse stage", "% of the time", share);
+    let text = "the coarse stage takes about 20 % of the time";
+    let reason = format!("{share:.0} %");
+    match context.full {
+        true => found.judge(text, (10.0..=30.0).contains(&share), reason),
+        false => found.leave(
+            text,
+            format!("{reason}: a basis of 4 mm has an eighth of the fine points around each coarse one, --full has all of them"),
+        ),
+    }
+    found.command(BASIS);
     Ok(found)
 }
 

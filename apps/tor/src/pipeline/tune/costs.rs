@@ -188,6 +188,7 @@ impl<'m> Costs<'m> {
             rule,
             fuse_updates: self.fuse_updates,
             policy: POLICY.into(),
+            products_only: false,
             cyclic_block: 1,
             ahead: *ahead,
             nodes: 1,
