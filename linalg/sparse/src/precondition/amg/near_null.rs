@@ -11,9 +11,8 @@ use super::blocks::Blocks;
 pub enum NearNull {
     /// Nothing beyond the constants.
     Constants,
-    /// Found from the matrix: as many directions on each aggregate as a rigid body has rotations for
-    /// displacements of this number (one for single unknowns and for two, three for three, six for
-    /// four).
+    /// Found from the matrix: on each aggregate as many directions as a rigid body has rotations.
+    /// For blocks of one or two unknowns these are one, for three three, for four six.
     #[default]
     Search,
     /// Rigid rotations about these coordinates of the nodes: two or three arrays with a number for

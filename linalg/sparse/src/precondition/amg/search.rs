@@ -10,7 +10,7 @@ use crate::stored::Stored;
 
 /// Number of test vectors, solved for at once, and of steps for them.
 const VECTORS: usize = 8;
-const STEPS: usize = 12;
+const STEPS: usize = 8;
 
 /// Returns the number of directions that the found vectors get on each aggregate: as many as there
 /// are rotations for this number of displacements.
