@@ -79,6 +79,22 @@ impl Found {
         self.statements.push(Statement { text: text.into(), verdict, reason: reason.into() });
     }
 
+    /// Adds a statement that only the sizes of the paper decide. Without `is_full` it stays open,
+    /// with what is `missing`.
+    pub fn judge_full(
+        &mut self,
+        is_full: bool,
+        text: impl Into<String>,
+        agrees: bool,
+        reason: String,
+        missing: &str,
+    ) {
+        match is_full {
+            true => self.judge(text, agrees, reason),
+            false => self.leave(text, format!("{reason}; {missing}: --full")),
+        }
+    }
+
     /// Adds a statement that the numbers cannot decide.
     pub fn leave(&mut self, text: impl Into<String>, reason: impl Into<String>) {
         let (text, reason) = (text.into(), reason.into());

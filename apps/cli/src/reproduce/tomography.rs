@@ -15,6 +15,8 @@ use super::found::Found;
 const TILE: usize = 76;
 /// Tile size of simulated machines.
 const SIMULATED: usize = 950;
+/// Largest size of Figures 6 and 8.
+const LARGEST: &str = "with 100 000 measurements";
 /// Half-precision rule of Figures 6 and 9: single precision near the diagonal, HP1 elsewhere.
 const MIXED: &str = "hp1:band=2";
 
@@ -253,10 +255,7 @@ pub fn rates(context: &Context<'_>) -> anyhow::Result<Found> {
     );
     let text = "the mix reaches almost 70 Tflop/s";
     let reason = format!("{mixed:.0} Tflop/s: simulated tensor cores and links have no losses within a task");
-    match context.full {
-        true => found.judge(text, (50.0..=90.0).contains(&mixed), reason),
-        false => found.leave(text, format!("{reason}; with 100 000 measurements: --full")),
-    }
+    found.judge_full(context.full, text, (50.0..=90.0).contains(&mixed), reason, LARGEST);
     found.command(format!(
         "zellige simulate tor --n 28500 --m 1425 --tile {SIMULATED} --platform v100x4 --precision {MIXED}"
     ));
@@ -306,10 +305,7 @@ pub fn products(context: &Context<'_>) -> anyhow::Result<Found> {
         }
         let text = format!("{name}: about {:.0} % of the peak", 100.0 * published);
         let reason = format!("{:.0} % at the largest n", 100.0 * share);
-        match context.full {
-            true => found.judge(text, (share - published).abs() <= 0.1, reason),
-            false => found.leave(text, format!("{reason}; with 100 000 measurements: --full")),
-        }
+        found.judge_full(context.full, text, (share - published).abs() <= 0.1, reason, LARGEST);
         found.curve(name, points);
     }
     found.command(format!(

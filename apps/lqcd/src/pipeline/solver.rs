@@ -198,13 +198,13 @@ impl Solver {
     }
 
     /// Returns whether the method computes in float64 only.
-    pub(crate) fn is_wide(&self) -> bool {
+    pub(crate) fn is_double_only(&self) -> bool {
         matches!(self.method, Method::BlockCg | Method::Gmres { .. })
     }
 
     /// Refuses formats and a buffer that the method cannot use.
     pub(crate) fn check_formats(&self) -> Result<(), Error> {
-        if self.is_wide() && self.precision != Mixed::Double {
+        if self.is_double_only() && self.precision != Mixed::Double {
             let problem = format!(
                 "{} computes in float64, not in {}: use cg or bicgstabl:L, or --precision double",
                 self.method, self.precision
@@ -267,7 +267,7 @@ impl Solver {
     ) -> Box<dyn zellige_krylov::Method<C64> + 'e> {
         let updates = self.updates(columns);
         match self.method {
-            _ if self.precision == Mixed::Double || self.is_wide() => self.in_double(),
+            _ if self.precision == Mixed::Double || self.is_double_only() => self.in_double(),
             Method::BiCgStab { l } => Box::new(ReliableUpdates { method: BiCgStab { l }, exact, updates }),
             _ => Box::new(ReliableUpdates { method: Cg { flexible: self.polak_ribiere }, exact, updates }),
         }

@@ -354,15 +354,13 @@ pub fn coarse_share(context: &Context<'_>) -> anyhow::Result<Found> {
     }
     let share = 100.0 * coarse.as_secs_f64() / both.as_secs_f64();
     found.value("coarse stage", "% of the time", share);
-    let text = "the coarse stage takes about 20 % of the time";
-    let reason = format!("{share:.0} %");
-    match context.full {
-        true => found.judge(text, (10.0..=30.0).contains(&share), reason),
-        false => found.leave(
-            text,
-            format!("{reason}: a basis of 4 mm has an eighth of the fine points around each coarse one, --full has all of them"),
-        ),
-    }
+    found.judge_full(
+        context.full,
+        "the coarse stage takes about 20 % of the time",
+        (10.0..=30.0).contains(&share),
+        format!("{share:.0} %"),
+        "with a basis of 2 mm, which has eight times as many fine points around each coarse one",
+    );
     found.command(BASIS);
     Ok(found)
 }
