@@ -11,7 +11,7 @@ use crate::reliable::{Estimated, Projected, Reliable, Updatable};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
-use crate::vector_task::{VectorTask, minus, plus};
+use crate::vector_task::{VectorTask, minus, plus, times};
 
 /// Conjugate gradients (Hestenes and Stiefel 1952), for Hermitian positive definite operators. The
 /// flexible variant (Notay 2000, with the formula of Polak and Ribière, or the usual one if that
@@ -44,7 +44,7 @@ impl<E: Scalar> Method<E> for Cg {
     }
 
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
-        self.prepared(setting, None)
+        self.prepared(setting, None, None)
     }
 }
 
@@ -54,7 +54,34 @@ impl<E: Scalar> Updatable<E> for Cg {
         setting: Setting<'r, E>,
         reliable: Reliable<'_, E>,
     ) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
-        self.prepared(setting, Some(&reliable))
+        self.prepared(setting, Some(&reliable), None)
+    }
+}
+
+/// Flexible conjugate gradients that begin with the next direction of earlier steps on the same
+/// residual, so that these steps' Krylov space is kept (Clark et al. 2022, section 3.2). The
+/// direction is used up by the first solve; further ones begin with the residual.
+pub(crate) struct ContinuedCg<'d, E: Scalar> {
+    pub direction: &'d MultiVector<E>,
+}
+
+impl<E: Scalar> Method<E> for ContinuedCg<'_, E> {
+    fn name(&self) -> String {
+        Method::<E>::name(&Cg { flexible: true })
+    }
+
+    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
+        Cg { flexible: true }.prepared(setting, None, Some(self.direction))
+    }
+}
+
+impl<E: Scalar> Updatable<E> for ContinuedCg<'_, E> {
+    fn prepare_with<'r>(
+        &self,
+        setting: Setting<'r, E>,
+        reliable: Reliable<'_, E>,
+    ) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
+        Cg { flexible: true }.prepared(setting, Some(&reliable), Some(self.direction))
     }
 }
 
@@ -95,11 +122,13 @@ struct CgState<E: Scalar> {
 }
 
 impl Cg {
-    /// Prepares the method for a system, with or without residual replacements.
+    /// Prepares the method for a system, with or without residual replacements and a direction to
+    /// begin with.
     fn prepared<'r, E: Scalar>(
         &self,
         setting: Setting<'r, E>,
         reliable: Option<&Reliable<'_, E>>,
+        direction: Option<&MultiVector<E>>,
     ) -> Result<Box<dyn InnerSolver<E> + 'r>, Error> {
         let Setting { rt, m, columns, .. } = setting;
         if !self.flexible {
@@ -115,7 +144,7 @@ impl Cg {
                 body(&CgStep { steps, setting, state: &state, reliable })
             })
         };
-        let begin = record(&|step| step.begin())?;
+        let begin = record(&|step| step.begin(direction))?;
         let per_graph = steps_per_graph::<E>(rt, space, m.is_some()).next_multiple_of(depth);
         let steps = record(&|step| (0..per_graph).try_for_each(|k| step.step(k)))?;
         // These columns are running for any state of the method.
@@ -171,20 +200,27 @@ struct CgStep<'g, E: Scalar> {
 }
 
 impl<E: Scalar> CgStep<'_, E> {
-    /// Records `d = 0`, `p = z = M^-1 r`, `rho = r . z`.
-    fn begin(&self) -> Result<(), Error> {
+    /// Records `d = 0`, `p = z = M^-1 r`, `rho = r . z`. A direction to begin with is added to `p`
+    /// after it was made orthogonal to `r`, and is set to zero for later solves.
+    fn begin(&self, direction: Option<&MultiVector<E>>) -> Result<(), Error> {
         let CgStep { steps, state: CgState { begun, r, z, p, d, .. }, reliable, .. } = self;
         reliable.map_or(Ok(()), |reliable| reliable.set_residual(steps, r))?;
         self.setting.m.map_or(Ok(()), |m| apply_to(steps, m, r, z, None))?;
         let task = d.begin(steps, steps.task("cg.begin"))?.copy(&p[0], z);
         let task = p[1..].iter().fold(task, |task, other| task.assign(other, []));
-        task.dot(begun, begun, RR).dot(r, z, RZ).submit()?;
+        let task = task.dot(begun, begun, RR).dot(r, z, RZ);
+        direction.into_iter().fold(task, |task, direction| task.dot(r, direction, RP)).submit()?;
         steps.formulas("cg.rho", |f| {
             f.set(RHO, f.real_sum(RZ));
-            f.set(OF_Z, f.constant(1.0));
+            let one = f.constant(1.0);
+            f.set(OF_Z, direction.map_or(one, |_| one - f.sum(RP) / f.real_sum(RZ)));
             f.first_residual(f.real_sum(RR).sqrt());
             f.end_unless_positive(f.real_sum(RZ));
         })?;
+        if let Some(direction) = direction {
+            let task = steps.task("cg.continue").assign(&p[0], [plus(OF_Z, z), times(1.0, direction)]);
+            task.assign(direction, []).submit()?;
+        }
         reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
 

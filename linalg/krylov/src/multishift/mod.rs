@@ -9,7 +9,7 @@ use zellige_kernels::RealNumber;
 
 use self::criteria::{Rest, floor};
 use self::shared::SharedSpace;
-use crate::cg::Cg;
+use crate::cg::{Cg, ContinuedCg};
 use crate::error::Error;
 use crate::inner_solver::{InnerSolver, Limit, Limits, Setting};
 use crate::log::{Logger, OffsetLogger, ScaledLogger};
@@ -62,11 +62,13 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
 }
 
 /// Solves shifted systems like [`solve_shifted`], with reliable updates of the residual of the
-/// smallest shift (similar to Clark et al. 2022, section 3.2, whose shared steps end otherwise).
+/// smallest shift (Clark et al. 2022, section 3.2).
 ///
 /// The residual of the smallest shift is replaced by the recomputed one, and all directions are
 /// made orthogonal to it. Residuals and directions may be narrow; solutions are in float64. The
-/// second phase of each shift has updates as well.
+/// shared steps end when the smallest shift is the only one left, or is done. It goes on in the
+/// second phase with its own direction, so that its Krylov space is kept; the other shifts start
+/// again from their residuals. All of them have updates there as well.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -126,8 +128,7 @@ pub struct Refinement<'r, E: Scalar = f64> {
 }
 
 /// Solves shifted systems like [`solve_shifted_with`], with criteria for each shift, and separate
-/// formats after the shared steps. A shift is left alone once its residual is within its own goal;
-/// the shared steps end when that of the smallest shift is.
+/// formats after the shared steps. A shift is left alone once its residual is within its own goal.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -206,7 +207,8 @@ fn shifted<E: Scalar, L: Logger>(
     // The shared space is kept until the last shift has its answer.
     let own = space.method.memory();
     let mut each = Vec::with_capacity(shifts.len());
-    for ((&sigma, x), (stop, log)) in shifts.iter().zip(&space.solutions).zip(stops.iter().zip(logs)) {
+    let solutions = shifts.iter().zip(&space.solutions).enumerate();
+    for ((k, (&sigma, x)), (stop, log)) in solutions.zip(stops.iter().zip(logs)) {
         let mut found = times(&x.column(problem.rt, 0)?, 1.0 / scale);
         if !found.iter().all(|x| x.abs().value().is_finite()) {
             found.fill(E::default());
@@ -219,9 +221,15 @@ fn shifted<E: Scalar, L: Logger>(
         let solution = match refinement {
             None => solve(&one, &Cg::default(), b, &mut found, &rest, &mut log)?,
             Some(of) => {
-                let (cg, updates) = (Cg { flexible: true }, of.updates.clone());
-                let method = ReliableUpdates { method: cg, exact: &exact as &dyn Operator<E>, updates };
-                solve(&Solve { reduction: 0.0, ..one }, &method, b, &mut found, &rest, &mut log)?
+                let (updates, one) = (of.updates.clone(), Solve { reduction: 0.0, ..one });
+                if k == least {
+                    let method = ContinuedCg { direction: &space.direction };
+                    let method = ReliableUpdates { method, exact: &exact, updates };
+                    solve(&one, &method, b, &mut found, &rest, &mut log)?
+                } else {
+                    let method = ReliableUpdates { method: Cg { flexible: true }, exact: &exact, updates };
+                    solve(&one, &method, b, &mut found, &rest, &mut log)?
+                }
             }
         };
         each.push((Solution { memory: solution.memory.and(own), ..solution }, found));

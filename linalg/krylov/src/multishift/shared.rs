@@ -92,6 +92,8 @@ pub(super) struct SharedSpace<'r, E: Scalar> {
     pub(super) method: Recorded<'r, E>,
     /// The solution of each shift.
     pub(super) solutions: Vec<MultiVector<E>>,
+    /// The next direction of the smallest shift.
+    pub(super) direction: MultiVector<E>,
 }
 
 impl<'r, E: Scalar> SharedSpace<'r, E> {
@@ -138,7 +140,7 @@ impl<'r, E: Scalar> SharedSpace<'r, E> {
             finish,
             memory: MemoryUse::vectors::<E>(space, 3 + (1 + depth) * above.len()),
         };
-        Ok(SharedSpace { method, solutions: state.x })
+        Ok(SharedSpace { method, solutions: state.x, direction: state.p })
     }
 
     /// Returns the number of steps that each shift took part in.
@@ -343,13 +345,22 @@ impl<E: Scalar> ShiftedStep<'_, E> {
         steps.task("multishift.base").assign(&v.p, [plus(OF_R, &v.r), plus(BETA, &v.p)]).submit()?;
         steps.formulas("multishift.step", |f| {
             let (norm, one) = (f.real_sum(RR).sqrt(), f.constant(1.0));
+            // 0 once every shift but the smallest one is done.
+            let mut left = f.constant(0.0);
             for (shift, goal) in (0..shifts).map(Shift::new).zip(self.goals) {
                 let (done, taken) = (f.real(shift.done()), f.real(shift.taken()));
                 f.set(shift.taken(), taken + one - done);
                 let is_reached = (f.real(shift.zeta()).abs() * norm).at_most(f.constant(*goal));
-                f.set(shift.done(), is_reached.select([one, done]));
+                let done = is_reached.select([one, done]);
+                f.set(shift.done(), done);
+                if shift.0 != Shift::new(self.least).0 {
+                    left = left + (one - done);
+                }
             }
             f.step(norm);
+            if is_reliable && shifts > 1 {
+                f.end_unless_positive(left);
+            }
         })
     }
 }

@@ -228,7 +228,9 @@ fn shifts_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
             assert!(squares.sqrt() <= 1.01 * TOLERANCE * solution.rhs, "{format} {shift}: {solution:?}");
         }
         if format == PackedFormat::Fp64 {
-            assert!(found.shared <= plain.shared + plain.shared / 5 && steps.iter().all(|steps| *steps == 0));
+            // The smallest shift goes on alone with its direction: a restart would lose steps.
+            assert!(found.shared < plain.shared && found.shared + steps[0] <= plain.shared + 5, "{steps:?}");
+            assert!(steps[1..].iter().all(|steps| *steps == 0), "{steps:?}");
         }
     }
     Ok(())
