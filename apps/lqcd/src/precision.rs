@@ -68,9 +68,10 @@ impl Precision {
         ("int30", Precision::INT30),
     ];
 
-    /// Returns whether GPUs have kernels for it, which need uncompressed links.
+    /// Returns whether GPUs have kernels for it, which need uncompressed links, and have those of
+    /// [`SiteFormat::WITH_KERNELS`] only.
     pub fn has_gpu_kernels(&self) -> bool {
-        self.gauge == MatrixFormat::full(self.gauge.number)
+        self.gauge == MatrixFormat::full(self.gauge.number) && self.fermion.has_kernels()
     }
 
     const fn new(number: MatrixNumber, fermion: SiteFormat, compute: Compute) -> Precision {
@@ -197,12 +198,28 @@ mod tests {
 
     #[test]
     fn precisions_are_written_as_they_are_read() {
-        for text in ["double", "single", "half", "int20", "int30", "fp32/int20/fp32", "fixed24-13/half/fp64"]
-        {
+        for text in [
+            "double",
+            "single",
+            "half",
+            "int20",
+            "int30",
+            "fp32/int20/fp32",
+            "fp32/int12/fp32",
+            "fixed24-13/half/fp64",
+        ] {
             assert_eq!(text.parse::<Precision>().map(|precision| precision.to_string()), Ok(text.to_owned()));
         }
         assert_eq!("fixed16/int20/fp32".parse(), Ok(Precision::INT20));
-        for text in ["", "fp16", "fp32/int20", "fp32/int20/fp16", "fp32/int10/fp32", "fp16/int20/fp32"] {
+        for text in [
+            "",
+            "fp16",
+            "fp32/int20",
+            "fp32/int20/fp16",
+            "fp32/int7/fp32",
+            "fp32/int32/fp64",
+            "fp16/int20/fp32",
+        ] {
             assert!(text.parse::<Precision>().is_err(), "{text}");
         }
     }

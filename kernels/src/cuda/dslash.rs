@@ -21,7 +21,7 @@ const SLICES: usize = 65_535;
 /// Matrices of a group for each site.
 const HOPS: usize = 8;
 /// Format code that the kernels take for an absent vector.
-const NO_FORMAT: u32 = SiteFormat::ALL.len() as u32;
+const NO_FORMAT: u32 = SiteFormat::WITH_KERNELS.len() as u32;
 
 /// Addresses and sizes in bytes of the slabs of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,9 +240,9 @@ impl Staggered<'_> {
             Arg::U32(self.odd.into()),
             number(self.groups.len()),
             number(self.columns),
-            Arg::U32(code(x.format)),
-            Arg::U32(z.map_or(NO_FORMAT, |z| code(z.format))),
-            Arg::U32(code(y.format)),
+            Arg::U32(code(x.format)?),
+            Arg::U32(z.map_or(Ok(NO_FORMAT), |z| code(z.format))?),
+            Arg::U32(code(y.format)?),
             Arg::F64(step(0)),
             Arg::F64(step(1)),
             Arg::F64(self.factor),
@@ -275,12 +275,11 @@ impl Staggered<'_> {
 }
 
 /// Returns the code of a format in the kernels.
-fn code(format: SiteFormat) -> u32 {
-    match format {
-        SiteFormat::Fp64 => 0,
-        SiteFormat::Fp32 => 1,
-        SiteFormat::Half => 2,
-        SiteFormat::Int20 => 3,
-        SiteFormat::Int30 => 4,
+fn code(format: SiteFormat) -> Result<u32, LaunchError> {
+    let code = SiteFormat::ALL.iter().position(|one| *one == format).unwrap_or_default() as u64;
+    if format.has_kernels() {
+        return Ok(code as u32);
     }
+    let most = u64::from(NO_FORMAT - 1);
+    Err(LaunchError::TooLarge { kernel: KERNEL, what: "the code of a vector's format", got: code, most })
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::COMPONENTS;
+
 /// Storage format of the three complex numbers of a site. Integers are multiples of a scale that
 /// the six components of a site share.
 ///
@@ -12,9 +14,11 @@ use std::str::FromStr;
 /// | `Half` | 16 | six 16-bit integers, then the scale in `f32`: the largest magnitude divided by 32767 |
 /// | `Int20` | 16 | six 20-bit integers from the lowest bit of four 32-bit words on, then the biased exponent of the scale |
 /// | `Int30` | 24 | six words: 30 bits of an integer below, above it two bits of the biased exponent of the scale in each of the first four |
+/// | `Packed(N)` | 8, 16, 24 or 32 | six `N`-bit integers, one after the other from the lowest bit of 64-bit words on, then the biased exponent of the scale |
 ///
-/// The scale of `Int20` and `Int30` is `2^(floor(log2(m / S)) + 1)` for the largest magnitude `m`,
-/// with `S = 2^19 - 1` and `2^29 - 1`: multiplication by it and division are exact. Integers are
+/// The scale of integers of `N` bits, except of `Half`, is `2^(floor(log2(m / S)) + 1)` for the
+/// largest magnitude `m`, with `S = 2^(N - 1) - 1`: multiplication by it and division are exact.
+/// GPUs have kernels for all formats but `Packed`. Integers are
 /// rounded to nearest, ties to even. Sites of zeros are records of zeros. The scale is at least
 /// `2^-126`: below, components lose bits and become zero. If a component of a site is non-finite or
 /// too large for `f32`, all six are NaN.
@@ -30,12 +34,57 @@ pub enum SiteFormat {
     Int20,
     /// 30-bit integers.
     Int30,
+    /// Integers of 8 to 31 bits, other than 20 and 30; see [`SiteFormat::integers`].
+    Packed(u8),
 }
 
+/// Smallest and largest number of bits of packed integers.
+const BITS: [u8; 2] = [8, 31];
+const PACKED: usize = (BITS[1] - BITS[0] - 1) as usize;
+/// Names of the formats of integers, from the smallest one on.
+const NAMES: [&str; PACKED + 2] = [
+    "int8", "int9", "int10", "int11", "int12", "int13", "int14", "int15", "int16", "int17", "int18", "int19",
+    "int20", "int21", "int22", "int23", "int24", "int25", "int26", "int27", "int28", "int29", "int30",
+    "int31",
+];
+
 impl SiteFormat {
-    /// All formats.
-    pub const ALL: [SiteFormat; 5] =
+    /// Formats with a layout of their own, which GPUs have kernels for.
+    pub const WITH_KERNELS: [SiteFormat; 5] =
         [SiteFormat::Fp64, SiteFormat::Fp32, SiteFormat::Half, SiteFormat::Int20, SiteFormat::Int30];
+
+    /// All formats: those with kernels, and packed integers by their number of bits.
+    pub const ALL: [SiteFormat; 5 + PACKED] = {
+        let mut all = [SiteFormat::Fp64; 5 + PACKED];
+        let (mut at, mut bits) = (0, BITS[0]);
+        while at < SiteFormat::WITH_KERNELS.len() {
+            all[at] = SiteFormat::WITH_KERNELS[at];
+            at += 1;
+        }
+        while bits <= BITS[1] {
+            if let Some(packed @ SiteFormat::Packed(_)) = SiteFormat::integers(bits) {
+                all[at] = packed;
+                at += 1;
+            }
+            bits += 1;
+        }
+        all
+    };
+
+    /// Returns the format of integers of this many bits, 8 to 31.
+    pub const fn integers(bits: u8) -> Option<SiteFormat> {
+        match bits {
+            20 => Some(SiteFormat::Int20),
+            30 => Some(SiteFormat::Int30),
+            _ if BITS[0] <= bits && bits <= BITS[1] => Some(SiteFormat::Packed(bits)),
+            _ => None,
+        }
+    }
+
+    /// Returns whether GPUs have kernels for this format.
+    pub const fn has_kernels(self) -> bool {
+        !matches!(self, SiteFormat::Packed(_))
+    }
 
     /// Bytes of a site.
     pub const fn bytes(self) -> usize {
@@ -43,6 +92,7 @@ impl SiteFormat {
             SiteFormat::Fp64 => 48,
             SiteFormat::Fp32 | SiteFormat::Int30 => 24,
             SiteFormat::Half | SiteFormat::Int20 => 16,
+            SiteFormat::Packed(bits) => (COMPONENTS * bits as usize + 8).div_ceil(64) * size_of::<f64>(),
         }
     }
 
@@ -59,6 +109,7 @@ impl SiteFormat {
             SiteFormat::Half => "half",
             SiteFormat::Int20 => "int20",
             SiteFormat::Int30 => "int30",
+            SiteFormat::Packed(bits) => NAMES[(bits - BITS[0]) as usize],
         }
     }
 
@@ -68,10 +119,11 @@ impl SiteFormat {
             SiteFormat::Fp64 => f64::EPSILON / 2.0,
             SiteFormat::Fp32 => f32::EPSILON as f64 / 2.0,
             SiteFormat::Half => 1.0 / 65534.0,
-            // Half a step. The largest component is between 2^18 and 2^19 steps, or between 2^28
-            // and 2^29 steps.
+            // Half a step. The largest component of integers of N bits is between 2^(N - 2) and
+            // 2^(N - 1) steps.
             SiteFormat::Int20 => 1.0 / (1 << 19) as f64,
             SiteFormat::Int30 => 1.0 / (1 << 29) as f64,
+            SiteFormat::Packed(bits) => 1.0 / (1_u32 << (bits - 1)) as f64,
         }
     }
 }
@@ -87,6 +139,6 @@ impl FromStr for SiteFormat {
 
     fn from_str(name: &str) -> Result<SiteFormat, String> {
         let found = SiteFormat::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| "double, single, half, int20 and int30 are possible".to_owned())
+        found.ok_or_else(|| "double, single, half, and int8 to int31 are possible".to_owned())
     }
 }

@@ -6,7 +6,7 @@ use super::{COMPONENTS, LANES, SiteFormat};
 /// A number of each of some sites.
 pub type Eight<T> = [T; LANES];
 /// The words of some sites; fewer are used by most formats.
-pub type Words = [Eight<u32>; COMPONENTS];
+pub type Words = [Eight<u32>; 8];
 /// The components of some sites.
 pub type Components<R> = [Eight<R>; COMPONENTS];
 
@@ -16,17 +16,26 @@ pub trait OfFormat: Sized {
     fn doubles(self);
 
     /// Runs the operation on records of `PAIRS` pairs of words.
-    fn records<const PAIRS: usize, F: Record<PAIRS>>(self);
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self, format: F);
 
     /// Runs the operation on records of this format.
     #[inline(always)]
     fn of(self, format: SiteFormat) {
         match format {
             SiteFormat::Fp64 => self.doubles(),
-            SiteFormat::Fp32 => self.records::<3, SingleRecord>(),
-            SiteFormat::Half => self.records::<2, Half>(),
-            SiteFormat::Int20 => self.records::<2, Int20>(),
-            SiteFormat::Int30 => self.records::<3, Int30>(),
+            SiteFormat::Fp32 => self.records::<3, _>(SingleRecord),
+            SiteFormat::Half => self.records::<2, _>(Half),
+            SiteFormat::Int20 => self.records::<2, _>(Int20),
+            SiteFormat::Int30 => self.records::<3, _>(Int30),
+            SiteFormat::Packed(bits) => {
+                let packed = Packed { bits: bits.into() };
+                match format.bytes() {
+                    8 => self.records::<1, _>(packed),
+                    16 => self.records::<2, _>(packed),
+                    24 => self.records::<3, _>(packed),
+                    _ => self.records::<4, _>(packed),
+                }
+            }
         }
     }
 }
@@ -43,12 +52,12 @@ pub fn each<A: Copy, B: Copy + Default>(numbers: Eight<A>, f: impl Fn(A) -> B) -
 }
 
 /// A format of records: `PAIRS` pairs of 32-bit words, the lower one first.
-pub trait Record<const PAIRS: usize> {
+pub trait Record<const PAIRS: usize>: Copy {
     /// Returns the components that these words encode.
-    fn unpack<R: Real>(words: &Words) -> Components<R>;
+    fn unpack<R: Real>(self, words: &Words) -> Components<R>;
 
     /// The words of these components.
-    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words;
+    fn pack<R: Real, L: Lanes<R>>(self, lanes: L, values: &Components<R>) -> Words;
 }
 
 /// Returns the largest magnitude of each site in `f32`; NaN if a component is non-finite or too
@@ -74,11 +83,12 @@ fn largest<R: Real>(values: &Components<R>) -> Eight<f32> {
 }
 
 /// Six float32.
+#[derive(Clone, Copy)]
 pub struct SingleRecord;
 
 impl Record<3> for SingleRecord {
     #[inline(always)]
-    fn unpack<R: Real>(words: &Words) -> Components<R> {
+    fn unpack<R: Real>(self, words: &Words) -> Components<R> {
         let mut values = Components::default();
         for c in 0..COMPONENTS {
             values[c] = each(words[c], |word| R::from_f32(f32::from_bits(word)));
@@ -87,7 +97,7 @@ impl Record<3> for SingleRecord {
     }
 
     #[inline(always)]
-    fn pack<R: Real, L: Lanes<R>>(_: L, values: &Components<R>) -> Words {
+    fn pack<R: Real, L: Lanes<R>>(self, _: L, values: &Components<R>) -> Words {
         let mut words = Words::default();
         for c in 0..COMPONENTS {
             words[c] = each(values[c], |x| x.to_f32().to_bits());
@@ -97,11 +107,12 @@ impl Record<3> for SingleRecord {
 }
 
 /// Six integers of 16 bits and a scale in float32.
+#[derive(Clone, Copy)]
 pub struct Half;
 
 impl Record<2> for Half {
     #[inline(always)]
-    fn unpack<R: Real>(words: &Words) -> Components<R> {
+    fn unpack<R: Real>(self, words: &Words) -> Components<R> {
         let mut values = Components::default();
         for lane in 0..LANES {
             let scale = R::from_f32(f32::from_bits(words[3][lane]));
@@ -115,7 +126,7 @@ impl Record<2> for Half {
     }
 
     #[inline(always)]
-    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
+    fn pack<R: Real, L: Lanes<R>>(self, lanes: L, values: &Components<R>) -> Words {
         let largest = largest(values);
         let scales = each(largest, |m| {
             let scale = if m == 0.0 { 0.0 } else { (m / 32767.0).max(f32::MIN_POSITIVE) };
@@ -198,11 +209,12 @@ fn scale<R: Real>(exponent: u32) -> R {
 }
 
 /// Six integers of 20 bits, the exponent of their scale in 8.
+#[derive(Clone, Copy)]
 pub struct Int20;
 
 impl Record<2> for Int20 {
     #[inline(always)]
-    fn unpack<R: Real>(words: &Words) -> Components<R> {
+    fn unpack<R: Real>(self, words: &Words) -> Components<R> {
         let mut values = Components::default();
         for lane in 0..LANES {
             let [w0, w1, w2, w3] = [words[0][lane], words[1][lane], words[2][lane], words[3][lane]];
@@ -221,7 +233,7 @@ impl Record<2> for Int20 {
     }
 
     #[inline(always)]
-    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
+    fn pack<R: Real, L: Lanes<R>>(self, lanes: L, values: &Components<R>) -> Words {
         let mut words = Words::default();
         let exponents = each(largest(values), |m| exponent(m, ((1 << 19) - 1) as f32));
         let q = multiples(lanes, values, &exponents);
@@ -237,11 +249,12 @@ impl Record<2> for Int20 {
 }
 
 /// Six integers of 30 bits, with the exponent of their scale in the remaining bits of four words.
+#[derive(Clone, Copy)]
 pub struct Int30;
 
 impl Record<3> for Int30 {
     #[inline(always)]
-    fn unpack<R: Real>(words: &Words) -> Components<R> {
+    fn unpack<R: Real>(self, words: &Words) -> Components<R> {
         let mut values = Components::default();
         for lane in 0..LANES {
             let part = |w: usize| (words[w][lane] >> 30) << (2 * w);
@@ -254,7 +267,7 @@ impl Record<3> for Int30 {
     }
 
     #[inline(always)]
-    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
+    fn pack<R: Real, L: Lanes<R>>(self, lanes: L, values: &Components<R>) -> Words {
         let mut words = Words::default();
         let exponents = each(largest(values), |m| exponent(m, ((1 << 29) - 1) as f32));
         let q = multiples(lanes, values, &exponents);
@@ -262,6 +275,66 @@ impl Record<3> for Int30 {
             for lane in 0..LANES {
                 let part = if c < 4 { exponents[lane] >> (2 * c) & 3 } else { 0 };
                 words[c][lane] = q[c][lane] as u32 & 0x3fff_ffff | part << 30;
+            }
+        }
+        words
+    }
+}
+
+/// Six integers of some bits, one after the other, and the exponent of their scale.
+#[derive(Clone, Copy)]
+pub struct Packed {
+    bits: u32,
+}
+
+impl Packed {
+    /// Returns the word that holds the lowest bit of number `c`, and the position of the bit in it.
+    #[inline(always)]
+    fn place(self, c: usize) -> (usize, u32) {
+        let bit = c as u32 * self.bits;
+        ((bit / 32) as usize, bit % 32)
+    }
+}
+
+impl<const PAIRS: usize> Record<PAIRS> for Packed {
+    #[inline(always)]
+    fn unpack<R: Real>(self, words: &Words) -> Components<R> {
+        let word = |w: usize, lane: usize| if w < 2 * PAIRS { u64::from(words[w][lane]) } else { 0 };
+        let mut values = Components::default();
+        let (of_scale, shift) = self.place(COMPONENTS);
+        let mut scales = [R::default(); LANES];
+        for lane in 0..LANES {
+            let both = word(of_scale, lane) | word(of_scale + 1, lane) << 32;
+            scales[lane] = scale::<R>((both >> shift) as u32 & 0xff);
+        }
+        for c in 0..COMPONENTS {
+            let (w, shift) = self.place(c);
+            let unused = 32 - self.bits;
+            for lane in 0..LANES {
+                let both = word(w, lane) | word(w + 1, lane) << 32;
+                let integer = ((both >> shift) as u32) << unused;
+                values[c][lane] = R::from_i32(integer as i32 >> unused) * scales[lane];
+            }
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn pack<R: Real, L: Lanes<R>>(self, lanes: L, values: &Components<R>) -> Words {
+        let mut words = Words::default();
+        let most = ((1_u32 << (self.bits - 1)) - 1) as f32;
+        let exponents = each(largest(values), |m| exponent(m, most));
+        let q = multiples(lanes, values, &exponents);
+        for c in 0..=COMPONENTS {
+            let (w, shift) = self.place(c);
+            for lane in 0..LANES {
+                let code =
+                    if c < COMPONENTS { q[c][lane] as u32 & ((1 << self.bits) - 1) } else { exponents[lane] };
+                let both = u64::from(code) << shift;
+                words[w][lane] |= both as u32;
+                if w + 1 < 2 * PAIRS {
+                    words[w + 1][lane] |= (both >> 32) as u32;
+                }
             }
         }
         words

@@ -220,12 +220,12 @@ impl<R: Real, L: Lanes<R>> OfFormat for (Decode<'_, R>, L) {
     }
 
     #[inline(always)]
-    fn records<const PAIRS: usize, F: Record<PAIRS>>(self) {
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self, format: F) {
         let (Decode { codes, at, rows, .. }, lanes) = self;
         let (codes, _) = codes.as_chunks::<PAIRS>();
         for block in at.blocks() {
             prefetch_next(lanes, at, &codes[at.record(block).0..], 1);
-            at.store(&F::unpack::<R>(&words_of(lanes, codes, at, block)), block, rows);
+            at.store(&format.unpack::<R>(&words_of(lanes, codes, at, block)), block, rows);
         }
     }
 }
@@ -262,11 +262,11 @@ impl<R: Real, L: Lanes<R>> OfFormat for (Encode<'_, R>, L) {
     }
 
     #[inline(always)]
-    fn records<const PAIRS: usize, F: Record<PAIRS>>(self) {
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self, format: F) {
         let (Encode { codes, at, rows, .. }, lanes) = self;
         let (codes, _) = codes.as_chunks_mut::<PAIRS>();
         for block in at.blocks() {
-            let words = F::pack(lanes, &at.load(rows, block));
+            let words = format.pack(lanes, &at.load(rows, block));
             store_words(lanes, &words, codes, at, block);
         }
     }
@@ -296,11 +296,11 @@ impl<L: Lanes<f64>> OfFormat for (DecodeNumbers<'_>, L) {
     }
 
     #[inline(always)]
-    fn records<const PAIRS: usize, F: Record<PAIRS>>(self) {
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self, format: F) {
         let (DecodeNumbers { codes, at, numbers, .. }, lanes) = self;
         let ((codes, _), (numbers, _)) = (codes.as_chunks::<PAIRS>(), numbers.as_chunks_mut::<2>());
         for block in at.blocks() {
-            let values = F::unpack::<f64>(&words_of(lanes, codes, at, block));
+            let values = format.unpack::<f64>(&words_of(lanes, codes, at, block));
             let own = &mut numbers[COLOURS * block.row..];
             for colour in 0..COLOURS {
                 let pairs = lanes.join_doubles(values[2 * colour], values[2 * colour + 1]);
@@ -339,7 +339,7 @@ impl<L: Lanes<f64>> OfFormat for (EncodeNumbers<'_>, L) {
     }
 
     #[inline(always)]
-    fn records<const PAIRS: usize, F: Record<PAIRS>>(self) {
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self, format: F) {
         let (EncodeNumbers { codes, at, numbers, .. }, lanes) = self;
         let ((codes, _), (numbers, _)) = (codes.as_chunks_mut::<PAIRS>(), numbers.as_chunks::<2>());
         for block in at.blocks() {
@@ -355,7 +355,7 @@ impl<L: Lanes<f64>> OfFormat for (EncodeNumbers<'_>, L) {
                 }
                 (values[2 * colour], values[2 * colour + 1]) = lanes.split_doubles(pairs);
             }
-            store_words(lanes, &F::pack(lanes, &values), codes, at, block);
+            store_words(lanes, &format.pack(lanes, &values), codes, at, block);
         }
     }
 }
