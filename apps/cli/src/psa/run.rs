@@ -78,6 +78,7 @@ fn are_of_arrays(from: &PsaInput, rules: &PsaRules, in_array: bool) -> Result<()
     let given = [
         ("--shifts", rules.shifts > 0),
         ("--align", rules.align),
+        ("--coarse-below", rules.coarse_below.is_some()),
         ("--pairs", rules.pairs.is_some()),
         ("--cross-talk", rules.cross_talk.is_some()),
         ("--trapping", rules.trapping.is_some()),
@@ -408,6 +409,7 @@ pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rule
         cross_talk: args.cross_talk.as_deref().map(CrossTalk::read).transpose()?,
         trapping: args.trapping,
         saturated: args.saturated,
-        ..Rules::DEFAULT
+        coarse_below: args.coarse_below.unwrap_or(Rules::DEFAULT.coarse_below),
+        always_fine: args.coarse_below.map_or(Rules::DEFAULT.always_fine, |_| 0),
     })
 }

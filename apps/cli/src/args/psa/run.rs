@@ -181,6 +181,11 @@ pub struct PsaRules {
     /// Drop hits below this energy (keV; folders).
     #[arg(long, value_name = "KEV", default_value_t = 10.0)]
     pub threshold: f64,
+    /// Compare any hit below this energy with the points of the 6 mm lattice only (keV; folders).
+    ///
+    /// Without it, the third and later hits of an event are, below 50 keV.
+    #[arg(long, value_name = "KEV", hide_short_help = true)]
+    pub coarse_below: Option<f64>,
     /// Search also with the event shifted by up to N samples in each direction (folders).
     #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub shifts: u8,

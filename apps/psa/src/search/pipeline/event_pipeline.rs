@@ -355,6 +355,9 @@ mod tests {
             |hits: &[LocatedHit], flag| hits.iter().map(|hit| hit.best.flags.has(flag)).collect::<Vec<_>>();
         let coarse = flags(&answers[0].hits, Flags::COARSE_ONLY);
         assert_eq!(coarse, [false, false, true], "the third hit, and below 50 keV");
+        let any = Rules { coarse_below: 400.0, always_fine: 0, ..rules.clone() };
+        let coarse = flags(&search(&basis, &plan, any, &events[..1])[0].hits, Flags::COARSE_ONLY);
+        assert_eq!(coarse, [false, true, true], "any hit below 400 keV");
         assert_eq!(flags(&answers[1].hits, Flags::TOO_MANY_SEGMENTS), [true; 13]);
         assert!(answers[2].hits.is_empty());
         let other = Rules { threshold: 250.0, coarse_below: 0.0, ..rules };

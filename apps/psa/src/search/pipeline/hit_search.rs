@@ -207,7 +207,8 @@ impl HitSearch {
             true => crystal.remainder(&[charge], &[0], 0, |channel| self.signal(channel)),
             false => crystal.remainder(&self.hits, &self.at, hit, |channel| self.signal(channel)),
         };
-        let coarse_only = hit > 1 && charge.1 < crystal.rules().coarse_below;
+        let rules = crystal.rules();
+        let coarse_only = hit >= rules.always_fine && charge.1 < rules.coarse_below;
         HitRequest { hit, charge, coarse_only, samples }
     }
 

@@ -17,9 +17,11 @@ pub struct Rules {
     pub window: usize,
     /// Energy below which hits are dropped (keV).
     pub threshold: f64,
-    /// Energy (keV) below which only coarse points are compared, for the third and later hits of an
-    /// event.
+    /// Energy (keV) below which only coarse points are compared.
     pub coarse_below: f64,
+    /// Number of hits of an event, in descending order of energy, that are compared with all points
+    /// whatever their energy.
+    pub always_fine: usize,
     /// Largest shift: events are searched for unshifted and shifted by up to this number of samples
     /// each way.
     pub shifts: usize,
@@ -52,12 +54,13 @@ const MOST_SHIFTS: usize = 31;
 
 impl Rules {
     /// The hit segment, its neighbours and the core, 40 samples, hits from 10 keV on, coarse points
-    /// below 50 keV, no shifts.
+    /// below 50 keV for the third and later hits of an event, no shifts.
     pub const DEFAULT: Rules = Rules {
         channels: ChannelSet::Neighbours,
         window: 40,
         threshold: 10.0,
         coarse_below: 50.0,
+        always_fine: 2,
         shifts: 0,
         align: false,
         pairs: None,
@@ -77,7 +80,7 @@ impl Rules {
             return wrong("threshold", format!("{} keV: an energy above 0 is needed", self.threshold));
         }
         if self.coarse_below.is_nan() || self.coarse_below < 0.0 {
-            return wrong("coarse_below", format!("{} keV: an energy is needed", self.coarse_below));
+            return wrong("coarse-below", format!("{} keV: an energy is needed", self.coarse_below));
         }
         if self.shifts > (samples / 2).min(MOST_SHIFTS) {
             let problem = format!("{}: at most {MOST_SHIFTS}, and half of {samples} samples", self.shifts);
