@@ -37,8 +37,8 @@ pub use config::expand;
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
 pub use formats::FormatsArgs;
 pub use lqcd::{
-    Deflate, Lqcd, LqcdDslash, LqcdEigen, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift, LqcdSmear,
-    LqcdSystem,
+    Deflate, Lqcd, LqcdDslash, LqcdEigen, LqcdFiles, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift,
+    LqcdSmear, LqcdSystem,
 };
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use manual::{CompletionsArgs, ManArgs};
@@ -157,7 +157,7 @@ pub enum Verb {
     /// Pulse-shape analysis of segmented germanium detectors.
     #[command(subcommand)]
     Psa(Box<Psa>),
-    /// Lattice QCD with staggered quarks.
+    /// Lattice QCD with staggered and Wilson quarks.
     #[command(subcommand)]
     Lqcd(Box<Lqcd>),
     /// Solve A x = b by the method that suits the matrix, with a recomputed residual.

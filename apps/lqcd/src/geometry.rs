@@ -13,6 +13,8 @@ pub const T: usize = 3;
 
 /// Number of colours of a quark.
 pub const COLOURS: usize = 3;
+/// Number of spins of a Wilson quark.
+pub const SPINS: usize = 4;
 
 /// Minimum bytes of a slab, so that a task takes much longer than its overhead.
 const LEAST_BYTES: usize = 3 << 18;
@@ -162,8 +164,15 @@ impl Geometry {
     /// Returns the space of quark fields on the sites of one parity, with a part for each slab.
     /// Unknown `3 s + c` is colour `c` of the parity's site `s`.
     pub fn space(&self) -> Space {
-        let starts: Vec<usize> = self.slabs().map(|slab| slab.start * self.slice() * COLOURS).collect();
-        let space = Space::cut_at(&starts, self.half() * COLOURS).and_then(|space| space.grouped(COLOURS));
+        self.space_of(1)
+    }
+
+    /// Returns the space of fields of `spins` spins on the sites of one parity, with a part for
+    /// each slab. Unknown `3 (spins s + k) + c` is colour `c` of spin `k` of the parity's site `s`.
+    pub(crate) fn space_of(&self, spins: usize) -> Space {
+        let of_site = spins * COLOURS;
+        let starts: Vec<usize> = self.slabs().map(|slab| slab.start * self.slice() * of_site).collect();
+        let space = Space::cut_at(&starts, self.half() * of_site).and_then(|space| space.grouped(COLOURS));
         space.expect("slabs have sites, and the first begins at 0")
     }
 }

@@ -1,4 +1,4 @@
-//! Lattice QCD with staggered quarks: gauge fields and measurements on them.
+//! Lattice QCD with staggered and Wilson quarks: gauge fields and measurements on them.
 //!
 //! | module | what it is for |
 //! | --- | --- |
@@ -9,6 +9,7 @@
 //! | [`smear`], [`unitarise`] | links of improved actions, projection to U(3) |
 //! | [`precision`] | how links and quark fields are stored |
 //! | [`dslash`], [`normal`] | the staggered operator, and what is solved with it |
+//! | [`wilson`] | the operator of Wilson quarks, and what is solved with it |
 //! | [`modes`] | lowest eigenvectors of the operator |
 //! | [`generate`] | gauge fields without quarks |
 //! | [`files`] | gauge fields in files |
@@ -39,6 +40,7 @@ mod testing;
 pub mod trust;
 pub mod tune;
 pub mod unitarise;
+pub mod wilson;
 
 pub use dslash::Boundary;
 pub use error::Error;

@@ -18,11 +18,69 @@ use crate::su3::C64;
 #[derive(Debug)]
 pub struct Normal {
     mass: f64,
-    /// Operators to the other parity, and back.
-    there: Dslash,
-    back: Dslash,
-    /// Intermediate vectors, for each vector format.
-    between: [Workspace<MultiVector<C64>>; SiteFormat::ALL.len()],
+    hops: EvenOdd,
+}
+
+/// Intermediate vectors of products, for each vector format.
+#[derive(Debug, Default)]
+pub(crate) struct Between([Workspace<MultiVector<C64>>; SiteFormat::ALL.len()]);
+
+impl Between {
+    /// Returns a vector of a space with the columns and the storage of `x`.
+    pub fn like(&self, steps: &Steps<'_, C64>, space: &Space, x: &MultiVector<C64>) -> Arc<MultiVector<C64>> {
+        let (columns, storage) = (steps.columns(), Arc::clone(x.storage()));
+        let format = Sites::format_of(&*storage).unwrap_or(SiteFormat::Fp64);
+        let at = SiteFormat::ALL.iter().position(|one| *one == format).unwrap_or_default();
+        let zeros = || MultiVector::stored(steps.executor(), space, columns, storage);
+        self.0[at].of(columns, zeros)
+    }
+}
+
+/// Operators from the sites of a parity to the other parity, and back.
+#[derive(Debug)]
+pub(crate) struct EvenOdd {
+    pub there: Dslash,
+    pub back: Dslash,
+    between: Between,
+}
+
+impl EvenOdd {
+    /// Makes the two operators with a function of the parity of their results.
+    pub fn new(parity: Parity, to: impl Fn(Parity) -> Dslash) -> EvenOdd {
+        EvenOdd { there: to(parity.other()), back: to(parity), between: Between::default() }
+    }
+
+    /// Returns the bytes of the links.
+    pub fn bytes(&self) -> u64 {
+        self.there.bytes() + self.back.bytes()
+    }
+
+    /// Returns the bytes of the links and of a vector between the two.
+    pub fn memory(&self) -> u64 {
+        // A complex number has two words.
+        self.bytes() + self.back.space().bytes(2)
+    }
+
+    /// Returns the relative accuracy of products.
+    pub fn accuracy(&self) -> f64 {
+        let Precision { gauge, compute, .. } = self.back.precision();
+        let products = if compute == Compute::Single { f32::EPSILON.into() } else { f64::EPSILON };
+        gauge.number.unit_roundoff().max(products / 2.0)
+    }
+
+    /// Records `y = factor D D x + diagonal x`; `conjugated` as in [`Dslash::apply_as`].
+    pub fn apply(
+        &self,
+        conjugated: bool,
+        steps: &Steps<'_, C64>,
+        x: &MultiVector<C64>,
+        y: &MultiVector<C64>,
+        [factor, diagonal]: [f64; 2],
+    ) -> Result<(), zellige_krylov::Error> {
+        let between = self.between.like(steps, self.there.space(), x);
+        self.there.apply_as(conjugated, steps, x, &between, 1.0, None)?;
+        self.back.apply_as(conjugated, steps, &between, y, factor, Some((diagonal, x)))
+    }
 }
 
 impl Normal {
@@ -37,7 +95,7 @@ impl Normal {
         precision: Precision,
     ) -> Self {
         let to = |parity| Dslash::new(target, smeared, parity, boundary, precision);
-        Normal { mass, there: to(parity.other()), back: to(parity), between: Default::default() }
+        Normal { mass, hops: EvenOdd::new(parity, to) }
     }
 
     /// Returns the mass term, `4 m^2`.
@@ -52,33 +110,30 @@ impl Normal {
 
     /// Returns the operator to the other parity.
     pub fn to_other_parity(&self) -> &Dslash {
-        &self.there
+        &self.hops.there
     }
 
     /// Returns the operator back from the other parity.
     pub(crate) fn back_to_parity(&self) -> &Dslash {
-        &self.back
+        &self.hops.back
     }
 }
 
 impl Operator<C64> for Normal {
     fn domain(&self) -> &Space {
-        self.back.space()
+        self.hops.back.space()
     }
 
     fn bytes(&self) -> u64 {
-        self.there.bytes() + self.back.bytes()
+        self.hops.bytes()
     }
 
     fn memory(&self) -> u64 {
-        // A complex number has two words.
-        self.bytes() + self.domain().bytes(2)
+        self.hops.memory()
     }
 
     fn accuracy(&self) -> f64 {
-        let Precision { gauge, compute, .. } = self.back.precision();
-        let products = if compute == Compute::Single { f32::EPSILON.into() } else { f64::EPSILON };
-        gauge.number.unit_roundoff().max(products / 2.0)
+        self.hops.accuracy()
     }
 
     fn takes(&self, storage: &dyn Storage<C64>) -> bool {
@@ -91,13 +146,7 @@ impl Operator<C64> for Normal {
         x: &MultiVector<C64>,
         y: &MultiVector<C64>,
     ) -> Result<(), zellige_krylov::Error> {
-        let (columns, storage) = (steps.columns(), Arc::clone(x.storage()));
-        let format = Sites::format_of(&*storage).unwrap_or(SiteFormat::Fp64);
-        let at = SiteFormat::ALL.iter().position(|one| *one == format).unwrap_or_default();
-        let zeros = || MultiVector::stored(steps.executor(), self.domain(), columns, storage);
-        let between = self.between[at].of(columns, zeros);
-        self.there.apply(steps, x, &between, 1.0, None)?;
-        self.back.apply(steps, &between, y, -1.0, Some((Normal::mass_term(self.mass), x)))
+        self.hops.apply(false, steps, x, y, [-1.0, Normal::mass_term(self.mass)])
     }
 }
 

@@ -32,11 +32,23 @@ pub enum Action {
         /// Correction of the three-link term for heavy quarks.
         epsilon: f64,
     },
+    /// Wilson quarks, which have four spins; unsmeared links.
+    Wilson,
 }
 
 impl Action {
     /// HISQ for light quarks.
     pub const HISQ: Action = Action::Hisq { epsilon: 0.0 };
+
+    /// Refuses Wilson quarks.
+    pub(crate) fn check_staggered(self) -> Result<(), Error> {
+        if self != Action::Wilson {
+            return Ok(());
+        }
+        let problem = "wilson: this is for staggered quarks: use naive, asqtad:U0 or hisq. Propagators \
+                       of Wilson quarks are computed by lqcd invert, without eigenvectors";
+        Err(Error::parameter("action", problem))
+    }
 }
 
 impl fmt::Display for Action {
@@ -46,6 +58,7 @@ impl fmt::Display for Action {
             Action::Asqtad { u0 } => write!(f, "asqtad:{u0}"),
             Action::Hisq { epsilon: 0.0 } => f.write_str("hisq"),
             Action::Hisq { epsilon } => write!(f, "hisq:{epsilon}"),
+            Action::Wilson => f.write_str("wilson"),
         }
     }
 }
@@ -63,9 +76,11 @@ impl FromStr for Action {
         };
         match (name, number) {
             ("naive", None) => Ok(Action::Naive),
+            ("wilson", None) => Ok(Action::Wilson),
             ("asqtad", Some(u0)) if u0 > 0.0 => Ok(Action::Asqtad { u0 }),
             ("hisq", epsilon) => Ok(Action::Hisq { epsilon: epsilon.unwrap_or(0.0) }),
-            _ => Err("not one of naive, asqtad:U0 (the tadpole factor, above 0), hisq, hisq:EPSILON".into()),
+            _ => Err("not one of naive, asqtad:U0 (the tadpole factor, above 0), hisq, hisq:EPSILON, wilson"
+                .into()),
         }
     }
 }
@@ -96,13 +111,17 @@ pub struct Smeared {
     pub by_svd: usize,
 }
 
-/// Computes the links of an action.
+/// Computes the links of a staggered action.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a link without a nearest unitary matrix; the errors of tasks.
+/// [`Error::Parameter`] for Wilson quarks, whose links are not smeared, and for a link without a
+/// nearest unitary matrix; the errors of tasks.
 pub fn smear(rt: &Runtime, u: &Gauge, action: Action) -> Result<Smeared, Error> {
+    action.check_staggered()?;
     match action {
-        Action::Naive => Ok(Smeared { fat: u.clone(), long: None, unitarised: None, by_svd: 0 }),
+        Action::Naive | Action::Wilson => {
+            Ok(Smeared { fat: u.clone(), long: None, unitarised: None, by_svd: 0 })
+        }
         Action::Asqtad { u0 } => {
             let (u2, u4) = (u0.powi(-2), u0.powi(-4));
             let paths = Paths {
@@ -283,10 +302,10 @@ mod tests {
 
     #[test]
     fn actions_are_written_as_they_are_read() {
-        for text in ["naive", "asqtad:0.8776", "hisq", "hisq:-0.5"] {
+        for text in ["naive", "asqtad:0.8776", "hisq", "hisq:-0.5", "wilson"] {
             assert_eq!(text.parse::<Action>().map(|action| action.to_string()), Ok(text.to_owned()));
         }
-        for text in ["wilson", "asqtad", "asqtad:0", "hisq:x", "naive:1"] {
+        for text in ["wilson:1", "asqtad", "asqtad:0", "hisq:x", "naive:1"] {
             assert!(text.parse::<Action>().is_err(), "{text}");
         }
     }

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, Geometry, T};
 use crate::normal::Normal;
-use crate::pipeline::invert::{add_squares, correlator};
+use crate::pipeline::propagator::add_squares;
 use crate::pipeline::solver::residual;
 use crate::pipeline::{Mixed, Options, System};
 
@@ -40,7 +40,7 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options, trust: &TrustOptions) 
     let (geometry, first) = (u.geometry(), options.source.at[T]);
     let begun = Instant::now();
     let (z, ..) = system.solve(rt, options, &Silent)?;
-    correlator(rt, &system.a, &z, geometry, first)?;
+    system.correlator(rt, &z, geometry, first)?;
     let plain = begun.elapsed().as_secs_f64();
     let scope = Scope::new(trust.seed);
     let begun = Instant::now();
@@ -72,6 +72,7 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options, trust: &TrustOptions) 
 }
 
 fn check(options: &Options, trust: &TrustOptions) -> Result<(), Error> {
+    options.action.check_staggered()?;
     if !matches!(trust.samples, 3 | 8 | 16) {
         return Err(Error::parameter("samples", format!("{}: 3, 8 or 16 are possible", trust.samples)));
     }
@@ -380,7 +381,7 @@ mod tests {
             options.solver.method = method;
             let system = System::new(&rt, &u, &options)?;
             let (z, (solutions, _), _) = system.solve(&rt, &options, &Silent)?;
-            let expected = correlator(&rt, &system.a, &z, geometry, options.source.at[T])?;
+            let expected = system.correlator(&rt, &z, geometry, options.source.at[T])?;
             let scope = unperturbed();
             let work = Work { rt: &rt, system: &system, options: &options, geometry, scope: &scope };
             let a = StochasticNormal::<Eight> { a: &system.a, between: Workspace::default() };

@@ -39,6 +39,7 @@ impl<'a> Tuning<'a> {
     /// [`Error::Parameter`] for invalid options.
     pub fn new(rt: &'a Runtime, gauge: &'a Gauge, options: Options) -> Result<Self, Error> {
         options.check(gauge.geometry())?;
+        options.action.check_staggered()?;
         if options.solver.is_double_only() {
             let problem =
                 format!("{} has no formats to choose: use cg or bicgstabl:L", options.solver.method);

@@ -57,7 +57,8 @@ Formats (--precision)
   X             Iterations in X alone. The residual is recomputed when it seems
                 small enough; half and int20 often stay above 1e-5.
   X is single (float32), half (16-bit integers and a scale for each site),
-  int20, int30, or LINKS/QUARKS/PRODUCTS such as fp32/int20/fp32.
+  int20, int30, or LINKS/QUARKS/PRODUCTS such as fp32/int20/fp32. QUARKS may
+  also be int8 to int31.
 
 Links are fp64, fp32, fixed32, fixed24 or fixed16, each also compressed (fixed16-13, fixed16-9).
 "
@@ -69,7 +70,10 @@ const INVERT_EXAMPLES: &str = concat!(
 The propagator (2 m + D)^-1 from a point is computed for each colour on the sites of one parity, by a \
 system with 4 m^2 - D D. The residual is recomputed in float64 before a solution counts as converged. \
 The correlator, that of the Goldstone pion, is the sum of the squares of the propagator's elements in \
-each time slice. Propagators are not written.
+each time slice.
+
+With --action wilson the operator is 4 + m0 - H / 2, the point has four spins, and kappa = 1 / (2 m0 + 8) \
+is printed. cg and block-cg solve the normal equations, bicgstabl:L and gmres:M the system itself.
 
 ",
     formats!(),
@@ -87,7 +91,11 @@ Examples
   zellige lqcd invert small.lat --action naive --mass 0.1 --tol 1e-12 \\
       --json result.json
   zellige lqcd invert small.lat --source point:0,0,0,4:1 --bc periodic
-  zellige lqcd invert small.lat --mass 0.001 --deflate 20"
+  zellige lqcd invert small.lat --mass 0.001 --deflate 20
+  zellige lqcd invert small.lat --action wilson --mass -0.2 --method bicgstabl:4
+  zellige lqcd invert small.lat --mass 0.05 -o prop.lime --vectors int20
+  zellige lqcd invert fat.lime --long long.lime --mass 0.1 \\
+      --source-fields source.lime -o answer.lime"
 );
 
 const EIGEN_EXAMPLES: &str = "\
@@ -106,7 +114,7 @@ Examples
 const MULTISHIFT_EXAMPLES: &str = concat!(
     "\
 4 m^2 - D D + sigma is solved for all shifts sigma in one Krylov space, by conjugate gradients in \
---precision. Each shift is then refined separately in --refine. The source has one colour, the first \
+--precision, until only the smallest is left. Each shift is then refined separately in --refine. The source has one colour, the first \
 unless --source gives another.
 
 ",
@@ -144,7 +152,7 @@ pub enum Lqcd {
     /// Smear the links of a gauge field, and print traces and plaquettes of the smeared links.
     #[command(after_long_help = SMEAR_EXAMPLES)]
     Smear(LqcdSmear),
-    /// Compute the propagator of a staggered quark from a point source, and its correlator.
+    /// Compute the propagator of a staggered or Wilson quark, and its correlator.
     #[command(after_long_help = format!("{INVERT_EXAMPLES}\n\n{DEVICES}"))]
     Invert(Box<LqcdInvert>),
     /// Compute the lowest eigenvalues of the staggered operator, and vectors that speed up invert.
@@ -234,13 +242,13 @@ pub struct LqcdSystem {
     /// Gauge field to read.
     #[arg(value_name = "LATTICE")]
     pub lattice: Input,
-    /// Action: naive, asqtad:U0, hisq or hisq:EPSILON, as for `zellige lqcd smear`.
+    /// Action: naive, asqtad:U0, hisq, hisq:EPSILON, as for `lqcd smear`, or wilson (invert only).
     #[arg(long, value_name = "ACTION", default_value_t = Action::HISQ)]
     pub action: Action,
-    /// Quark mass in lattice units, above 0.
-    #[arg(long, value_name = "MASS", default_value_t = 0.01)]
+    /// Quark mass in lattice units, above 0; the bare mass of Wilson quarks, above -4.
+    #[arg(long, value_name = "MASS", default_value_t = 0.01, allow_negative_numbers = true)]
     pub mass: f64,
-    /// Point source: point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR for one colour.
+    /// Point source: point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR for one colour; of any spin.
     #[arg(long, value_name = "SOURCE", default_value_t = Source::default())]
     pub source: Source,
     /// Boundary condition in time: periodic or antiperiodic.
@@ -334,11 +342,36 @@ pub struct LqcdInvert {
     #[arg(long, value_name = "N|FILE", help_heading = "Solver", hide_short_help = true)]
     pub deflate: Option<Deflate>,
     #[command(flatten)]
+    pub files: LqcdFiles,
+    #[command(flatten)]
     pub solver: LqcdSolver,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]
     pub outputs: RunOutputs,
+}
+
+/// Files of links and quark fields of `zellige lqcd invert`.
+#[derive(Debug, Args)]
+pub struct LqcdFiles {
+    /// File to write the propagator to, as SciDAC fields: colour vectors, or Dirac fermions.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<OutputFile>,
+    /// Storage format of the written propagator: double, single, half, or int8 to int31.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "double",
+        requires = "output",
+        hide_short_help = true
+    )]
+    pub vectors: SiteFormat,
+    /// Solve for the quark fields of a SciDAC file in place of a point source.
+    #[arg(long, value_name = "FILE", conflicts_with = "source", hide_short_help = true)]
+    pub source_fields: Option<Input>,
+    /// Three-hop links of MILC; LATTICE then has its one-hop links. Both contain the phases.
+    #[arg(long, value_name = "FILE", conflicts_with = "action", hide_short_help = true)]
+    pub long: Option<Input>,
 }
 
 /// Eigenvectors that begin a solve: their number, or a file of `zellige lqcd eigen`.
@@ -386,7 +419,7 @@ pub struct LqcdEigen {
     /// Tolerance: norm of A v - lambda v relative to the largest eigenvalue.
     #[arg(long, value_name = "TOL", default_value = "1e-10")]
     pub tol: f64,
-    /// Storage format of the vectors: double, single, half, int20 or int30.
+    /// Storage format of the vectors: double, single, half, or int8 to int31.
     #[arg(long, value_name = "FORMAT", default_value = "single")]
     pub vectors: SiteFormat,
     /// File to write the vectors to, for --deflate of `zellige lqcd invert`.
@@ -443,7 +476,8 @@ pub struct LqcdDslash {
     /// Number of right-hand sides in a block.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub columns: u16,
-    /// Action: with naive, only one-link hops.
+    /// Action: one-link hops with naive, and with wilson between four spins; otherwise three-link
+    /// hops as well.
     #[arg(long, value_name = "ACTION", default_value_t = Action::HISQ)]
     pub action: Action,
     /// Number of timed applications; on GPUs each of them is 20 consecutive applications.

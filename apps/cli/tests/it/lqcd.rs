@@ -111,7 +111,13 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd invert a.lat --heavy-quark-tol -1", "--heavy-quark-tol");
     refused("lqcd invert a.lat --tol 0", "--tol");
     refused("lqcd invert a.lat --source point:0,0,4,0", "--source");
-    refused("lqcd invert a.lat --action wilson", "hisq");
+    refused("lqcd invert a.lat --action clover", "hisq");
+    refused("lqcd multishift a.lat --action wilson --shifts 0,1", "naive");
+    refused("lqcd eigen a.lat --action wilson", "naive");
+    refused("trust lqcd invert a.lat --source-fields a.lat", "leave it out");
+    refused("lqcd invert a.lat --source-fields a.lat", "SciDAC");
+    refused("lqcd invert a.lat --long a.lat", "SciDAC");
+    refused("lqcd invert a.lat --vectors int20", "--output");
     refused("lqcd invert a.lat --bc open", "antiperiodic");
     refused("lqcd invert a.lat --buffer 4", "only conjugate gradients in a narrow format");
     refused("lqcd invert a.lat --method gmres:30 --precision single", "computes in float64");
@@ -155,4 +161,31 @@ fn what_cannot_be_is_refused_by_name() {
     }
     run(here, &["lqcd", "info", "none.lat"]).expect(2).says("none.lat");
     assert_eq!(left(here), ["a.lat", "broken.lat", "r.json", "short.lat"].map(PathBuf::from));
+}
+
+/// A written propagator is the source of another run; packed ones are smaller.
+#[test]
+fn propagators_are_written_and_are_sources() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &words("lqcd generate --size 4 --beta 5.7 --trajectories 2 -o a.lat"));
+    let made = ok(here, &words("lqcd invert a.lat --mass 0.3 -o p.lime --json -"));
+    assert_eq!(result(&made)["written"].as_str(), Some("p.lime"));
+    ok(here, &words("lqcd invert a.lat --mass 0.3 -o q.lime --vectors int20"));
+    let size = |name: &str| fs::metadata(here.join(name)).unwrap().len();
+    assert!(2 * size("q.lime") < size("p.lime"));
+    let again = ok(here, &words("lqcd invert a.lat --mass 0.3 --source-fields q.lime --json -"));
+    let again = result(&again);
+    assert_eq!(
+        (again["source"].as_str(), again["iterations"].as_array().map(Vec::len)),
+        (Some("q.lime"), Some(3))
+    );
+    let wilson =
+        ok(here, &words("lqcd invert a.lat --action wilson --mass -0.3 --method bicgstabl:2 --json -"));
+    assert_eq!(result(&wilson)["kappa"].as_f64(), Some(1.0 / 7.4));
+    ok(here, &words("lqcd dslash --size 4 --action wilson --precision double --repeats 1"));
+    let other = run(here, &words("lqcd invert a.lat --action wilson --source-fields p.lime"));
+    assert_eq!(other.code, Some(2));
+    assert!(other.stderr.contains("12"), "{}", other.stderr);
+    assert_eq!(left(here).len(), 3);
 }

@@ -19,6 +19,9 @@ pub(super) struct Layout {
     /// Whether eight columns are interleaved.
     pub across: bool,
     pub columns: Range<usize>,
+    /// Number of spins of a column. Each has rows of its own, which follow one another as those of
+    /// columns do.
+    pub spins: usize,
     /// Number of sites of a line.
     pub line: usize,
     /// Distance between consecutive lines.
@@ -40,6 +43,11 @@ impl Layout {
         if self.planes == nz { plane % nz } else { plane % PLANES }
     }
 
+    /// Returns the number of colour vectors of a site.
+    pub fn vectors(&self) -> usize {
+        self.columns.len() * self.spins
+    }
+
     /// Copies the sites around the ends of a line into its padding. A line has at least two sites.
     pub fn wrap<N: ProductNumber>(&self, at: usize, x: &mut [N]) {
         if self.across {
@@ -48,7 +56,7 @@ impl Layout {
             return sites.copy_within(BESIDE * SITE..2 * BESIDE * SITE, (BESIDE + self.line) * SITE);
         }
         let two = |row: &[N], at: usize| -> [N; BESIDE] { *row[at..].first_chunk().expect("two sites") };
-        for k in 0..self.columns.len() {
+        for k in 0..self.vectors() {
             let rows = &mut x[k * self.x.column + at..][..self.of_line];
             for c in 0..COMPONENTS {
                 let row = &mut rows[c * self.x.pitch..];

@@ -3,10 +3,9 @@
 use zellige_kernels::sites::{Group, LANES, MatrixFormat};
 use zellige_runtime::{Buffer, Handle, Submit};
 
-use super::{Boundary, phase};
+use super::{Boundary, Hopping, phase};
 use crate::gauge::Gauge;
 use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
-use crate::smear::Smeared;
 use crate::su3::{Matrix, adjoint, norm_sqr, scale};
 
 /// Matrices of each slab, in order of use. The sites of a line in x are interleaved, 8-lane:
@@ -20,19 +19,21 @@ pub(super) struct Links {
     pub slabs: Vec<Handle<Buffer<f64>>>,
     /// Number of words for a line.
     pub words: usize,
+    /// Hopping terms, whose signs the links include.
+    pub hopping: Hopping,
 }
 
 impl Links {
+    /// Folds fields of links, each with its number of hops.
     pub fn new(
         target: &impl Submit,
-        smeared: &Smeared,
+        fields: &[(&Gauge, usize)],
+        hopping: Hopping,
         to: Parity,
         boundary: Boundary,
         format: MatrixFormat,
     ) -> Links {
-        let geometry = smeared.fat.geometry();
-        let fields = [Some((&smeared.fat, 1)), smeared.long.as_ref().map(|long| (long, 3))];
-        let fields: Vec<(&Gauge, usize)> = fields.into_iter().flatten().collect();
+        let geometry = fields[0].0.geometry();
         let last = fields.len() - 1;
         let group = |(i, (field, _)): (usize, &(&Gauge, usize))| {
             // Only the smeared links of an improved action are not multiples of unitary ones.
@@ -50,9 +51,12 @@ impl Links {
             let mut rest = words;
             for block in (0..line).step_by(LANES) {
                 let count = LANES.min(line - block);
-                for (group, (field, hops)) in groups.iter().zip(&fields) {
+                for (group, (field, hops)) in groups.iter().zip(fields) {
                     let folded: [_; LANES] = std::array::from_fn(|lane| match lane < count {
-                        true => fold(field, geometry, (first + begin + block + lane) as u32, *hops, boundary),
+                        true => {
+                            let site = (first + begin + block + lane) as u32;
+                            fold(field, hopping, site, *hops, boundary)
+                        }
                         false => [[0.0; 18]; 2 * DIRECTIONS],
                     });
                     for hop in 0..2 * DIRECTIONS {
@@ -72,7 +76,7 @@ impl Links {
             target.register(stored)
         };
         let slabs = geometry.slabs().map(of_slab).collect();
-        Links { groups, slabs, words }
+        Links { groups, slabs, words, hopping }
     }
 }
 
@@ -80,19 +84,24 @@ impl Links {
 /// include phase, sign and boundary condition.
 fn fold(
     field: &Gauge,
-    geometry: Geometry,
+    hopping: Hopping,
     site: u32,
     hops: usize,
     boundary: Boundary,
 ) -> [[f64; 18]; 2 * DIRECTIONS] {
+    let geometry: Geometry = field.geometry();
     let at = geometry.coordinates(site);
     let mut folded = [[0.0; 18]; 2 * DIRECTIONS];
     for (mu, [forward, backward]) in folded.as_chunks_mut().0.iter_mut().enumerate() {
         let crosses = |is: bool| if boundary == Boundary::Antiperiodic && mu == T && is { -1.0 } else { 1.0 };
         let behind = geometry.neighbour(site, mu, -(hops as isize));
-        let (eta, end) = (phase(at, mu), geometry.extents()[T]);
-        *forward = reals(&scale(eta * crosses(at[T] + hops >= end), field.link(site, mu)));
-        *backward = reals(&scale(-eta * crosses(at[T] < hops), &adjoint(field.link(behind, mu))));
+        let end = geometry.extents()[T];
+        let [ahead, back] = match hopping {
+            Hopping::Staggered => [phase(at, mu), -phase(at, mu)],
+            Hopping::Wilson => [1.0; 2],
+        };
+        *forward = reals(&scale(ahead * crosses(at[T] + hops >= end), field.link(site, mu)));
+        *backward = reals(&scale(back * crosses(at[T] < hops), &adjoint(field.link(behind, mu))));
     }
     folded
 }

@@ -1,8 +1,12 @@
-//! The staggered operator between the two parities.
+//! Operators between the two parities: the staggered one, and the hopping term of Wilson quarks.
 //!
+//! The staggered operator is
 //! `(D x)(s) = sum_mu eta_mu(s) [ X_mu(s) x(s + mu) - X_mu(s - mu)^H x(s - mu) + N_mu(s) x(s + 3
 //! mu) - N_mu(s - 3 mu)^H x(s - 3 mu) ]` without a factor 1/2, with the phases of MILC: `eta_t =
 //! 1`, `eta_x = (-1)^t`, `eta_y = (-1)^(t + x)`, `eta_z = (-1)^(t + x + y)`. `D` is antihermitian.
+//!
+//! The hopping term of Wilson quarks, `H`, is defined in [`wilson`](crate::wilson). It has one hop
+//! in each direction; spins are projected before the products with links.
 //!
 //! Links are folded for each output site: 16 matrices in order of use (8 in the naive action; for
 //! one hop, then for three; for each direction forwards and backwards), adjoint, including phase,
@@ -19,6 +23,7 @@ mod links;
 mod number;
 mod product;
 mod slab;
+mod spin;
 
 use std::fmt;
 use std::ops::Range;
@@ -36,8 +41,10 @@ use self::links::Links;
 use self::number::RoundedNumber;
 use self::product::{Product, has_kernels};
 use self::slab::{Buffers, Slab, Stored};
+pub use self::spin::GAMMA;
 use crate::error::Error;
-use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
+use crate::gauge::Gauge;
+use crate::geometry::{DIRECTIONS, Geometry, Parity, SPINS, T};
 use crate::precision::{Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::C64;
@@ -71,9 +78,25 @@ impl FromStr for Boundary {
 }
 
 /// Returns the phase of a site and direction.
-fn phase([x, y, _, t]: [usize; DIRECTIONS], direction: usize) -> f64 {
+pub(crate) fn phase([x, y, _, t]: [usize; DIRECTIONS], direction: usize) -> f64 {
     let sum = [t, t + x, t + x + y, 0][direction];
     if sum % 2 == 0 { 1.0 } else { -1.0 }
+}
+
+/// Hopping terms of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hopping {
+    /// Those of staggered quarks, with phases.
+    Staggered,
+    /// Those of Wilson quarks, with projected spins.
+    Wilson,
+}
+
+impl Hopping {
+    /// Returns the number of spins of a quark.
+    pub fn spins(self) -> usize {
+        if self == Hopping::Staggered { 1 } else { SPINS }
+    }
 }
 
 /// A complex number with its rounding errors.
@@ -90,8 +113,9 @@ pub struct Dslash {
 }
 
 impl Dslash {
-    /// Folds links for output sites of a parity. `precision` defines the storage of the links and
-    /// the arithmetic of the products; vectors may have any of the formats.
+    /// Folds links of the staggered operator for output sites of a parity. `precision` defines the
+    /// storage of the links and the arithmetic of the products; vectors may have any of the
+    /// formats.
     pub fn new(
         target: &impl Submit,
         smeared: &Smeared,
@@ -99,9 +123,39 @@ impl Dslash {
         boundary: Boundary,
         precision: Precision,
     ) -> Dslash {
-        let geometry = smeared.fat.geometry();
-        let links = Links::new(target, smeared, to, boundary, precision.gauge);
-        Dslash { geometry, to, space: geometry.space(), precision, links: Arc::new(links) }
+        let fields = [Some((&smeared.fat, 1)), smeared.long.as_ref().map(|long| (long, 3))];
+        let fields: Vec<(&Gauge, usize)> = fields.into_iter().flatten().collect();
+        Dslash::of(target, &fields, Hopping::Staggered, to, boundary, precision)
+    }
+
+    /// Folds links of the hopping term of Wilson quarks, like [`Dslash::new`].
+    pub fn wilson(
+        target: &impl Submit,
+        u: &Gauge,
+        to: Parity,
+        boundary: Boundary,
+        precision: Precision,
+    ) -> Dslash {
+        Dslash::of(target, &[(u, 1)], Hopping::Wilson, to, boundary, precision)
+    }
+
+    fn of(
+        target: &impl Submit,
+        fields: &[(&Gauge, usize)],
+        hopping: Hopping,
+        to: Parity,
+        boundary: Boundary,
+        precision: Precision,
+    ) -> Dslash {
+        let geometry = fields[0].0.geometry();
+        let links = Links::new(target, fields, hopping, to, boundary, precision.gauge);
+        let space = geometry.space_of(hopping.spins());
+        Dslash { geometry, to, space, precision, links: Arc::new(links) }
+    }
+
+    /// Returns the lattice.
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.geometry
     }
 
     /// Returns the parity of the output sites.
@@ -109,7 +163,8 @@ impl Dslash {
         self.to
     }
 
-    /// Returns the space of fields on the sites of a parity.
+    /// Returns the space of fields on the sites of a parity. Those of Wilson quarks have a colour
+    /// vector for each of four spins of a site.
     pub fn space(&self) -> &Space {
         &self.space
     }
@@ -117,6 +172,21 @@ impl Dslash {
     /// Returns the storage format of the links and the format of the products.
     pub fn precision(&self) -> Precision {
         self.precision
+    }
+
+    /// Returns the number of operations for a site of the results: for naive links, improved ones,
+    /// or Wilson quarks, as they are counted in the literature.
+    pub(crate) fn flops(&self) -> f64 {
+        match (self.links.hopping, self.links.groups.len()) {
+            (Hopping::Wilson, _) => 1320.0,
+            (_, 1) => 570.0,
+            _ => 1146.0,
+        }
+    }
+
+    /// Returns whether GPUs have kernels for it.
+    pub(crate) fn has_kernels(&self) -> bool {
+        has_kernels(self.links.hopping, &self.links.groups)
     }
 
     /// Returns the size of the links in bytes.
@@ -170,22 +240,36 @@ impl Dslash {
         factor: f64,
         diagonal: Option<(f64, &MultiVector<C64>)>,
     ) -> Result<(), zellige_krylov::Error> {
+        self.apply_as(false, steps, x, y, factor, diagonal)
+    }
+
+    /// Records like [`Dslash::apply`], `conjugated` with `gamma_5 H gamma_5` instead of the hopping
+    /// term `H` of Wilson quarks.
+    pub(crate) fn apply_as(
+        &self,
+        conjugated: bool,
+        steps: &Steps<'_, C64>,
+        x: &MultiVector<C64>,
+        y: &MultiVector<C64>,
+        factor: f64,
+        diagonal: Option<(f64, &MultiVector<C64>)>,
+    ) -> Result<(), zellige_krylov::Error> {
         let format = |vector: &MultiVector<C64>| {
-            let problem = "the staggered operator multiplies vectors in the formats of sites";
+            let problem = "the operator multiplies vectors in the formats of sites";
             let format = Sites::format_of(&**vector.storage());
             format.ok_or_else(|| zellige_krylov::Error::parameter("storage", problem))
         };
         let (of_x, of_y) = (format(x)?, format(y)?);
         let of_own = diagonal.map_or(Ok(of_y), |(_, z)| format(z))?;
         let parts = self.space.parts();
-        let at_once = if has_kernels(&self.links.groups) { self.at_once(steps) } else { 1 };
+        let at_once = if self.has_kernels() { self.at_once(steps) } else { 1 };
         for begin in (0..parts).step_by(at_once) {
             let slabs = begin..parts.min(begin + at_once);
             let needed = self.needed(slabs.clone());
             let from = reads(needed.iter().map(|&slab| &x.parts()[slab]));
             let own = reads(diagonal.iter().flat_map(|(_, z)| &z.parts()[slabs.clone()]));
             let terms = [factor, diagonal.map_or(0.0, |(diagonal, _)| diagonal)];
-            let slab = self.slab(needed, steps.columns(), terms);
+            let slab = Slab { conjugated, ..self.slab(needed, steps.columns(), terms) };
             let (links, y) = (reads(&self.links.slabs[slabs.clone()]), updates(&y.parts()[slabs.clone()]));
             let operands = (steps.numbers().read(), links, from, own, y);
             let coords = [slabs.start as u32];
@@ -197,9 +281,10 @@ impl Dslash {
     }
 
     fn slab(&self, needed: Vec<usize>, columns: usize, [factor, diagonal]: [f64; 2]) -> Slab {
-        let Links { groups, words, .. } = &*self.links;
+        let Links { groups, words, hopping, .. } = &*self.links;
         let (geometry, to, groups, words) = (self.geometry, self.to, groups.clone(), *words);
-        Slab { geometry, to, groups, words, needed, columns, factor, diagonal }
+        let (hopping, conjugated) = (*hopping, false);
+        Slab { geometry, to, hopping, conjugated, groups, words, needed, columns, factor, diagonal }
     }
 
     /// Records `y = factor D x` in stochastic arithmetic, and `+ diagonal z` if a `z` on the output

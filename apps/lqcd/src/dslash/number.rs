@@ -9,6 +9,7 @@ use zellige_kernels::sites::{
 use zellige_stochastic::{Samples, Stochastic, element, vectorize};
 
 use super::layout::{Layout, SITE};
+use crate::geometry::SPINS;
 
 /// Number of a product, with the storage of its vectors.
 pub(super) trait SlabNumber: ProductNumber {
@@ -61,6 +62,10 @@ impl<R: Real> SlabNumber for R {
             let rows = &mut rows[at * SITE..];
             return decode_columns(format, words, (all, layout.columns.start), sites, rows);
         }
+        if layout.spins == SPINS {
+            let from = (words, (all, layout.columns.start));
+            return decode_spins(format, from, sites, at, (rows, of_rows));
+        }
         for (k, column) in layout.columns.clone().enumerate() {
             let rows = &mut rows[k * of_rows.column + at..];
             decode_sites(format, words, (all, column), sites.clone(), rows, of_rows.pitch);
@@ -76,6 +81,10 @@ impl<R: Real> SlabNumber for R {
     ) {
         if layout.across {
             return encode_columns(format, results, words, (all, layout.columns.start), sites);
+        }
+        if layout.spins == SPINS {
+            let to = (words, (all, layout.columns.start));
+            return encode_spins(format, (results, layout.y), to, sites);
         }
         for (rows, column) in results.chunks_exact(layout.y.column).zip(layout.columns.clone()) {
             encode_sites(format, rows, layout.y.pitch, words, (all, column), sites.clone());
@@ -94,8 +103,59 @@ impl<R: Real> SlabNumber for R {
         if layout.across {
             return multiply_columns(groups, codes, x, starts, y, layout.line, matrices);
         }
-        let columns = layout.columns.len();
-        multiply_line(groups, codes, (x, layout.x), starts, (y, layout.y), site, columns, matrices);
+        let (from, columns) =
+            if layout.spins == 1 { (layout.x, layout.columns.len()) } else { (layout.y, SPINS) };
+        multiply_line(groups, codes, (x, from), starts, (y, layout.y), site, columns, matrices);
+    }
+}
+
+/// Number of sites whose spins are moved at a time.
+const AT_ONCE: usize = 16;
+/// Components of these spins: `[component][site][spin]`, as records of a column are stored.
+type OfSpins<R> = [R; COMPONENTS * SPINS * AT_ONCE];
+
+/// Decodes sites of a column to position `at` of the rows of each spin.
+fn decode_spins<R: Real>(
+    format: SiteFormat,
+    (words, column): (&[f64], (usize, usize)),
+    sites: Range<usize>,
+    at: usize,
+    (rows, of_rows): (&mut [R], Rows),
+) {
+    let mut records: OfSpins<R> = [R::default(); _];
+    for first in sites.clone().step_by(AT_ONCE) {
+        let last = sites.end.min(first + AT_ONCE);
+        let pitch = SPINS * (last - first);
+        decode_sites(format, words, column, SPINS * first..SPINS * last, &mut records, pitch);
+        for (c, records) in records.chunks_exact(pitch).take(COMPONENTS).enumerate() {
+            let begin = c * of_rows.pitch + at + first - sites.start;
+            for spin in 0..SPINS {
+                let row = &mut rows[spin * of_rows.column + begin..][..last - first];
+                row.iter_mut().zip(records.as_chunks::<SPINS>().0).for_each(|(x, site)| *x = site[spin]);
+            }
+        }
+    }
+}
+
+/// Stores sites of a column from the rows of each spin.
+fn encode_spins<R: Real>(
+    format: SiteFormat,
+    (rows, of_rows): (&[R], Rows),
+    (words, column): (&mut [f64], (usize, usize)),
+    sites: Range<usize>,
+) {
+    let mut records: OfSpins<R> = [R::default(); _];
+    for first in sites.clone().step_by(AT_ONCE) {
+        let last = sites.end.min(first + AT_ONCE);
+        let pitch = SPINS * (last - first);
+        for (c, records) in records.chunks_exact_mut(pitch).take(COMPONENTS).enumerate() {
+            let begin = c * of_rows.pitch + first - sites.start;
+            for spin in 0..SPINS {
+                let row = &rows[spin * of_rows.column + begin..][..last - first];
+                records.as_chunks_mut::<SPINS>().0.iter_mut().zip(row).for_each(|(site, x)| site[spin] = *x);
+            }
+        }
+        encode_sites(format, &records, pitch, words, column, SPINS * first..SPINS * last);
     }
 }
 

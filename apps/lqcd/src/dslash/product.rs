@@ -15,6 +15,7 @@ use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::data::Chunk;
 use zellige_runtime::{Buffer, Codelet, Cpu, Operands, Read, ReadList, TaskContext, TaskError, Update};
 
+use super::Hopping;
 use super::slab::{Buffers, Slab, Stored};
 use crate::geometry::{Parity, T};
 use crate::precision::Compute;
@@ -28,9 +29,9 @@ pub(super) struct Product {
     pub compute: Compute,
 }
 
-/// Returns whether GPUs have kernels for links in this storage.
-pub(super) fn has_kernels(groups: &[Group]) -> bool {
-    has_dslash(groups)
+/// Returns whether GPUs have kernels for hopping terms with links in this storage.
+pub(super) fn has_kernels(hopping: Hopping, groups: &[Group]) -> bool {
+    hopping == Hopping::Staggered && has_dslash(groups)
 }
 
 thread_local! {
@@ -89,7 +90,8 @@ impl Codelet for Product {
     }
 
     fn on_devices(&self, table: &mut DeviceTable<Self>) {
-        if has_kernels(&self.slab.groups) {
+        let has_formats = self.formats.iter().all(|format| format.has_kernels());
+        if has_formats && has_kernels(self.slab.hopping, &self.slab.groups) {
             table.add(*CUDA, Self::cuda);
         }
     }

@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use zellige_kernels::sites::{COMPONENTS, Group, LANES, ProductNumber, Real, Rows, SiteFormat};
 
+use super::Hopping;
 use super::layout::{BESIDE, Layout, PLANES, SITE};
 use super::number::SlabNumber;
-use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
+use super::spin::project;
+use crate::geometry::{DIRECTIONS, Geometry, Parity, SPINS, T};
 
 /// Number of columns in a block, so that they fit a cache, if eight sites are interleaved.
 const COLUMNS: usize = 4;
@@ -21,6 +23,9 @@ pub(super) struct Stored<'v, W> {
 pub(super) struct Slab {
     pub geometry: Geometry,
     pub to: Parity,
+    pub hopping: Hopping,
+    /// Whether the operator is `gamma_5 H gamma_5`, for Wilson quarks.
+    pub conjugated: bool,
     pub groups: Vec<Group>,
     /// Number of words for the links of a line.
     pub words: usize,
@@ -32,28 +37,33 @@ pub(super) struct Slab {
 }
 
 /// Working space of a worker, which stays in its caches. It holds planes of a time slice, padded
-/// around each line, a line of each of the neighbouring slices, and a line of results.
+/// around each line, a line of each of the neighbouring slices, and a line of results; for Wilson
+/// quarks also the projected lines of all neighbours.
 pub(super) struct Buffers<N: ProductNumber> {
     x: Vec<N>,
     y: Vec<N>,
     own: Vec<N>,
+    projected: Vec<N>,
     matrices: Vec<N::Plain>,
 }
 
 impl<N: ProductNumber> Buffers<N> {
     pub const fn new() -> Self {
-        Buffers { x: Vec::new(), y: Vec::new(), own: Vec::new(), matrices: Vec::new() }
+        Buffers { x: Vec::new(), y: Vec::new(), own: Vec::new(), projected: Vec::new(), matrices: Vec::new() }
     }
 
     /// Allocates the space for a layout.
     fn fit(&mut self, layout: &Layout) {
         let sizes = match layout.across {
             true => [layout.x.column * SITE, layout.line * SITE],
-            false => [layout.x.column, layout.y.column].map(|numbers| numbers * layout.columns.len()),
+            false => [layout.x.column, layout.y.column].map(|numbers| numbers * layout.vectors()),
         };
         self.x.resize(sizes[0], N::default());
         for results in [&mut self.y, &mut self.own] {
             results.resize(sizes[1], N::default());
+        }
+        if layout.spins == SPINS {
+            self.projected.resize(2 * DIRECTIONS * sizes[1], N::default());
         }
     }
 }
@@ -105,11 +115,15 @@ impl Slab {
     }
 
     /// Returns the blocks of columns: eight interleaved ones each, then blocks of the remaining
-    /// columns.
+    /// columns. The four spins of a Wilson quark are such a block of their own.
     fn shares(&self) -> impl Iterator<Item = Range<usize>> {
-        let (side_by_side, all) = (self.columns / LANES * LANES, self.columns);
+        let all = self.columns;
+        let (side_by_side, at_once) = match self.hopping {
+            Hopping::Staggered => (all / LANES * LANES, COLUMNS),
+            Hopping::Wilson => (0, 1),
+        };
         let one_by_one =
-            (side_by_side..all).step_by(COLUMNS).map(move |begin| begin..all.min(begin + COLUMNS));
+            (side_by_side..all).step_by(at_once).map(move |begin| begin..all.min(begin + at_once));
         (0..side_by_side).step_by(LANES).map(|begin| begin..begin + LANES).chain(one_by_one)
     }
 
@@ -127,6 +141,7 @@ impl Slab {
         Layout {
             across,
             columns,
+            spins: self.hopping.spins(),
             line,
             of_line,
             x: Rows { pitch, column },
@@ -149,10 +164,16 @@ impl Slab {
         layout: &Layout,
         buffers: &mut Buffers<N>,
     ) {
-        let Buffers { x, y, matrices, .. } = buffers;
+        let Buffers { x, y, projected, matrices, .. } = buffers;
         let starts = self.starts(at, layout);
-        let starts = &starts[..2 * DIRECTIONS * self.hops().len()];
-        N::multiply(layout, (&self.groups, codes), x, starts, y, self.first_site(at), matrices);
+        let mut starts = &starts[..2 * DIRECTIONS * self.hops().len()];
+        let mut from = &x[..];
+        let of_projected = std::array::from_fn::<_, { 2 * DIRECTIONS }, _>(|hop| hop * y.len());
+        if self.hopping == Hopping::Wilson {
+            project(layout, (x, starts), self.conjugated, projected);
+            (from, starts) = (projected, &of_projected);
+        }
+        N::multiply(layout, (&self.groups, codes), from, starts, y, self.first_site(at), matrices);
     }
 
     /// Multiplies a line by the factor, and adds the term of the vector on the output sites.

@@ -16,6 +16,7 @@ use super::links::{self, LinkFormat};
 use super::{ByteOrder, FieldFile, Lattice, printable};
 use crate::error::Error;
 use crate::gauge::Gauge;
+use crate::geometry::Geometry;
 
 /// First word of each record.
 pub const MAGIC: u32 = 0x4567_89ab;
@@ -35,10 +36,12 @@ struct TextRecords {
     description: String,
 }
 
-/// Reads the file after its first four bytes.
-pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
-    let mut records = TextRecords::default();
-    let mut data: Option<(Gauge, LinkFormat, [u32; 2], &'static str)> = None;
+/// Calls `take` with the name and the length of each record, after the first four bytes of a file.
+/// It reads the data, or returns false to have them skipped.
+pub(super) fn each_record(
+    source: &mut FieldFile,
+    mut take: impl FnMut(&mut FieldFile, &str, u64) -> Result<bool, Error>,
+) -> Result<(), Error> {
     let mut magic = MAGIC;
     loop {
         if magic != MAGIC {
@@ -54,34 +57,52 @@ pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
             );
         }
         let padding = length.next_multiple_of(8) - length;
-        match &*name {
-            "ildg-binary-data" | "scidac-binary-data" if data.is_none() => {
-                let format = if name.starts_with("ildg") { "ildg" } else { "scidac" };
-                let (gauge, layout, sums) = read_data(&mut source, &records, length, &name)?;
-                data = Some((gauge, layout, sums, format));
-            }
-            "ildg-format"
-            | "scidac-private-file-xml"
-            | "scidac-private-record-xml"
-            | "scidac-checksum"
-            | "scidac-record-xml"
-            | "ildg-data-lfn"
-                if length <= LONGEST =>
-            {
-                let text = source.bytes(length as usize, &name)?;
-                records.learn(&source, &name, &String::from_utf8_lossy(&text))?;
-            }
-            _ => source.skip(length)?,
+        if !take(source, &name, length)? {
+            source.skip(length)?;
         }
         if padding > source.left() {
             return Err(source.wrong(format!("the file ends within the record {name}: it is truncated")));
         }
         source.skip(padding)?;
         if source.left() == 0 {
-            break;
+            return Ok(());
         }
         magic = u32::from_be_bytes(source.array("a record")?);
     }
+}
+
+/// Reads the text of a record, if it is short enough for one.
+pub(super) fn text_of(source: &mut FieldFile, name: &str, length: u64) -> Result<Option<String>, Error> {
+    if length > LONGEST {
+        return Ok(None);
+    }
+    let bytes = source.bytes(length as usize, name)?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Reads the file after its first four bytes. Its links have to be in SU(3) unless they are
+/// `smeared`.
+pub(super) fn read(mut source: FieldFile, smeared: bool) -> Result<Lattice, Error> {
+    let mut records = TextRecords::default();
+    let mut data: Option<(Gauge, LinkFormat, [u32; 2], &'static str)> = None;
+    each_record(&mut source, |source, name, length| match name {
+        "ildg-binary-data" | "scidac-binary-data" if data.is_none() => {
+            let format = if name.starts_with("ildg") { "ildg" } else { "scidac" };
+            let (gauge, layout, sums) = read_data(source, &records, (length, name), smeared)?;
+            data = Some((gauge, layout, sums, format));
+            Ok(true)
+        }
+        "ildg-format"
+        | "scidac-private-file-xml"
+        | "scidac-private-record-xml"
+        | "scidac-checksum"
+        | "scidac-record-xml"
+        | "ildg-data-lfn" => match text_of(source, name, length)? {
+            Some(text) => records.learn(source, name, &text).map(|()| true),
+            None => Ok(false),
+        },
+        _ => Ok(false),
+    })?;
     let Some((gauge, layout, sums, format)) = data else {
         return Err(source.wrong_all(
             "the file has no record ildg-binary-data or scidac-binary-data, so that it has no links",
@@ -109,8 +130,8 @@ pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
 fn read_data(
     source: &mut FieldFile,
     records: &TextRecords,
-    length: u64,
-    name: &str,
+    (length, name): (u64, &str),
+    smeared: bool,
 ) -> Result<(Gauge, LinkFormat, [u32; 2]), Error> {
     let (Some(extents), Some(precision)) = (records.extents, records.precision) else {
         let problem = format!(
@@ -126,19 +147,27 @@ fn read_data(
         return Err(source.wrong(problem));
     }
     let mut sums = LimeSums::default();
-    let gauge = links::read(source, geometry, layout, |site| sums.add(site))?;
+    let gauge = links::read(source, geometry, layout, smeared, |site| sums.add(site))?;
     Ok((gauge, layout, sums.sums))
 }
 
 /// Checksums of the sites so far.
 #[derive(Default)]
-struct LimeSums {
+pub(super) struct LimeSums {
     rank: u32,
-    sums: [u32; 2],
+    pub(super) sums: [u32; 2],
 }
 
 impl LimeSums {
-    fn add(&mut self, site: &[u8]) {
+    /// Returns the record that has these checksums.
+    pub(super) fn text(&self) -> String {
+        let [a, b] = self.sums;
+        format!(
+            "{HEAD}<scidacChecksum><version>1.0</version><suma>{a:x}</suma><sumb>{b:x}</sumb></scidacChecksum>"
+        )
+    }
+
+    pub(super) fn add(&mut self, site: &[u8]) {
         let mut crc = Crc::new();
         crc.update(site);
         self.sums[0] ^= crc.sum().rotate_left(self.rank % 29);
@@ -158,8 +187,10 @@ pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error>
 }
 
 /// Flags of the first and last record of a message.
-const FIRST: u16 = 1 << 15;
-const LAST: u16 = 1 << 14;
+pub(super) const FIRST: u16 = 1 << 15;
+pub(super) const LAST: u16 = 1 << 14;
+/// First line of text records.
+pub(super) const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 
 /// Writes the field into a stream.
 ///
@@ -172,28 +203,23 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result
         let elements = (0..4).flat_map(|mu| *gauge.link(site, mu)).flatten();
         elements.flat_map(|z| [z.re.to_be_bytes(), z.im.to_be_bytes()]).flatten().collect()
     };
-    const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
     let [x, y, z, t] = geometry.extents();
     let format = format!(
         "{HEAD}<ildgFormat xmlns=\"http://www.lqcd.org/ildg\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
          xsi:schemaLocation=\"http://www.lqcd.org/ildg filefmt.xsd\"><version>1.0</version><field>su3gauge</field>\
          <precision>64</precision><lx>{x}</lx><ly>{y}</ly><lz>{z}</lz><lt>{t}</lt></ildgFormat>"
     );
-    let escaped = description.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let about = format!("{HEAD}<title>{escaped}</title>");
+    let about = title(description);
     let layout = LinkFormat { order: ByteOrder::Big, precision: 64, rows: 3 };
 
     // Messages and records are those of QIO. Readers of SciDAC files need the private records,
     // readers of ILDG files the format record.
-    let file = format!(
-        "{HEAD}<scidacFile><version>1.1</version><spacetime>4</spacetime><dims>{x} {y} {z} {t} </dims><volfmt>0</volfmt></scidacFile>"
-    );
     let kind = format!(
         "{HEAD}<scidacRecord><version>1.1</version><recordtype>0</recordtype><datatype>USQCD_D3_ColorMatrix</datatype>\
          <precision>D</precision><colors>3</colors><typesize>{}</typesize><datacount>4</datacount></scidacRecord>",
         layout.bytes_of_link()
     );
-    record(out, FIRST, "scidac-private-file-xml", file.as_bytes())?;
+    record(out, FIRST, "scidac-private-file-xml", file_text(geometry).as_bytes())?;
     record(out, LAST, "scidac-file-xml", format!("{HEAD}<title>gauge field</title>").as_bytes())?;
     record(out, FIRST, "scidac-private-record-xml", kind.as_bytes())?;
     record(out, 0, "scidac-record-xml", about.as_bytes())?;
@@ -206,14 +232,24 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result
         sums.add(&site);
         out.write_all(&site)?;
     }
-    let [a, b] = sums.sums;
-    let checksum = format!(
-        "{HEAD}<scidacChecksum><version>1.0</version><suma>{a:x}</suma><sumb>{b:x}</sumb></scidacChecksum>"
-    );
-    record(out, LAST, "scidac-checksum", checksum.as_bytes())
+    record(out, LAST, "scidac-checksum", sums.text().as_bytes())
 }
 
-fn record_head(out: &mut impl Write, flags: u16, name: &str, length: u64) -> io::Result<()> {
+/// Returns the private record of a file with fields on a lattice.
+pub(super) fn file_text(geometry: Geometry) -> String {
+    let [x, y, z, t] = geometry.extents();
+    format!(
+        "{HEAD}<scidacFile><version>1.1</version><spacetime>4</spacetime><dims>{x} {y} {z} {t} </dims><volfmt>0</volfmt></scidacFile>"
+    )
+}
+
+/// Returns a record with a title.
+pub(super) fn title(text: &str) -> String {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!("{HEAD}<title>{escaped}</title>")
+}
+
+pub(super) fn record_head(out: &mut impl Write, flags: u16, name: &str, length: u64) -> io::Result<()> {
     let mut text = [0; 128];
     text[..name.len()].copy_from_slice(name.as_bytes());
     out.write_all(&MAGIC.to_be_bytes())?;
@@ -223,7 +259,7 @@ fn record_head(out: &mut impl Write, flags: u16, name: &str, length: u64) -> io:
     out.write_all(&text)
 }
 
-fn record(out: &mut impl Write, flags: u16, name: &str, data: &[u8]) -> io::Result<()> {
+pub(super) fn record(out: &mut impl Write, flags: u16, name: &str, data: &[u8]) -> io::Result<()> {
     record_head(out, flags, name, data.len() as u64)?;
     out.write_all(data)?;
     out.write_all(&[0; 8][..data.len().next_multiple_of(8) - data.len()])
@@ -254,16 +290,14 @@ impl TextRecords {
                     None => {}
                 }
             }
-            "scidac-private-file-xml" => {
-                let extents =
-                    element(text, "dims").map(|dims| dims.split_whitespace().map(str::parse).collect());
-                if let Some(Ok::<Vec<u64>, _>(extents)) = extents
-                    && let Ok(extents) = <[u64; 4]>::try_from(extents)
-                {
-                    self.extents = Some(extents);
-                }
-            }
+            "scidac-private-file-xml" => self.extents = extents_of(text).or(self.extents),
             "scidac-private-record-xml" => {
+                let kind = element(text, "datatype").unwrap_or_default();
+                if ["Vector", "Fermion"].iter().any(|quarks| kind.ends_with(quarks)) {
+                    let problem =
+                        format!("quark fields ({kind}), not links: lqcd invert --source-fields reads them");
+                    return Err(source.wrong(problem));
+                }
                 if let Some(count) = number("datacount")?.filter(|&count| count != 4) {
                     return Err(source.wrong(format!("{count} matrices for each site: a gauge field has 4")));
                 }
@@ -276,13 +310,7 @@ impl TextRecords {
                     None => {}
                 }
             }
-            "scidac-checksum" => {
-                let sum = |tag: &str| {
-                    let value = element(text, tag).and_then(|value| u32::from_str_radix(value, 16).ok());
-                    value.ok_or_else(|| source.wrong(format!("{record} without a hexadecimal <{tag}>")))
-                };
-                self.checksums = Some([sum("suma")?, sum("sumb")?]);
-            }
+            "scidac-checksum" => self.checksums = Some(checksums_of(source, text)?),
             _ if self.description.len() < MOST_TOLD => {
                 let description: String = printable(text.as_bytes()).chars().take(200).collect();
                 self.description = [&*self.description, &*description].join(" ").trim().to_owned();
@@ -293,8 +321,23 @@ impl TextRecords {
     }
 }
 
+/// Returns the lattice of a private file record.
+pub(super) fn extents_of(text: &str) -> Option<[u64; 4]> {
+    let extents: Result<Vec<u64>, _> = element(text, "dims")?.split_whitespace().map(str::parse).collect();
+    extents.ok()?.try_into().ok()
+}
+
+/// Returns both checksums of their record.
+pub(super) fn checksums_of(source: &FieldFile, text: &str) -> Result<[u32; 2], Error> {
+    let sum = |tag: &str| {
+        let value = element(text, tag).and_then(|value| u32::from_str_radix(value, 16).ok());
+        value.ok_or_else(|| source.wrong(format!("scidac-checksum without a hexadecimal <{tag}>")))
+    };
+    Ok([sum("suma")?, sum("sumb")?])
+}
+
 /// Returns the text of the first element of this name that has no elements in it.
-fn element<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
+pub(super) fn element<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(&format!("<{tag}>"))?;
     Some(rest.split_once("</")?.0.trim())
 }

@@ -59,11 +59,13 @@ impl LinkFormat {
     }
 }
 
-/// Reads the links of a lattice; `look` gets the bytes of each site, in the order of the file.
+/// Reads the links of a lattice, which have to be in SU(3) unless they are `smeared`; `look` gets
+/// the bytes of each site, in the order of the file.
 pub(super) fn read(
     source: &mut FieldFile,
     geometry: Geometry,
     layout: LinkFormat,
+    smeared: bool,
     mut look: impl FnMut(&[u8]),
 ) -> Result<Gauge, Error> {
     if source.left() < layout.bytes(geometry) {
@@ -83,11 +85,22 @@ pub(super) fn read(
         look(&bytes);
         for (direction, stored) in bytes.chunks_exact(layout.bytes_of_link()).enumerate() {
             let offset = begin + (direction * layout.bytes_of_link()) as u64;
-            *gauge.link_mut(geometry.site(at), direction) =
-                link(source, layout, stored, offset, (at, direction))?;
+            *gauge.link_mut(geometry.site(at), direction) = match smeared {
+                true => finite_link(source, layout, stored, offset)?,
+                false => link(source, layout, stored, offset, (at, direction))?,
+            };
         }
     }
     Ok(gauge)
+}
+
+/// Decodes a smeared link from its bytes at an offset.
+fn finite_link(source: &FieldFile, layout: LinkFormat, stored: &[u8], offset: u64) -> Result<Matrix, Error> {
+    let link = layout.decode(stored);
+    match link.iter().flatten().all(|z| z.is_finite()) {
+        true => Ok(link),
+        false => Err(Error::content(&source.path, Some(offset), "a link is not finite: the file is damaged")),
+    }
 }
 
 /// Decodes a link from its bytes at an offset, if it is in SU(3).

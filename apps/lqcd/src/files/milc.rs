@@ -62,7 +62,7 @@ pub(super) fn read(mut source: FieldFile, order: ByteOrder) -> Result<Lattice, E
     let layout = LinkFormat { order, precision: 32, rows: 3 };
     source.expect_left(layout.bytes(geometry), "this lattice")?;
     let mut sums = MilcSums::default();
-    let gauge = links::read(&mut source, geometry, layout, |site| {
+    let gauge = links::read(&mut source, geometry, layout, false, |site| {
         let words = site.chunks_exact(4).map(|four| order.u32(four.try_into().expect("four bytes")));
         words.for_each(|word| sums.add(word));
     })?;

@@ -1,10 +1,11 @@
-//! Gauge fields, and eigenvectors, in files.
+//! Gauge fields, quark fields and eigenvectors in files.
 //!
 //! | module | format |
 //! | --- | --- |
 //! | [`milc`] | MILC, version 5: reader and writer |
 //! | [`nersc`] | NERSC archive, two or three rows of each matrix: reader |
 //! | [`lime`] | SciDAC and ILDG, records in a LIME container: reader, and writer of ILDG |
+//! | [`quarks`] | SciDAC's quark fields, which `lqcd invert` writes, also packed: reader and writer |
 //! | [`modes`] | eigenvectors, which `lqcd eigen` writes: reader and writer |
 //! | [`openqcd`] | openQCD's exported configurations: reader |
 //! | [`mod@array`] | NumPy's npy, arrays of links as PyQUDA has them in memory, or in the order of ILDG: reader |
@@ -24,14 +25,19 @@ pub mod milc;
 pub mod modes;
 pub mod nersc;
 pub mod openqcd;
+pub mod quarks;
 mod unread;
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use crate::dslash::phase;
 use crate::error::Error;
 use crate::gauge::Gauge;
+use crate::geometry::T;
+use crate::smear::Smeared;
+use crate::su3::scale;
 
 pub use links::TOLERANCE;
 
@@ -104,12 +110,44 @@ pub fn read(path: &Path) -> Result<Lattice, Error> {
         (_, Some(order)) => milc::read(source, order),
         (b"BEGI", _) => nersc::read(source),
         (b"\x93NUM", _) => array::read(source),
-        _ if u32::from_be_bytes(first) == lime::MAGIC => lime::read(source),
+        _ if u32::from_be_bytes(first) == lime::MAGIC => lime::read(source, false),
         _ => match openqcd::header(&mut source)? {
             Some(header) => openqcd::read(source, header),
             None => Err(unread::refuse(source)),
         },
     }
+}
+
+/// Reads smeared links in the form that MILC writes them: SciDAC files of the one-hop and of the
+/// three-hop links, which contain the phases of the staggered operator and the sign of an
+/// antiperiodic boundary.
+///
+/// # Errors
+/// [`Error::File`] for files that cannot be read or violate their format;
+/// [`Error::Parameter`] for files of different lattices.
+pub fn read_smeared(fat: &Path, long: &Path) -> Result<Smeared, Error> {
+    let read = |path: &Path, hops: usize| {
+        let mut source = FieldFile::open(path)?;
+        if u32::from_be_bytes(source.array("smeared links")?) != lime::MAGIC {
+            return Err(source.wrong_all("not a SciDAC file: smeared links are read from SciDAC files"));
+        }
+        let stored = lime::read(source, true)?.gauge;
+        let geometry = stored.geometry();
+        let last = geometry.extents()[T];
+        Ok(Gauge::from_fn(geometry, |site, mu| {
+            let at = geometry.coordinates(site);
+            let crosses = mu == T && at[T] + hops >= last;
+            let sign = if crosses { -phase(at, mu) } else { phase(at, mu) };
+            scale(sign, stored.link(site, mu))
+        }))
+    };
+    let (fat, long) = (read(fat, 1)?, read(long, 3)?);
+    if fat.geometry() != long.geometry() {
+        let [one, three] = [&fat, &long].map(|field| field.geometry().extents());
+        let problem = format!("a lattice of {three:?} sites, but the one-hop links have {one:?}");
+        return Err(Error::parameter("long", problem));
+    }
+    Ok(Smeared { fat, long: Some(long), unitarised: None, by_svd: 0 })
 }
 
 /// Writes a gauge field: ILDG in float64 if the name ends in `.ildg` or `.lime`, otherwise MILC in

@@ -62,7 +62,7 @@ pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
         None => order_by_checksum(&mut source, bytes, named)?,
     };
     let mut sum = 0u32;
-    let gauge = links::read(&mut source, geometry, layout(order), |site| {
+    let gauge = links::read(&mut source, geometry, layout(order), false, |site| {
         sum = sum.wrapping_add(sum_of(site, order))
     })?;
     if sum != named {

@@ -78,16 +78,42 @@ pub fn dslash(
     repeats: usize,
     bandwidth: Option<f64>,
 ) -> Result<DslashResult, Error> {
-    let devices: Vec<String> = rt.memory().into_iter().filter_map(|node| node.device).collect();
-    let is_on_gpus = !devices.is_empty() && precision.has_gpu_kernels();
-    let (in_a_row, before) = if is_on_gpus { (IN_A_ROW, BEFORE_GPUS_COUNT) } else { (1, 1) };
-    let geometry = smeared.fat.geometry();
     let d = Dslash::new(rt, smeared, Parity::Even, Boundary::Antiperiodic, precision);
+    rate(rt, &d, columns, repeats, bandwidth)
+}
+
+/// Measures the hopping term of Wilson quarks like [`dslash`].
+///
+/// # Errors
+/// The errors of tasks.
+pub fn dslash_of_wilson(
+    rt: &Runtime,
+    u: &Gauge,
+    precision: Precision,
+    columns: usize,
+    repeats: usize,
+    bandwidth: Option<f64>,
+) -> Result<DslashResult, Error> {
+    let d = Dslash::wilson(rt, u, Parity::Even, Boundary::Antiperiodic, precision);
+    rate(rt, &d, columns, repeats, bandwidth)
+}
+
+fn rate(
+    rt: &Runtime,
+    d: &Dslash,
+    columns: usize,
+    repeats: usize,
+    bandwidth: Option<f64>,
+) -> Result<DslashResult, Error> {
+    let (geometry, precision) = (d.geometry(), d.precision());
+    let devices: Vec<String> = rt.memory().into_iter().filter_map(|node| node.device).collect();
+    let is_on_gpus = !devices.is_empty() && precision.has_gpu_kernels() && d.has_kernels();
+    let (in_a_row, before) = if is_on_gpus { (IN_A_ROW, BEFORE_GPUS_COUNT) } else { (1, 1) };
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let stored =
         || MultiVector::stored(rt, d.space(), columns, Arc::new(Sites::new(precision.fermion, columns)));
     let (x, y) = (stored(), stored());
-    let column: Vec<C64> = (0..geometry.half() * COLOURS)
+    let column: Vec<C64> = (0..d.space().len())
         .map(|_| C64::new(random.random_range(-1.0..1.0), random.random_range(-1.0..1.0)))
         .collect();
     for c in 0..columns {
@@ -110,8 +136,9 @@ pub fn dslash(
     }
     let sites = geometry.half() as f64;
     let nanoseconds = times.into_iter().fold(f64::INFINITY, f64::min) / sites * 1e9;
-    let bytes = d.bytes() as f64 / sites + (2 * columns * precision.fermion.bytes()) as f64;
-    let flops = if smeared.long.is_some() { 1146.0 } else { 570.0 } * columns as f64;
+    let vectors = 2 * columns * d.space().len() / (COLOURS * geometry.half());
+    let bytes = d.bytes() as f64 / sites + (vectors * precision.fermion.bytes()) as f64;
+    let flops = d.flops() * columns as f64;
     let workers = rt.workers();
     Ok(DslashResult {
         lattice: geometry.extents(),
@@ -144,6 +171,10 @@ mod tests {
         ] {
             let result = dslash(&rt, &smeared, precision, 1, 1, None)?;
             assert_eq!((result.bytes, result.workers, &*result.device), (bytes, 1, "cpu"), "{precision}");
+            // Half the links, and four spins.
+            let result = dslash_of_wilson(&rt, &smeared.fat, precision, 1, 1, None)?;
+            let fermion = precision.fermion.bytes() as f64;
+            assert_eq!(result.bytes, (bytes - 2.0 * fermion) / 2.0 + 8.0 * fermion, "{precision}");
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ pub(super) struct ObservedHistory<'o> {
     observer: Option<&'o dyn Observer>,
     /// Number of steps before the current solve.
     before: usize,
+    /// Divisor of residuals.
+    divisor: f64,
 }
 
 impl<'o> ObservedHistory<'o> {
@@ -21,8 +23,14 @@ impl<'o> ObservedHistory<'o> {
             history: History::default(),
             observer: (at == 0).then_some(observer),
             before: 0,
+            divisor: 1.0,
         };
         (0..count).map(of).collect()
+    }
+
+    /// Divides the residuals that follow by a number, unless it is zero.
+    pub fn divide_by(&mut self, divisor: f64) {
+        self.divisor = if divisor == 0.0 { 1.0 } else { divisor };
     }
 
     /// Begins another solve, after the last one.
@@ -33,13 +41,13 @@ impl<'o> ObservedHistory<'o> {
 
 impl Logger for ObservedHistory<'_> {
     fn step(&mut self, residual: f64) {
-        self.history.step(residual);
+        self.history.step(residual / self.divisor);
         if let Some(observer) = self.observer {
             observer.advance(self.history.steps.len() as u64);
         }
     }
 
     fn true_residual(&mut self, steps: usize, residual: f64) {
-        self.history.true_residual(self.before + steps, residual);
+        self.history.true_residual(self.before + steps, residual / self.divisor);
     }
 }

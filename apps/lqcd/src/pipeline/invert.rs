@@ -1,162 +1,38 @@
-//! Propagators from a point source.
+//! Propagators, and the systems of staggered quarks.
 
-use std::fmt;
-use std::path::Path;
-use std::str::FromStr;
+use std::borrow::Cow;
 use std::time::Instant;
 
-use num_complex::Complex;
 use zellige_files::observe::Observer;
-use zellige_kernels::RealNumber;
-use zellige_kernels::sites::SiteFormat;
-use zellige_krylov::{
-    Deflated, EigenPairs, History, Logger, MultiVector, Operator, Solution, Solve, Stop, StoppingCriterion,
-    solve, solve_columns,
-};
+use zellige_krylov::{EigenPairs, History, Solution};
 use zellige_runtime::Runtime;
 
-use super::eigen::EigenOptions;
 use super::history::ObservedHistory;
+pub use super::options::Options;
+use super::problem::{LinkField, Problem};
+pub(super) use super::propagator::unit;
+use super::propagator::{Found, Side, SolvedSide, correlator, fields, solve_sides};
 use super::results::{DeflationResult, InvertResult, Seconds};
-use super::solver::{Solver, heavy_quark_residual, norm, residual};
-use crate::dslash::{Boundary, dslash_now};
+use super::solving::Equations;
+use super::wilson;
 use crate::error::Error;
-use crate::files;
 use crate::gauge::Gauge;
-use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
-use crate::modes::{LowModes, ModesOf};
+use crate::geometry::{COLOURS, Geometry, T};
+use crate::modes::ModesOf;
 use crate::normal::Normal;
 use crate::observables::{link_trace, plaquettes};
 use crate::precision::Precision;
 use crate::smear::{Action, Smeared, smear};
 use crate::su3::C64;
-
-/// Point source of a propagator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Source {
-    /// Coordinates x, y, z and t.
-    pub at: [usize; DIRECTIONS],
-    /// Colour of the source; by default each colour in turn.
-    pub colour: Option<usize>,
-}
-
-impl Source {
-    /// Returns the colours of the source.
-    fn colours(self) -> Vec<usize> {
-        self.colour.map_or_else(|| (0..COLOURS).collect(), |colour| vec![colour])
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [x, y, z, t] = self.at;
-        write!(f, "point:{x},{y},{z},{t}")?;
-        self.colour.map_or(Ok(()), |colour| write!(f, ":{colour}"))
-    }
-}
-
-impl FromStr for Source {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Source, String> {
-        let refused = || "not point:X,Y,Z,T or point:X,Y,Z,T:COLOUR with a colour from 0 to 2".to_owned();
-        let mut words = text.split(':');
-        let (kind, place, colour) = (words.next(), words.next(), words.next());
-        let at = place.map(|place| place.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>());
-        let Some(Ok(Ok(at))) = at.map(|at| at.map(<[usize; DIRECTIONS]>::try_from)) else {
-            return Err(refused());
-        };
-        let colour = match colour.map(str::parse) {
-            None => None,
-            Some(Ok(colour)) if colour < COLOURS => Some(colour),
-            Some(_) => return Err(refused()),
-        };
-        if kind == Some("point") && words.next().is_none() {
-            Ok(Source { at, colour })
-        } else {
-            Err(refused())
-        }
-    }
-}
-
-/// Options of a solve.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// Action.
-    pub action: Action,
-    /// Quark mass, above 0.
-    pub mass: f64,
-    /// Boundary condition in time.
-    pub boundary: Boundary,
-    /// Point source.
-    pub source: Source,
-    /// Tolerance: norm of the residual relative to that of the source.
-    pub tolerance: f64,
-    /// Additional tolerance for the heavy-quark residual; used by [`invert`] only.
-    pub heavy_quark: Option<f64>,
-    /// Maximum number of steps for each colour.
-    pub most_steps: usize,
-    /// Method and formats.
-    pub solver: Solver,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            action: Action::HISQ,
-            mass: 0.01,
-            boundary: Boundary::default(),
-            source: Source::default(),
-            tolerance: 1e-10,
-            heavy_quark: None,
-            most_steps: 100_000,
-            solver: Solver::default(),
-        }
-    }
-}
-
-impl Options {
-    /// Returns whether a solution meets the tolerances.
-    fn are_met(&self, solution: &Solution, heavy: f64) -> bool {
-        solution.true_residual <= self.tolerance * solution.rhs
-            && self.heavy_quark.is_none_or(|goal| heavy <= goal)
-    }
-
-    pub(crate) fn check(&self, geometry: Geometry) -> Result<(), Error> {
-        if !(self.mass > 0.0 && self.mass.is_finite()) {
-            return Err(Error::parameter("mass", format!("{}: a number above 0 is needed", self.mass)));
-        }
-        self.solver.check_formats()?;
-        self.solver.check_range("mass", self.mass, Normal::mass_term(self.mass))?;
-        if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
-            return Err(Error::parameter("tol", format!("{}: a number above 0 is needed", self.tolerance)));
-        }
-        if let Some(goal) = self.heavy_quark.filter(|goal| !(*goal > 0.0 && goal.is_finite())) {
-            return Err(Error::parameter("heavy-quark-tol", format!("{goal}: a number above 0 is needed")));
-        }
-        let extents = geometry.extents();
-        if self.source.at.iter().zip(extents).any(|(&at, extent)| at >= extent) {
-            let problem = format!("{}: the lattice has {extents:?} sites, counted from 0", self.source);
-            return Err(Error::parameter("source", problem));
-        }
-        Ok(())
-    }
-}
-
-/// Tolerance of eigenvectors that are computed for deflation, relative to the largest eigenvalue.
-const TOLERANCE: f64 = 1e-8;
-/// Maximum ratio of the heavy-quark residuals after and before a useful correction, unless the
-/// correction reaches new sites.
-const GAIN: f64 = 0.99;
-/// Stagnation limit: number of consecutive useless corrections before the run ends.
-const PATIENCE: usize = 3;
+use crate::wilson::Wilson;
 
 /// Computes the propagator `M^-1 b` of `M = 2 m + D` from a point, for each colour, with its
 /// correlator and the residual histories.
 ///
 /// `u` is the field as stored in its file. Its links are first made exactly unitary. For a source
 /// on sites of one parity, `z = (4 m^2 - D D)^-1 b` on these sites. The propagator is `2 m z` on
-/// these sites and `-D z` on the others, without a division by a small mass.
+/// these sites and `-D z` on the others, without a division by a small mass. That of Wilson quarks
+/// is described in [`wilson`](crate::wilson); it is computed for each spin and colour.
 ///
 /// The observer is notified of the iterations of the first colour.
 ///
@@ -169,70 +45,120 @@ pub fn invert(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<(InvertResult, Vec<History>), Error> {
-    invert_with(rt, u, options, None, observer)
+    propagator(rt, &Problem::new(u), options, observer).map(|found| (found.result, found.histories))
 }
 
-/// Eigenvectors that begin the solves of a propagator.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Deflation<'d> {
-    /// This number of eigenvectors, which are computed first, and how they are stored.
-    Compute(usize, SiteFormat),
-    /// Eigenvectors of a file.
-    Read(&'d Path),
+/// A computed propagator.
+#[derive(Clone, Debug)]
+pub struct Propagator {
+    /// Results.
+    pub result: InvertResult,
+    /// Residual history of each source.
+    pub histories: Vec<History>,
+    /// Field of each source, in the order of the lattice's sites.
+    pub fields: Vec<Vec<C64>>,
 }
 
-impl Deflation<'_> {
-    /// Computes or reads the eigenvectors of an operator.
-    fn modes(
-        self,
-        rt: &Runtime,
-        smeared: &Smeared,
-        of: ModesOf,
-        options: &Options,
-        observer: &dyn Observer,
-    ) -> Result<LowModes, Error> {
-        match self {
-            Deflation::Read(path) => {
-                let modes = files::modes::read(rt, path)?;
-                modes.check(&of).map(|()| modes)
-            }
-            Deflation::Compute(count, format) => {
-                let Options { action, boundary, mass, .. } = *options;
-                let options = EigenOptions { action, boundary, mass, count, tolerance: TOLERANCE, format };
-                LowModes::compute(rt, of, smeared, &options.lanczos(), format, observer)
-            }
+/// Computes a propagator like [`invert`], from other links, sources and eigenvectors.
+///
+/// # Errors
+/// Those of [`invert`], of computing eigenvectors and of reading them; [`Error::Parameter`] for
+/// source fields of another lattice or kind of quark.
+pub fn propagator(
+    rt: &Runtime,
+    problem: &Problem<'_>,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Propagator, Error> {
+    let geometry = problem.geometry();
+    options.check(geometry)?;
+    problem.check(options)?;
+    let sides = problem.sides(options)?;
+    let begun = Instant::now();
+    let links = problem.links.of_one_hop();
+    let (plaquette, trace) = (plaquettes(links), link_trace(links));
+    let found = match options.action {
+        Action::Wilson => wilson::propagator(rt, links, options, &sides, begun, observer)?,
+        _ => staggered(rt, problem, options, sides, begun, observer)?,
+    };
+    let SolvedSide { solutions, of_heavy, histories, fields } = found.solved;
+    let first = if problem.sources.is_some() { 0 } else { options.source.at[T] };
+    let steps = options.solver.steps();
+    let products = options.solver.products();
+    let deflation = found.deflation;
+    let result = InvertResult {
+        lattice: geometry.extents(),
+        plaquette,
+        link_trace: trace,
+        action: problem.action(options),
+        mass: options.mass,
+        kappa: (options.action == Action::Wilson).then(|| Wilson::kappa(options.mass)),
+        boundary: options.boundary.to_string(),
+        source: problem.source(options),
+        tolerance: options.tolerance,
+        heavy_quark_tolerance: options.heavy_quark,
+        method: found.method,
+        precision: options.solver.precision.to_string(),
+        converged: solutions.iter().zip(&of_heavy).all(|(solution, heavy)| options.are_met(solution, *heavy)),
+        links_by_svd: found.links_by_svd,
+        iterations: solutions.iter().map(|solution| steps * solution.steps).collect(),
+        iterated_residual: solutions
+            .iter()
+            .map(|solution| solution.iterated_residual / solution.rhs)
+            .collect(),
+        true_residual: solutions.iter().map(|solution| solution.true_residual / solution.rhs).collect(),
+        reliable_updates: solutions.iter().map(|solution| solution.updates).collect(),
+        // The applications are those of steps, for replaced residuals, for the initial residual of
+        // the first run, for the final residual of each run, and for what deflation leaves of it.
+        applications: solutions
+            .iter()
+            .map(|solution| {
+                let deflated = if deflation.is_some() { solution.runs } else { 0 };
+                found.products
+                    * (products * steps * solution.steps + solution.updates + solution.runs + 1 + deflated)
+            })
+            .collect(),
+        deflation,
+        heavy_quark_residual: of_heavy,
+        correlator: correlator(&fields, geometry, first),
+        written: None,
+        seconds: found.seconds,
+    };
+    Ok(Propagator { result, histories, fields })
+}
+
+/// Returns the links of a staggered action.
+fn smeared<'a>(rt: &Runtime, links: LinkField<'a>, action: Action) -> Result<Cow<'a, Smeared>, Error> {
+    match links {
+        LinkField::Smeared(smeared) => Ok(Cow::Borrowed(smeared)),
+        LinkField::Gauge(u) => {
+            let mut links = u.clone();
+            links.reunitarise();
+            smear(rt, &links, action).map(Cow::Owned)
         }
     }
 }
 
-/// Computes a propagator like [`invert`], with conjugate gradients or `BiCGStab` on what
-/// eigenvectors leave of it.
-///
-/// # Errors
-/// Those of [`invert`], of computing eigenvectors and of reading them.
-pub fn invert_with(
+/// Computes the propagator of a staggered quark.
+fn staggered(
     rt: &Runtime,
-    u: &Gauge,
+    problem: &Problem<'_>,
     options: &Options,
-    deflation: Option<Deflation<'_>>,
+    sides: Vec<Side>,
+    begun: Instant,
     observer: &dyn Observer,
-) -> Result<(InvertResult, Vec<History>), Error> {
-    let geometry = u.geometry();
-    options.check(geometry)?;
-    let begun = Instant::now();
-    let (plaquette, trace) = (plaquettes(u), link_trace(u));
-    let (system, smeared) = System::with_links(rt, u, options)?;
+) -> Result<Found, Error> {
+    let links = smeared(rt, problem.links, options.action)?;
+    let systems: Vec<System> = sides.into_iter().map(|side| System::of(rt, &links, options, side)).collect();
     let smear_seconds = begun.elapsed().as_secs_f64();
 
     let begun = Instant::now();
-    let a = &system.a;
-    let modes = deflation.map(|deflation| {
-        let of = ModesOf::new(u, options.action, options.boundary);
-        deflation.modes(rt, &smeared, of, options, observer)
+    let modes = problem.deflation.map(|deflation| {
+        let of = ModesOf::new(problem.links.of_one_hop(), options.action, options.boundary);
+        deflation.modes(rt, &links, of, options, observer)
     });
     let modes = modes.transpose()?;
-    drop(smeared);
-    let pairs = modes.as_ref().map(|modes| modes.on(rt, a)).transpose()?;
+    drop(links);
     let deflation = modes.as_ref().map(|modes| DeflationResult {
         vectors: modes.pairs.values.len(),
         format: modes.format.name(),
@@ -240,53 +166,21 @@ pub fn invert_with(
         applications: modes.pairs.applications,
         seconds: begun.elapsed().as_secs_f64(),
     });
-    drop(modes);
 
     let begun = Instant::now();
-    let (z, (solutions, of_heavy), histories) = system.solve_with(rt, options, pairs.as_ref(), observer)?;
-    let correlator = correlator(rt, a, &z, geometry, options.source.at[T])?;
-    let solve_seconds = begun.elapsed().as_secs_f64();
-    let steps = options.solver.steps();
-    let products = options.solver.products();
-    let result = InvertResult {
-        lattice: geometry.extents(),
-        plaquette,
-        link_trace: trace,
-        action: options.action.to_string(),
-        mass: options.mass,
-        boundary: options.boundary.to_string(),
-        source: options.source.to_string(),
-        tolerance: options.tolerance,
-        heavy_quark_tolerance: options.heavy_quark,
-        method: options.solver.name(a),
-        precision: options.solver.precision.to_string(),
-        deflation,
-        converged: solutions.iter().zip(&of_heavy).all(|(solution, heavy)| options.are_met(solution, *heavy)),
-        links_by_svd: system.links_by_svd,
-        iterations: solutions.iter().map(|solution| steps * solution.steps).collect(),
-        iterated_residual: solutions
-            .iter()
-            .map(|solution| solution.iterated_residual / solution.rhs)
-            .collect(),
-        true_residual: solutions.iter().map(|solution| solution.true_residual / solution.rhs).collect(),
-        heavy_quark_residual: of_heavy,
-        reliable_updates: solutions.iter().map(|solution| solution.updates).collect(),
-        // The applications are those of steps, for replaced residuals, for the initial residual of
-        // the first run, for the final residual of each run, and for what deflation leaves of it.
-        applications: solutions
-            .iter()
-            .map(|solution| {
-                let deflated = if pairs.is_some() { solution.runs } else { 0 };
-                products * steps * solution.steps + solution.updates + solution.runs + 1 + deflated
-            })
-            .collect(),
-        correlator,
-        seconds: Seconds { smear: smear_seconds, solve: solve_seconds },
-    };
-    Ok((result, histories))
+    let solved = solve_sides(systems.len(), |at| {
+        let system = &systems[at];
+        let pairs = modes.as_ref().map(|modes| modes.on(rt, &system.a)).transpose()?;
+        let (z, (solutions, of_heavy), histories) =
+            system.solve_with(rt, options, pairs.as_ref(), observer)?;
+        Ok(SolvedSide { solutions, of_heavy, histories, fields: system.fields(rt, &z)? })
+    })?;
+    let seconds = Seconds { smear: smear_seconds, solve: begun.elapsed().as_secs_f64() };
+    let (method, links_by_svd) = (options.solver.name(&systems[0].a), systems[0].links_by_svd);
+    Ok(Found { method, solved, products: 1, links_by_svd, deflation, seconds })
 }
 
-/// The systems of a propagator, one for each colour of its source.
+/// The systems of a propagator for sources on sites of one parity.
 pub(crate) struct System {
     /// The operator in float64.
     pub a: Normal,
@@ -299,26 +193,19 @@ pub(crate) struct System {
 }
 
 impl System {
-    /// Smears the links of `u`, which are first made exactly unitary, and builds the operators.
+    /// Smears the links of `u`, which are first made exactly unitary, and builds the operators for
+    /// the point source of the options.
     pub fn new(rt: &Runtime, u: &Gauge, options: &Options) -> Result<System, Error> {
-        System::with_links(rt, u, options).map(|(system, _)| system)
+        let problem = Problem::new(u);
+        let links = smeared(rt, problem.links, options.action)?;
+        let mut sides = problem.sides(options)?;
+        Ok(System::of(rt, &links, options, sides.remove(0)))
     }
 
-    /// Returns the systems and the smeared links.
-    fn with_links(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(System, Smeared), Error> {
-        let geometry = u.geometry();
-        let mut links = u.clone();
-        links.reunitarise();
-        let smeared = smear(rt, &links, options.action)?;
-        drop(links);
-        let site = geometry.site(options.source.at);
-        let (parity, double) = (geometry.parity(site), Precision::DOUBLE);
-        let a = Normal::new(rt, &smeared, options.mass, parity, options.boundary, double);
-        let narrow = options.solver.narrow(rt, &smeared, options.mass, parity, options.boundary);
-        let place = (site as usize % geometry.half()) * COLOURS;
-        let colours = options.source.colours();
-        let b = colours.iter().map(|colour| unit(a.domain().len(), place + colour)).collect();
-        Ok((System { a, narrow, links_by_svd: smeared.by_svd, b }, smeared))
+    fn of(rt: &Runtime, links: &Smeared, options: &Options, Side { parity, b }: Side) -> System {
+        let a = Normal::new(rt, links, options.mass, parity, options.boundary, Precision::DOUBLE);
+        let narrow = options.solver.narrow(rt, links, options.mass, parity, options.boundary);
+        System { a, narrow, links_by_svd: links.by_svd, b }
     }
 
     /// Solves the systems. Returns the solutions, what is known of them, and the histories.
@@ -336,159 +223,44 @@ impl System {
     ) -> Result<Solved, Error> {
         let mut z: Vec<Vec<C64>> = self.b.iter().map(|b| vec![C64::default(); b.len()]).collect();
         let mut histories = ObservedHistory::each(z.len(), options.most_steps, observer);
-        let inner: &dyn Operator<C64> = self.narrow.as_ref().unwrap_or(&self.a);
-        let known = solved(rt, [&self.a, inner], (options, pairs), &self.b, &mut z, &mut histories)?;
+        let equations = Equations {
+            operator: &self.a,
+            solved: [&self.a, self.narrow.as_ref().unwrap_or(&self.a)],
+            is_normal: false,
+            of_site: COLOURS,
+            deflation: pairs.map(|pairs| (pairs, Normal::mass_term(options.mass))),
+        };
+        let known = equations.solve(rt, options, &self.b, &mut z, &mut histories)?;
         Ok((z, known, histories.into_iter().map(|watched| watched.history).collect()))
+    }
+
+    /// Returns the propagator on all sites: `2 m z` and `-D z`.
+    fn fields(&self, rt: &Runtime, z: &[Vec<C64>]) -> Result<Vec<Vec<C64>>, Error> {
+        fields(rt, self.a.to_other_parity(), z, [2.0 * self.a.mass(), -1.0])
+    }
+
+    /// Returns the correlator of the propagator.
+    pub fn correlator(
+        &self,
+        rt: &Runtime,
+        z: &[Vec<C64>],
+        geometry: Geometry,
+        first: usize,
+    ) -> Result<Vec<f64>, Error> {
+        Ok(correlator(&self.fields(rt, z)?, geometry, first))
     }
 }
 
 /// Solutions, what is known of them with their heavy-quark residuals, and histories.
 type Solved = (Vec<Vec<C64>>, (Vec<Solution>, Vec<f64>), Vec<History>);
 
-/// Solves for each right-hand side, and then for corrections until the heavy-quark residuals are
-/// also small enough. Returns the solutions and these residuals.
-fn solved(
-    rt: &Runtime,
-    [exact, inner]: [&dyn Operator<C64>; 2],
-    (options, pairs): (&Options, Option<&EigenPairs<C64>>),
-    b: &[Vec<C64>],
-    z: &mut [Vec<C64>],
-    histories: &mut [ObservedHistory<'_>],
-) -> Result<(Vec<Solution>, Vec<f64>), Error> {
-    let plain = Solve { inner, ..Solve::new(rt, exact) };
-    let most_steps = options.most_steps.div_ceil(options.solver.steps());
-    let method = options.solver.method(exact, b.len());
-    let shift = Normal::mass_term(options.mass);
-    let deflated = pairs.map(|pairs| Deflated { method: &*method, exact, pairs, shift });
-    let reduction = deflated.as_ref().map_or(0.0, Deflated::reduction);
-    let problem = Solve { reduction, ..plain };
-    let method: &dyn zellige_krylov::Method<C64> = match &deflated {
-        Some(deflated) => deflated,
-        None => &*method,
-    };
-    let stop = [Stop::RelativeToRhs(options.tolerance), Stop::Steps(most_steps)];
-    let stops = vec![&stop as &[Stop]; b.len()];
-    let stops: Vec<&dyn StoppingCriterion> = stops.iter().map(|stop| stop as _).collect();
-    let sides: Vec<&[C64]> = b.iter().map(Vec::as_slice).collect();
-    let mut x: Vec<&mut [C64]> = z.iter_mut().map(Vec::as_mut_slice).collect();
-    let mut logs: Vec<&mut dyn Logger> = histories.iter_mut().map(|log| log as &mut dyn Logger).collect();
-    let mut solutions = solve_columns(&problem, method, &sides, &mut x, &stops, &mut logs)?;
-    let mut of_heavy = Vec::with_capacity(b.len());
-    for (((b, z), solution), history) in b.iter().zip(z).zip(&mut solutions).zip(histories) {
-        let mut r = residual(rt, exact, b, z)?;
-        let mut heavy = heavy_quark_residual(&r, z);
-        let (mut least, mut in_vain) = (heavy, 0);
-        while let Some(goal) = options.heavy_quark
-            && solution.reason.is_converged()
-            && heavy > goal
-            && solution.steps < most_steps
-            && in_vain < PATIENCE
-        {
-            // The norm of the residual is dominated by sites near the source. There it may have
-            // reached its minimum while distant sites are not solved for yet. Relative to its own
-            // residual, a correction is as accurate as before.
-            history.go_on();
-            let steps = Stop::Steps(most_steps - solution.steps);
-            let stop = [Stop::RelativeToRhs((0.5 * goal / heavy).min(0.1)), steps];
-            let mut next = vec![C64::default(); r.len()];
-            let new = solve(&plain, &*options.solver.method(exact, 1), &r, &mut next, &stop[..], history)?;
-            next.iter_mut().zip(&*z).for_each(|(next, z)| *next += z);
-            let left = residual(rt, exact, b, &next)?;
-            if new.steps == 0 || norm(&left) > options.tolerance * solution.rhs {
-                break;
-            }
-            r = left;
-            heavy = heavy_quark_residual(&r, &next);
-            // A site that is reached for the first time may have a larger residual than with a zero
-            // solution.
-            let has_gained = heavy <= GAIN * least || zeros(&next) < zeros(z);
-            in_vain = if has_gained { 0 } else { in_vain + 1 };
-            least = least.min(heavy);
-            z.copy_from_slice(&next);
-            solution.steps += new.steps;
-            solution.updates += new.updates;
-            solution.runs += new.runs;
-            solution.iterated_residual = new.iterated_residual;
-            solution.true_residual = norm(&r);
-        }
-        of_heavy.push(heavy);
-    }
-    Ok((solutions, of_heavy))
-}
-
-/// Returns the number of sites on which a vector is zero.
-fn zeros(z: &[C64]) -> usize {
-    z.chunks_exact(COLOURS).filter(|site| site.iter().all(|z| *z == C64::default())).count()
-}
-
-/// Returns a vector of zeros with a single one.
-pub(super) fn unit(length: usize, at: usize) -> Vec<C64> {
-    let mut unit = vec![C64::default(); length];
-    unit[at] = C64::new(1.0, 0.0);
-    unit
-}
-
-/// Returns the sums of the squares of `2 m z` and of `D z` in each time slice, counted from
-/// `first`.
-pub(crate) fn correlator(
-    rt: &Runtime,
-    a: &Normal,
-    z: &[Vec<C64>],
-    geometry: Geometry,
-    first: usize,
-) -> Result<Vec<f64>, Error> {
-    let columns: Vec<&[C64]> = z.iter().map(Vec::as_slice).collect();
-    let here = MultiVector::from_columns(rt, a.domain(), &columns);
-    let there = MultiVector::zeros(rt, a.domain(), z.len());
-    dslash_now(rt, a.to_other_parity(), &here, &there, -1.0)?;
-    let mut sums = vec![0.0; geometry.extents()[T]];
-    for (column, z) in z.iter().enumerate() {
-        add_squares(&mut sums, [z, &there.column(rt, column)?], 2.0 * a.mass(), geometry, first);
-    }
-    Ok(sums)
-}
-
-/// Adds the squares of `factor z` and of `there` in each time slice, counted from `first`.
-pub(crate) fn add_squares<R: RealNumber>(
-    sums: &mut [R],
-    [z, there]: [&[Complex<R>]; 2],
-    factor: f64,
-    geometry: Geometry,
-    first: usize,
-) {
-    let (slice, nt, factor) = (geometry.slice() * COLOURS, geometry.extents()[T], R::from(factor));
-    let square = |[re, im]: [R; 2]| re * re + im * im;
-    for t in 0..nt {
-        R::begin(t as u64);
-        let range = t * slice..(t + 1) * slice;
-        // The square of a heavy quark's `z` could underflow even if that of the propagator does
-        // not.
-        let own: R = z[range.clone()].iter().map(|z| square([z.re * factor, z.im * factor])).sum();
-        let other: R = there[range].iter().map(|z| square([z.re, z.im])).sum();
-        let sum = &mut sums[(t + nt - first) % nt];
-        *sum = *sum + (own + other);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use zellige_files::observe::Silent;
 
-    use super::super::solver::{Method, Mixed};
+    use super::super::solver::{Method, Mixed, Solver};
     use super::*;
     use crate::testing::random_gauge;
-
-    #[test]
-    fn sources_are_written_as_they_are_read() {
-        for text in ["point:0,0,0,0", "point:1,2,3,4:2"] {
-            assert_eq!(text.parse::<Source>().map(|source| source.to_string()), Ok(text.to_owned()));
-        }
-        for text in
-            ["point", "point:1,2,3", "wall:0,0,0,0", "point:0,0,0,0:3", "point:0,0,0,-1", "point:0,0,0,0:1:1"]
-        {
-            assert!(text.parse::<Source>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn correlators_do_not_depend_on_place_gauge_or_workers() -> Result<(), Error> {

@@ -87,6 +87,7 @@ pub fn reproduce(
     let source = super::Source { colour: Some(options.source.colour.unwrap_or(0)), ..options.source };
     let options = &Options { source, ..*options };
     options.check(u.geometry())?;
+    options.action.check_staggered()?;
     let mut result = ReproduceResult::default();
     let mut histories = Vec::new();
     match what {

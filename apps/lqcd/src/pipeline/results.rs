@@ -124,7 +124,7 @@ impl SmearResult {
 }
 
 /// A result of `zellige lqcd invert` for one source. Lists have an entry for each colour of the
-/// source.
+/// source; for Wilson quarks for each spin, and for each colour of it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InvertResult {
     /// Extents in x, y, z and t.
@@ -135,8 +135,11 @@ pub struct InvertResult {
     pub link_trace: f64,
     /// The action, as `--action` takes it.
     pub action: String,
-    /// Quark mass.
+    /// Quark mass; the bare mass of Wilson quarks.
     pub mass: f64,
+    /// Hopping parameter of Wilson quarks, `1 / (2 m0 + 8)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kappa: Option<f64>,
     /// Boundary condition in time: `periodic` or `antiperiodic`.
     pub boundary: String,
     /// The source, as `--source` takes it.
@@ -161,17 +164,22 @@ pub struct InvertResult {
     pub iterations: Vec<usize>,
     /// Residual of the solver's recurrence, relative to the source.
     pub iterated_residual: Vec<f64>,
-    /// Recomputed residual `|b - (4 m^2 - D D) z| / |b|`.
+    /// Recomputed residual `|b - (4 m^2 - D D) z| / |b|`; that of `A - H H / 4 A` with `A = 4 + m0`
+    /// for Wilson quarks.
     pub true_residual: Vec<f64>,
     /// Heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity.
     pub heavy_quark_residual: Vec<f64>,
     /// Number of reliable updates, which replaced the residual by a recomputed one.
     pub reliable_updates: Vec<usize>,
-    /// Number of applications of `4 m^2 - D D`, including those for recomputed residuals.
+    /// Number of applications of this operator or its adjoint, including those for recomputed
+    /// residuals.
     pub applications: Vec<usize>,
     /// Correlator by time slice, counted from that of the source: the sum of the squares of all
-    /// entries of the propagator `(2 m + D)^-1`, over the colours of the source.
+    /// entries of the propagator, `(2 m + D)^-1` or `(4 + m0 - H / 2)^-1`, over the colours (and
+    /// spins) of the source.
     pub correlator: Vec<f64>,
+    /// File with the propagator; null if none was written.
+    pub written: Option<String>,
     /// Times.
     pub seconds: Seconds,
 }
@@ -337,8 +345,8 @@ pub struct DslashResult {
     /// Rate at which all CPU workers read memory, or that of copies within a GPU's memory, bytes
     /// read and written, measured in the same run (GB/s).
     pub bandwidth: f64,
-    /// Rate of operations, 1146 for each site and right-hand side with three-link hops, 570 without
-    /// (Gflop/s).
+    /// Rate of operations (Gflop/s): 1146 for each site and right-hand side with three-link hops,
+    /// 570 without, 1320 for Wilson quarks.
     pub gflops: f64,
 }
 

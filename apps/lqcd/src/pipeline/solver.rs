@@ -182,7 +182,7 @@ impl Solver {
             return Ok(());
         }
         let problem = format!(
-            "{value:e}: the operator has {term:.0e} on its diagonal, {most:.0e} is within the range of {range}"
+            "{value:e}: the operator has elements of {term:.0e}, {most:.0e} is within the range of {range}"
         );
         Err(Error::parameter(name, problem))
     }
@@ -219,6 +219,11 @@ impl Solver {
             return Err(Error::parameter("buffer", problem));
         }
         Ok(())
+    }
+
+    /// Returns whether the method is for hermitian operators.
+    pub(crate) fn is_hermitian_only(&self) -> bool {
+        matches!(self.method, Method::Cg | Method::BlockCg)
     }
 
     /// Returns the low-precision operator, if there is one.
@@ -290,16 +295,21 @@ pub(crate) fn residual<E: Scalar>(
     Ok(b.iter().zip(product).map(|(b, product)| *b - product).collect())
 }
 
-/// Computes the heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity. A
-/// site with `z` = 0 counts as 1.
+/// Computes the heavy-quark residual of a staggered quark, [`residual_of_sites`].
 pub(crate) fn heavy_quark_residual(r: &[C64], z: &[C64]) -> f64 {
-    let sites = r.chunks_exact(COLOURS).zip(z.chunks_exact(COLOURS));
+    residual_of_sites(r, z, COLOURS)
+}
+
+/// Computes the heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity,
+/// which have this number of components. A site with `z` = 0 counts as 1.
+pub(crate) fn residual_of_sites(r: &[C64], z: &[C64], components: usize) -> f64 {
+    let sites = r.chunks_exact(components).zip(z.chunks_exact(components));
     // Squares of a heavy quark's values would underflow far from its source.
     let of_site = |(r, z): (&[C64], &[C64])| match norm(z) {
         0.0 => 1.0,
         z => (norm(r) / z).powi(2),
     };
-    (sites.map(of_site).sum::<f64>() * COLOURS as f64 / r.len() as f64).sqrt()
+    (sites.map(of_site).sum::<f64>() * components as f64 / r.len() as f64).sqrt()
 }
 
 /// Returns the norm of a vector whose squares may be out of range.

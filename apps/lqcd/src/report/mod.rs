@@ -35,13 +35,16 @@ pub fn of_generated(result: &GenerateResult) -> Page {
 /// Returns the page of a propagator; `histories` are those of the colours.
 pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) -> Page {
     let mut page = Page::new(&format!("{lattice}: propagator"));
-    page.section(lattice, "The propagator of a staggered quark from a point.", "");
+    let quark = if result.kappa.is_some() { "Wilson" } else { "staggered" };
+    page.section(lattice, &format!("The propagator of a {quark} quark from a point."), "");
     let Plaquettes { ss, st } = result.plaquette;
+    let kappa = result.kappa.map_or(String::new(), |kappa| format!(" (kappa {kappa:.9})"));
+    let mass = format!("{}{kappa}", result.mass);
     page.facts(&[
         ("lattice", extents(result.lattice)),
         ("plaquettes", format!("{} in space, {} in time", plaquette(ss), plaquette(st))),
         ("action", result.action.clone()),
-        ("mass", result.mass.to_string()),
+        ("mass", mass),
         ("boundary in time", result.boundary.clone()),
         ("source", result.source.clone()),
         ("method", format!("{}, {}", result.method, result.precision)),
@@ -52,7 +55,7 @@ pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) 
         ("smearing (s)", short(result.seconds.smear)),
         ("solving (s)", short(result.seconds.solve)),
     ]);
-    let words = "A line for each colour: the residual that the method keeps. Points are recomputed residuals b - A x.";
+    let words = "A line for each right-hand side: the residual that the method keeps. Points are recomputed residuals b - A x.";
     page.section("Residuals", words, &figure(&residuals(histories), "residuals relative to the source"));
     let words =
         "The sum of the squares of the propagator's elements in each time slice, from that of the source on.";

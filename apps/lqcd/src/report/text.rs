@@ -67,6 +67,7 @@ pub fn of_smeared(result: &SmearResult) -> String {
 /// Describes a propagator and lists its correlator.
 pub fn of_inverted(result: &InvertResult) -> String {
     let mut text = format!("{}, {}\n", result.method, result.precision);
+    text += &result.kappa.map_or(String::new(), |kappa| format!("kappa {kappa:.9}\n"));
     text += &result.deflation.as_ref().map_or(String::new(), |deflation| {
         format!(
             "{} eigenvectors in {}, {} s to compute or read\n",
@@ -87,6 +88,7 @@ pub fn of_inverted(result: &InvertResult) -> String {
     for (t, value) in result.correlator.iter().enumerate() {
         text += &format!("{t:2}  {value:.9e}\n");
     }
+    result.written.iter().for_each(|written| text += &format!("written: {written}\n"));
     text
 }
 

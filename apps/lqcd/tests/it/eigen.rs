@@ -9,7 +9,9 @@ use zellige_krylov::Lanczos;
 use zellige_lqcd::generate::{Quenched, generate};
 use zellige_lqcd::modes::LowModes;
 use zellige_lqcd::normal::Normal;
-use zellige_lqcd::pipeline::{Deflation, EigenOptions, Method, Options, Solver, eigen, invert, invert_with};
+use zellige_lqcd::pipeline::{
+    Deflation, EigenOptions, Method, Options, Problem, Propagator, Solver, eigen, invert, propagator,
+};
 use zellige_lqcd::smear::smear;
 use zellige_lqcd::{Action, Boundary, Error, Gauge, Geometry, Parity, Precision, files};
 use zellige_runtime::Runtime;
@@ -57,6 +59,15 @@ fn free_eigenvalues_are_those_of_the_closed_form() -> Result<(), Error> {
     Ok(())
 }
 
+fn deflated(
+    rt: &Runtime,
+    u: &Gauge,
+    options: &Options,
+    deflation: Deflation<'_>,
+) -> Result<Propagator, Error> {
+    propagator(rt, &Problem { deflation: Some(deflation), ..Problem::new(u) }, options, &Silent)
+}
+
 /// A propagator with eigenvectors is that without, for sources on both parities and for vectors in
 /// any format; it has the same bits on any number of workers.
 #[test]
@@ -81,7 +92,7 @@ fn eigenvectors_of_a_file_begin_the_solves_of_every_source_and_mass() -> Result<
         for (mass, source) in [(0.02, "point:0,0,0,0"), (0.001, "point:1,0,0,2:1")] {
             let options = Options { mass, source: source.parse().expect("a source"), ..Options::default() };
             let (plain, _) = invert(&rt, &u, &options, &Silent)?;
-            let (found, _) = invert_with(&rt, &u, &options, Some(Deflation::Read(&path)), &Silent)?;
+            let found = deflated(&rt, &u, &options, Deflation::Read(&path))?.result;
             assert!(found.converged && found.true_residual.iter().all(|residual| *residual <= 1e-10));
             assert!(
                 found.iterations[0] < plain.iterations[0],
@@ -93,7 +104,7 @@ fn eigenvectors_of_a_file_begin_the_solves_of_every_source_and_mass() -> Result<
                 assert!((found - plain).abs() < 1e-7 * plain, "{source}: {found} {plain}");
             }
             let compute = Deflation::Compute(12, SiteFormat::Fp32);
-            let (computed, _) = invert_with(&rt, &u, &options, Some(compute), &Silent)?;
+            let computed = deflated(&rt, &u, &options, compute)?.result;
             assert!(computed.converged && computed.deflation.is_some_and(|one| one.applications > 0));
         }
     }
@@ -140,9 +151,7 @@ fn files_that_are_damaged_or_of_another_field_are_refused() -> Result<(), Error>
     let (_, modes) = eigen(&rt, &u, &EigenOptions { count: 3, ..OPTIONS }, &Silent)?;
     files::modes::write(&rt, &path, &modes)?;
     let deflated = |u: &Gauge, options: &Options| {
-        invert_with(&rt, u, options, Some(Deflation::Read(&path)), &Silent)
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+        deflated(&rt, u, options, Deflation::Read(&path)).map(|_| ()).map_err(|error| error.to_string())
     };
     let options = Options { mass: 0.3, ..Options::default() };
     assert_eq!(deflated(&u, &options), Ok(()));

@@ -13,6 +13,7 @@ use zellige_lqcd::normal::Normal;
 use zellige_lqcd::pipeline::dslash::{dslash, random_links};
 use zellige_lqcd::precision::{Precision, Sites};
 use zellige_lqcd::su3::C64;
+use zellige_lqcd::wilson::Wilson;
 use zellige_lqcd::{Boundary, Error, Geometry, Parity};
 use zellige_runtime::{Bindings, Runtime};
 
@@ -82,7 +83,7 @@ fn products_on_gpus_have_the_bits_of_the_cpu() -> Result<(), Error> {
     for (i, format) in formats.into_iter().enumerate() {
         let precision: Precision = format.parse().expect("a precision");
         let (improved, to) = (i % 3 != 2, Parity::BOTH[i % 2]);
-        for (columns, of_z) in [(1, SiteFormat::ALL[(i + 1) % 5]), (3, precision.fermion)] {
+        for (columns, of_z) in [(1, SiteFormat::WITH_KERNELS[(i + 1) % 5]), (3, precision.fermion)] {
             let made = |rt: &Runtime| product(rt, geometry, improved, to, precision, of_z, columns);
             let expected = made(&host)?;
             // Without CPU workers, the GPUs must run the products.
@@ -95,12 +96,22 @@ fn products_on_gpus_have_the_bits_of_the_cpu() -> Result<(), Error> {
     Ok(())
 }
 
-/// There is no kernel for compressed links.
+/// There is no kernel for compressed links, and none for Wilson quarks.
 #[test]
 fn what_gpus_cannot_multiply_cpu_workers_do() -> Result<(), Error> {
     let (host, geometry) = (Runtime::builder().workers(1).build()?, Geometry::new([4, 4, 4, 4])?);
     let precision: Precision = "fixed16-13/half/fp32".parse().expect("a precision");
     let made = |rt: &Runtime| product(rt, geometry, true, Parity::Even, precision, SiteFormat::Half, 1);
+    let expected = made(&host)?;
+    if let Some(found) = on_gpus(1, 1, made)? {
+        assert!(found == expected);
+    }
+    let u = random_links(geometry, false, 1).fat;
+    let spins: Vec<C64> = (0..4).flat_map(|seed| field(geometry, seed)).collect();
+    let made = |rt: &Runtime| {
+        let w = Wilson::new(rt, &u, 0.1, Parity::Even, Boundary::Antiperiodic, Precision::DOUBLE);
+        Ok(bits(&multiply(rt, &w, &spins)?))
+    };
     let expected = made(&host)?;
     if let Some(found) = on_gpus(1, 1, made)? {
         assert!(found == expected);

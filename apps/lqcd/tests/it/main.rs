@@ -5,4 +5,5 @@ mod files;
 mod gpu;
 mod precision;
 mod reference;
+mod sources;
 mod written;
