@@ -317,9 +317,11 @@ pub fn shifts(context: &Context<'_>) -> anyhow::Result<Found> {
         smaller > 5,
         format!("{smaller} of 11 shifts"),
     );
-    found.leave(
-        "the shared steps end when all shifted systems have left",
-        "here they end at the tolerance of the smallest shift",
-    );
+    let statement = "the shared steps end when all shifted systems have left, and the unshifted one goes on";
+    let alone = result.shifts.iter().map(|one| one.shifts[0].iterations).min().unwrap_or_default();
+    match alone {
+        0 => found.leave(statement, "on this field it has reached its own tolerance before the others leave"),
+        _ => found.judge(statement, true, format!("{alone} steps at least, with its direction")),
+    }
     Ok(found)
 }

@@ -40,14 +40,36 @@ pub fn variants(_: &Context<'_>) -> anyhow::Result<Found> {
     Ok(found)
 }
 
-/// Reads the small system, or the example of the command for the sizes of the paper.
-fn system(context: &Context<'_>) -> anyhow::Result<(Input, usize)> {
-    let (text, tile) = if context.full { (EXAMPLE, 138) } else { (CHECK_SYSTEM, TILE) };
-    Ok((parse("system.toml".as_ref(), text, None, Mode::Strict)?, tile))
+/// A system of `--full`: the example of the command with changes and more text, and its tile size.
+struct Full<'a> {
+    changes: &'a [(&'a str, &'a str)],
+    more: &'a str,
+    tile: usize,
 }
 
-fn run(context: &Context<'_>, options: Options) -> anyhow::Result<Outcome> {
-    let (input, tile) = system(context)?;
+/// The example of the command.
+const OF_EXAMPLE: Full<'_> = Full { changes: &[], more: "", tile: 138 };
+/// 13 184 measurements of eight sensors, 96 tiles along a side; the paper has 13 248.
+const OF_FIG2: Full<'_> = Full {
+    changes: &[("nssp = 16 ", "nssp = 33 "), ("obstruction = 0.14", "obstruction = 0.2")],
+    more: "\n[[guide_star]]\nkind = \"ngs\"\nx = 25.0\ny = -40.0\nmagnitude = 13.0\n",
+    tile: 138,
+};
+/// 17 360 measurements, 19 tiles along a side; the paper has 17k, and 18 tiles.
+const OF_FIG5: Full<'_> = Full { changes: &[("nssp = 16 ", "nssp = 40 ")], more: "", tile: SIMULATED };
+
+/// Reads the small system, or that of `--full`.
+fn system(context: &Context<'_>, full: &Full<'_>) -> anyhow::Result<(Input, usize)> {
+    let read = |text: &str| parse("system.toml".as_ref(), text, None, Mode::Strict);
+    if !context.full {
+        return Ok((read(CHECK_SYSTEM)?, TILE));
+    }
+    let text = full.changes.iter().fold(EXAMPLE.to_owned(), |text, (from, to)| text.replace(from, to));
+    Ok((read(&(text + full.more))?, full.tile))
+}
+
+fn run(context: &Context<'_>, full: &Full<'_>, options: Options) -> anyhow::Result<Outcome> {
+    let (input, tile) = system(context, full)?;
     let options = Options { tile: TileChoice::Uniform(tile), ..options };
     Ok(pipeline::run(context.runtime, &input, &options, context.observer)?)
 }
@@ -55,8 +77,11 @@ fn run(context: &Context<'_>, options: Options) -> anyhow::Result<Outcome> {
 /// Computes eigenvalues of the matrix, and norms and singular values of tiles.
 pub fn eigenvalues(context: &Context<'_>) -> anyhow::Result<Found> {
     let mut found = Found::default();
-    let outcome =
-        run(context, Options { xray: Xray::Full, judge: false, exact: false, ..Options::default() })?;
+    let outcome = run(
+        context,
+        &OF_FIG2,
+        Options { xray: Xray::Full, judge: false, exact: false, ..Options::default() },
+    )?;
     let picture = outcome.xray.ok_or_else(|| anyhow::anyhow!("the spectra were computed"))?;
     let of = |values: &[f64]| {
         values.iter().enumerate().map(|(at, &value)| (at as f64 + 1.0, value)).collect::<Vec<_>>()
@@ -95,12 +120,12 @@ pub fn eigenvalues(context: &Context<'_>) -> anyhow::Result<Found> {
 /// Factorises with three zones: single precision, HP1 and HP2 by the distance from the diagonal.
 pub fn zones(context: &Context<'_>) -> anyhow::Result<Found> {
     let mut found = Found::default();
-    let plain = run(context, Options { judge: false, exact: false, ..Options::default() })?;
+    let plain = run(context, &OF_EXAMPLE, Options { judge: false, exact: false, ..Options::default() })?;
     let mut file = tempfile::Builder::new().suffix(".json").tempfile()?;
     let map = map_of_zones(&plain.edges);
     file.write_all(serde_json::to_string(&map)?.as_bytes())?;
     let rules = vec!["fp32".to_owned(), format!("map:{}", file.path().display())];
-    let outcome = run(context, Options { rules, ..Options::default() })?;
+    let outcome = run(context, &OF_EXAMPLE, Options { rules, ..Options::default() })?;
     let mut ratios = Vec::new();
     for (name, result) in ["SP", "SP, HP1, HP2"].into_iter().zip(&outcome.results) {
         let strehl = result.measured.as_ref().and_then(|measured| measured.strehl_exact).unwrap_or(0.0);
@@ -151,7 +176,7 @@ const RULES: [&str; 8] =
 pub fn strehl(context: &Context<'_>) -> anyhow::Result<Found> {
     let mut found = Found::default();
     let rules = RULES.map(str::to_owned).to_vec();
-    let outcome = run(context, Options { rules, ..Options::default() })?;
+    let outcome = run(context, &OF_FIG5, Options { rules, ..Options::default() })?;
     let mut kept: Vec<(&str, Option<f64>)> = Vec::new();
     for (rule, result) in RULES.into_iter().zip(&outcome.results) {
         let strehl = result.measured.as_ref().and_then(|measured| measured.strehl_exact);

@@ -171,3 +171,38 @@ fn every_item_is_computed() {
         }
     }
 }
+
+/// Every command of the page of all rows that is not an item of a paper.
+#[test]
+#[ignore = "minutes; run by scripts/test-long"]
+fn every_row_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/results/papers.md")).unwrap();
+    let binary = Path::new(env!("CARGO_BIN_EXE_zellige")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let shell = |line: &str, here: &Path| {
+        let run = std::process::Command::new("sh")
+            .args(["-e", "-c", line])
+            .current_dir(here)
+            .env("PATH", &path)
+            .env("FOLDER", folder.path())
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{line}: {}", String::from_utf8_lossy(&run.stderr));
+    };
+    let (_, files) = page.split_once("```sh\n").unwrap();
+    let (files, _) = files.split_once("```").unwrap();
+    shell(&files.replace("FOLDER", "\"$FOLDER\""), &root);
+    let commands = page.lines().filter(|line| line.starts_with("| ")).filter_map(|line| {
+        let command = line.split(" | ").nth(4)?.trim_matches('`');
+        let is_run = command.starts_with("zellige ") && !command.starts_with("zellige reproduce");
+        (is_run && !command.contains("--device cuda")).then_some(command)
+    });
+    let mut count = 0;
+    for command in commands {
+        shell(command, folder.path());
+        count += 1;
+    }
+    assert!(count > 50, "{count} commands");
+}

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_stochastic::{Category, Scope, Stochastic};
+use zellige_stochastic::{Categories, Category, Continuous, Perturbation, Scope, Stochastic};
 
 use super::super::Context;
 use super::super::found::Found;
@@ -198,6 +198,76 @@ fn multiply(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
     let (low, high) =
         ends.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
     [low.next_down(), high.next_up()]
+}
+
+/// Draws a number with a normal distribution (Box and Muller 1958).
+fn gaussian(random: &mut ChaCha8Rng, mean: f64, deviation: f64) -> f64 {
+    let (u, v) = (random.random_range(f64::MIN_POSITIVE..1.0), random.random_range(0.0..1.0));
+    mean + deviation * (-2.0 * f64::ln(u)).sqrt() * f64::cos(std::f64::consts::TAU * v)
+}
+
+/// Compares the formulas of continuous stochastic arithmetic with samples of Gaussian variables.
+pub fn continuous(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let count = if context.full { 1_000_000 } else { 20_000 };
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let ([a, b], deviation) = ([2.0, 3.0], [1e-4, 4e-4]);
+    let (x, y) = (Continuous::new(a, deviation[0]), Continuous::new(b, deviation[1]));
+    type Operation = fn(f64, f64) -> f64;
+    let rows: [(&str, Continuous, Operation); 4] = [
+        ("x + y", x + y, |x, y| x + y),
+        ("x - y", x - y, |x, y| x - y),
+        ("x y", x * y, |x, y| x * y),
+        ("x / y", x / y, |x, y| x / y),
+    ];
+    let mut worst = 0.0f64;
+    for (name, formula, operation) in rows {
+        let mut draw = || {
+            let x = gaussian(&mut random, a, deviation[0]);
+            operation(x, gaussian(&mut random, b, deviation[1]))
+        };
+        let exact = operation(a, b);
+        let square = (0..count).map(|_| (draw() - exact).powi(2)).sum::<f64>() / f64::from(count);
+        found.value(name, "deviation, formula", formula.deviation());
+        found.value(name, "deviation, samples", square.sqrt());
+        found.value(name, "exact digits", f64::from(formula.digits(1.96)));
+        worst = worst.max((square.sqrt() / formula.deviation() - 1.0).abs());
+    }
+    found.judge(
+        "means and variances of the four operations follow the formulas",
+        worst < 5.0 / (2.0 * f64::from(count)).sqrt(),
+        format!("deviations of {count} samples differ by at most {:.2} %", 100.0 * worst),
+    );
+    Ok(found)
+}
+
+/// Computes digits of a sum by Monte Carlo arithmetic, for several virtual precisions.
+pub fn monte_carlo(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let terms = if context.full { 100_000 } else { 1000 };
+    let exact: f64 = (1..=terms).rev().map(|k| 1.0 / f64::from(k)).sum();
+    let (mut points, mut worst) = (Vec::new(), 0.0f64);
+    for bits in [10, 20, 30, 40, 50] {
+        let scope = Scope::with(SEED, Perturbation::MonteCarlo { bits }, Categories::NONE);
+        let sum = scope.run(|| {
+            (1..=terms).fold(Stochastic::<f64>::new(0.0), |sum, k| {
+                sum + Stochastic::new(1.0) / Stochastic::new(f64::from(k))
+            })
+        });
+        let right = -(sum.samples().iter().map(|x| (x / exact - 1.0).abs()).fold(0.0, f64::max)).log10();
+        let row = format!("virtual precision of {bits} bits");
+        found.value(&row, "exact digits", f64::from(sum.digits()));
+        found.value(&row, "right digits of the worst sample", right);
+        points.push((f64::from(bits), f64::from(sum.digits())));
+        worst = worst.max((f64::from(sum.digits()) - right).abs());
+    }
+    found.curve("harmonic sum", points);
+    found.judge(
+        "the spread of samples with relative errors of 2^-t tells the digits of a result",
+        worst <= 1.5,
+        format!("digits differ by at most {worst:.1} from those of a sum in FP64"),
+    );
+    Ok(found)
 }
 
 /// Adds numbers of different magnitude, the smaller one with fewer and fewer bits.

@@ -1,12 +1,13 @@
 //! Chapter 5: searches of pulse shapes on a simulated crystal.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zellige_measure::searches::{self, Row, Sample};
 use zellige_psa::basis::{Basis, Sampling};
-use zellige_psa::channels::{CHANNELS, ChannelSet};
+use zellige_psa::channels::{CHANNELS, ChannelSet, Segment};
 use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Energies, Events, Spec};
@@ -21,6 +22,8 @@ use super::super::found::Found;
 
 /// Noise of a sample (keV rms).
 const NOISE: f64 = 2.5;
+/// Number of events of the thesis.
+const EVENTS: f64 = 5342.0;
 /// Number of times that a search is measured.
 const REPEATS: usize = 5;
 /// Edges of the classes of distances (mm).
@@ -321,35 +324,86 @@ pub fn times(context: &Context<'_>) -> anyhow::Result<Found> {
     Ok(found)
 }
 
+/// Energies and signals of the events of each segment, in neighbouring channels.
+fn by_segment(data: &Data, window: usize) -> BTreeMap<usize, (Segment, Vec<f64>, Vec<f32>)> {
+    let mut segments = BTreeMap::new();
+    for event in hits(&data.samples[0].events, ChannelSet::Neighbours) {
+        let Some((segment, energy)) = event.hit else { continue };
+        let (_, energies, signals) =
+            segments.entry(segment.index()).or_insert((segment, Vec::new(), Vec::new()));
+        energies.push(energy);
+        let each = event.signals.chunks_exact(data.basis.sampling().samples);
+        signals.extend(each.flat_map(|signal| &signal[..window]).copied());
+    }
+    segments
+}
+
+/// Returns the least time of several calls.
+fn least_time<T>(mut call: impl FnMut() -> Result<T, zellige_psa::Error>) -> anyhow::Result<Duration> {
+    let mut least = Duration::MAX;
+    for _ in 0..REPEATS {
+        let begin = Instant::now();
+        call()?;
+        least = least.min(begin.elapsed());
+    }
+    Ok(least)
+}
+
+/// Measures the shares of the stages of a full search.
+pub fn profile(context: &Context<'_>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let data = data(context)?;
+    let (channels, window) =
+        (ChannelSet::Neighbours, Rules::DEFAULT.window.min(data.basis.sampling().samples));
+    let [mut signals_of_basis, mut signals_of_events, mut comparisons] = [Duration::ZERO; 3];
+    for (segment, energies, signals) in by_segment(data, window).into_values() {
+        let of_segment = || data.basis.of_segment(segment, channels, window);
+        signals_of_basis += least_time(|| Prepared::new(&searches::REFERENCE, &of_segment()?))?;
+        let events = || SegmentEvents::new(channels.of(segment).len(), window, &energies, &signals);
+        signals_of_events += least_time(events)?;
+        let (prepared, events) = (Prepared::new(&searches::REFERENCE, &of_segment()?)?, events()?);
+        let only_coarse = vec![false; events.len()];
+        comparisons += least_time(|| prepared.search(&events, &only_coarse))?;
+    }
+    // The basis is prepared once for all events.
+    let more = EVENTS / data.samples[0].events.energies.len() as f64;
+    let [signals_of_events, comparisons] = [signals_of_events, comparisons].map(|part| part.mul_f64(more));
+    let whole = (signals_of_basis + signals_of_events + comparisons).as_secs_f64();
+    let share = |part: Duration| 100.0 * part.as_secs_f64() / whole;
+    found.value("comparison of signals", "% of the time", share(comparisons));
+    found.value("signals of the basis", "% of the time", share(signals_of_basis));
+    found.value("signals of events", "% of the time", share(signals_of_events));
+    found.judge(
+        "the loop over samples takes most of the cycles",
+        share(comparisons) > 50.0,
+        format!(
+            "{:.0} % of the time of one thread for {EVENTS} events; 69 % of the cycles in the thesis",
+            share(comparisons)
+        ),
+    );
+    found.leave(
+        "it makes 80 % of the references to the cache and 73 % of its misses",
+        "counters of the processor are not read here",
+    );
+    found.command(BASIS);
+    found.command("zellige psa run --basis basis --events events --method fgs --trace run.json");
+    Ok(found)
+}
+
 /// Measures how much of the time of coarse and fine searches the coarse points take.
 pub fn coarse_share(context: &Context<'_>) -> anyhow::Result<Found> {
     let mut found = Found::default();
-    let Data { basis, samples } = data(context)?;
-    let window = Rules::DEFAULT.window.min(basis.sampling().samples);
+    let data = data(context)?;
+    let (channels, window) =
+        (ChannelSet::Neighbours, Rules::DEFAULT.window.min(data.basis.sampling().samples));
     let plan = Plan { method: Method::CoarseFine { cells: 1 }, ..searches::REFERENCE };
-    let channels = ChannelSet::Neighbours;
-    let mut by_segment = std::collections::BTreeMap::new();
-    for event in hits(&samples[0].events, channels) {
-        let Some((segment, energy)) = event.hit else { continue };
-        let (_, energies, signals) =
-            by_segment.entry(segment.index()).or_insert((segment, Vec::new(), Vec::new()));
-        energies.push(energy);
-        let each = event.signals.chunks_exact(basis.sampling().samples);
-        signals.extend(each.flat_map(|signal| &signal[..window]).copied());
-    }
     let (mut coarse, mut both) = (Duration::ZERO, Duration::ZERO);
-    for (segment, energies, signals) in by_segment.into_values() {
-        let prepared = Prepared::new(&plan, &basis.of_segment(segment, channels, window)?)?;
+    for (segment, energies, signals) in by_segment(data, window).into_values() {
+        let prepared = Prepared::new(&plan, &data.basis.of_segment(segment, channels, window)?)?;
         let events = SegmentEvents::new(channels.of(segment).len(), window, &energies, &signals)?;
         for (only, time) in [(true, &mut coarse), (false, &mut both)] {
             let only = vec![only; events.len()];
-            let mut least = Duration::MAX;
-            for _ in 0..REPEATS {
-                let begin = Instant::now();
-                prepared.search(&events, &only)?;
-                least = least.min(begin.elapsed());
-            }
-            *time += least;
+            *time += least_time(|| prepared.search(&events, &only))?;
         }
     }
     let share = 100.0 * coarse.as_secs_f64() / both.as_secs_f64();
