@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use zellige_app::page::Page;
 use zellige_dense::Rule;
 use zellige_sim::platform::Platform;
 use zellige_tor::pipeline::norms::TileNorms;
-use zellige_tor::pipeline::simulate::{Request, SimulateError, compare, simulate};
+use zellige_tor::pipeline::simulate::{Report, Request, SimulateError, compare, simulate};
 use zellige_tor::report::text;
 
 use crate::args::{Simulate, SimulateCommon};
@@ -14,6 +15,7 @@ use crate::devices;
 use crate::exit::CommandError;
 use crate::models;
 use crate::out;
+use crate::reproduce::{Series, curves};
 use crate::results::page_of;
 
 /// Name of the platform of this machine.
@@ -28,8 +30,8 @@ const AHEAD: usize = 2;
 /// written.
 pub fn run(verb: &Simulate) -> anyhow::Result<()> {
     match verb {
-        Simulate::Tor(args) => simulations(&args.common, args.n, Some(args.m), false),
-        Simulate::Cholesky(args) => simulations(&args.common, args.n, None, args.products_only),
+        Simulate::Tor(args) => simulations(&args.common, &args.n, Some(args.m), false),
+        Simulate::Cholesky(args) => simulations(&args.common, &args.n, None, args.products_only),
         Simulate::Platforms { name: None } => platforms(),
         Simulate::Platforms { name: Some(name) } => {
             let platform = Platform::shipped(name).map_err(|error| CommandError::option("NAME", error))?;
@@ -69,24 +71,21 @@ pub fn machine(name: &str, workers: Option<u16>, option: &'static str) -> anyhow
     }
 }
 
-/// Returns the platform that the options describe.
-fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
+/// Returns the platforms that the options describe, one for each number of devices.
+fn platforms_of(args: &SimulateCommon) -> anyhow::Result<Vec<Platform>> {
     let mut platform = named(&args.platform, args.workers, "--platform")?;
-    if let Some(count) = args.devices {
-        let there = platform.devices.len();
-        if usize::from(count) > there {
-            return Err(CommandError::option(
-                "--devices",
-                format!("platform {} has {there} devices", platform.name),
-            )
-            .into());
-        }
-        platform = platform.with_devices(count.into());
-    }
     if let Some(gb) = args.device_memory {
         platform = platform.with_capacity(gb);
     }
-    Ok(platform)
+    let there = platform.devices.len();
+    if args.devices.iter().any(|&count| usize::from(count) > there) {
+        let problem = format!("platform {} has {there} devices", platform.name);
+        return Err(CommandError::option("--devices", problem).into());
+    }
+    match args.devices[..] {
+        [] => Ok(vec![platform]),
+        _ => Ok(args.devices.iter().map(|&count| platform.clone().with_devices(count.into())).collect()),
+    }
 }
 
 /// Returns the platform of this name: this machine, a shipped platform, or one from a file.
@@ -118,14 +117,20 @@ fn host(workers: usize) -> anyhow::Result<Platform> {
 }
 
 /// Simulates a reconstructor of `m` rows, the factorisation alone, or only its products, for every
-/// rule.
-fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>, products_only: bool) -> anyhow::Result<()> {
+/// rule, size, and number of devices and nodes.
+fn simulations(
+    args: &SimulateCommon,
+    sizes: &[u32],
+    m: Option<u32>,
+    products_only: bool,
+) -> anyhow::Result<()> {
     let outputs = &args.outputs;
-    if outputs.trace.is_some() && args.rules.len() * args.nodes.len() > 1 {
-        let problem = "a trace has one rule and one number of nodes: give one --precision and one --nodes";
+    let platforms = platforms_of(args)?;
+    if outputs.trace.is_some() && args.rules.len() * args.nodes.len() * sizes.len() * platforms.len() > 1 {
+        let problem = "a trace is of one simulation: give one --precision, --n, --devices and --nodes";
         return Err(CommandError::option("--trace", problem).into());
     }
-    let platform = platform(args)?;
+    let platform = &platforms[0];
     if args.nodes.iter().any(|&nodes| nodes > 1) && platform.network.is_none() {
         let problem = format!("platform {} has no table [network] with gb_s and latency_us", platform.name);
         return Err(CommandError::option("--nodes", problem).into());
@@ -134,7 +139,10 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>, products_only: boo
     let ahead = if args.platform == HOST { 0 } else { AHEAD };
     let norms = args.norms.as_deref().map(norms).transpose()?;
     let (mut reports, mut trace) = (Vec::new(), None);
-    for rule in &args.rules {
+    let each = platforms.iter().flat_map(|platform| {
+        sizes.iter().flat_map(move |&n| args.rules.iter().map(move |rule| (platform, n, rule)))
+    });
+    for (platform, n, rule) in each {
         let first = reports.len();
         for &nodes in &args.nodes {
             let request = Request {
@@ -150,7 +158,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>, products_only: boo
                 ahead,
                 nodes: nodes.into(),
             };
-            let (report, recorded) = simulate(&request, &platform).map_err(|error| refused(rule, error))?;
+            let (report, recorded) = simulate(&request, platform).map_err(|error| refused(rule, error))?;
             reports.push(report);
             trace = trace.or(Some(recorded));
         }
@@ -159,16 +167,60 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>, products_only: boo
     let text = |colours| {
         let table = text::of_simulations(&reports, colours);
         let m = m.map_or(String::new(), |m| format!(", m = {m}"));
-        format!(
-            "{table}{} on {} device(s), {}, n = {n}{m}, {} tasks; predictions, no task ran\n",
-            platform.name,
-            platform.device_count(),
-            args.sched,
-            reports[0].tasks
-        )
+        // Lists are columns of the table.
+        let devices = match &platforms[..] {
+            [platform] => format!(" on {} device(s)", platform.device_count()),
+            _ => String::new(),
+        };
+        let tasks = match sizes {
+            [n] => format!(", n = {n}{m}, {} tasks", reports[0].tasks),
+            _ => m,
+        };
+        format!("{table}{}{devices}, {}{tasks}; predictions, no task ran\n", platform.name, args.sched)
     };
     let title = format!("{} on {}", args.rules[0], platform.name);
-    outputs.write(&title, trace.as_ref(), &reports, || page_of(&title, &reports), text)
+    let page = || {
+        let mut page = page_of(&title, &reports)?;
+        figures(&mut page, &reports);
+        Ok(page)
+    };
+    outputs.write(&title, trace.as_ref(), &reports, page, text)
+}
+
+/// Adds figures of rates by size, and of times by number of devices, where these are lists.
+fn figures(page: &mut Page, reports: &[Report]) {
+    type Number = fn(&Report) -> f64;
+    let figures: [(&str, [&str; 2], Number, Number); 2] = [
+        ("Rates by size", ["n", "Tflop/s"], |one| one.n as f64, |one| one.tflops),
+        (
+            "Times by number of devices",
+            ["devices", "s"],
+            |one| one.devices as f64,
+            |one| one.makespan_seconds,
+        ),
+    ];
+    for (title, axes, x, y) in figures {
+        let mut series: Vec<Series> = Vec::new();
+        for report in reports {
+            let name = match axes[0] {
+                "n" => format!("{}, {} device(s)", report.rule, report.devices),
+                _ => format!("{}, n = {}", report.rule, report.n),
+            };
+            let at = series.iter().position(|one| one.name == name).unwrap_or_else(|| {
+                series.push(Series { name, x: Vec::new(), y: Vec::new() });
+                series.len() - 1
+            });
+            series[at].x.push(x(report));
+            series[at].y.push(y(report));
+        }
+        if series.iter().all(|one| one.x.len() > 1 && one.x[1..].iter().any(|x| *x != one.x[0])) {
+            page.section(
+                title,
+                "Predictions; a line for each rule.",
+                &curves(&series, &axes.map(str::to_owned)),
+            );
+        }
+    }
 }
 
 /// Explains why a rule was not simulated, and names the option to change.

@@ -119,6 +119,7 @@ pub struct Smeared {
 pub fn smear(rt: &Runtime, u: &Gauge, action: Action) -> Result<Smeared, Error> {
     action.check_staggered()?;
     match action {
+        // Links of Wilson quarks were refused.
         Action::Naive | Action::Wilson => {
             Ok(Smeared { fat: u.clone(), long: None, unitarised: None, by_svd: 0 })
         }

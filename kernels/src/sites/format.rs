@@ -34,12 +34,23 @@ pub enum SiteFormat {
     Int20,
     /// 30-bit integers.
     Int30,
-    /// Integers of 8 to 31 bits, other than 20 and 30; see [`SiteFormat::integers`].
-    Packed(u8),
+    /// Integers of 8 to 31 bits, other than 20 and 30; made by [`SiteFormat::integers`].
+    Packed(Bits),
+}
+
+/// Number of bits of packed integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bits(u8);
+
+impl Bits {
+    pub(super) const fn count(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// Smallest and largest number of bits of packed integers.
 const BITS: [u8; 2] = [8, 31];
+/// Number of widths of packed integers: all but two have no layout of their own.
 const PACKED: usize = (BITS[1] - BITS[0] - 1) as usize;
 /// Names of the formats of integers, from the smallest one on.
 const NAMES: [&str; PACKED + 2] = [
@@ -76,7 +87,7 @@ impl SiteFormat {
         match bits {
             20 => Some(SiteFormat::Int20),
             30 => Some(SiteFormat::Int30),
-            _ if BITS[0] <= bits && bits <= BITS[1] => Some(SiteFormat::Packed(bits)),
+            _ if BITS[0] <= bits && bits <= BITS[1] => Some(SiteFormat::Packed(Bits(bits))),
             _ => None,
         }
     }
@@ -92,7 +103,7 @@ impl SiteFormat {
             SiteFormat::Fp64 => 48,
             SiteFormat::Fp32 | SiteFormat::Int30 => 24,
             SiteFormat::Half | SiteFormat::Int20 => 16,
-            SiteFormat::Packed(bits) => (COMPONENTS * bits as usize + 8).div_ceil(64) * size_of::<f64>(),
+            SiteFormat::Packed(bits) => (COMPONENTS * bits.0 as usize + 8).div_ceil(64) * size_of::<f64>(),
         }
     }
 
@@ -109,7 +120,7 @@ impl SiteFormat {
             SiteFormat::Half => "half",
             SiteFormat::Int20 => "int20",
             SiteFormat::Int30 => "int30",
-            SiteFormat::Packed(bits) => NAMES[(bits - BITS[0]) as usize],
+            SiteFormat::Packed(bits) => NAMES[(bits.0 - BITS[0]) as usize],
         }
     }
 
@@ -123,7 +134,7 @@ impl SiteFormat {
             // 2^(N - 1) steps.
             SiteFormat::Int20 => 1.0 / (1 << 19) as f64,
             SiteFormat::Int30 => 1.0 / (1 << 29) as f64,
-            SiteFormat::Packed(bits) => 1.0 / (1_u32 << (bits - 1)) as f64,
+            SiteFormat::Packed(bits) => 1.0 / (1_u32 << (bits.0 - 1)) as f64,
         }
     }
 }

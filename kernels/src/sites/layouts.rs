@@ -28,7 +28,7 @@ pub trait OfFormat: Sized {
             SiteFormat::Int20 => self.records::<2, _>(Int20),
             SiteFormat::Int30 => self.records::<3, _>(Int30),
             SiteFormat::Packed(bits) => {
-                let packed = Packed { bits: bits.into() };
+                let packed = Packed { bits: bits.count() };
                 match format.bytes() {
                     8 => self.records::<1, _>(packed),
                     16 => self.records::<2, _>(packed),

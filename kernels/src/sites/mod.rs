@@ -31,7 +31,7 @@ mod tests;
 #[allow(unsafe_code)]
 mod x86;
 
-pub use format::SiteFormat;
+pub use format::{Bits, SiteFormat};
 pub use lanes::{ProductNumber, Real};
 pub use matrices::{MatrixFormat, MatrixNumber, MatrixReals};
 pub use multiply::{Group, Rows, multiply_columns, multiply_line};

@@ -42,12 +42,13 @@ fn records_are_what_they_are_by_hand() {
     let expected = [0xddcd_6500, 0xbfff_ffff, 0x8000_0002, 0x6232_9b00, 0, 0x3fff_fffd];
     assert_eq!(words(SiteFormat::Int30, site), expected);
     assert_eq!(numbers(SiteFormat::Int30, &expected), site);
+    let ten = SiteFormat::integers(10).expect("a format");
     // 500 / 511 is between 1/2 and 1: ten bits of each, then the exponent, 107.
     let site = [500.0, -1.0, 2.0, -500.0, 0.0, -3.0].map(|x| x * step);
     // -500 is 20c, whose two lowest bits are in the first word.
     let expected = [0x002f_fdf4, 0xbff4_0083, 6, 0];
-    assert_eq!(words(SiteFormat::Packed(10), site), expected);
-    assert_eq!(numbers(SiteFormat::Packed(10), &expected), site);
+    assert_eq!(words(ten, site), expected);
+    assert_eq!(numbers(ten, &expected), site);
     assert_eq!(
         [8, 9, 10, 20, 21, 30, 31].map(|bits| SiteFormat::integers(bits).map_or(0, SiteFormat::bytes)),
         [8, 8, 16, 16, 24, 24, 32]

@@ -248,7 +248,8 @@ pub struct LqcdSystem {
     /// Quark mass in lattice units, above 0; the bare mass of Wilson quarks, above -4.
     #[arg(long, value_name = "MASS", default_value_t = 0.01, allow_negative_numbers = true)]
     pub mass: f64,
-    /// Point source: point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR for one colour; of any spin.
+    /// Point source: point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR for one colour. Wilson quarks have all
+    /// four spins.
     #[arg(long, value_name = "SOURCE", default_value_t = Source::default())]
     pub source: Source,
     /// Boundary condition in time: periodic or antiperiodic.

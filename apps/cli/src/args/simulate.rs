@@ -23,6 +23,11 @@ Examples
         --device-memory 4GB
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 \\
         --devices 1
+  Rates by size, and times by number of devices, with figures:
+    zellige simulate tor --n 20000,50000,100000 --m 11152 --tile 950 \\
+        --platform v100x4 --report rates.html
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 \\
+        --devices 1,2,4 --report devices.html
   Strong scaling over machines:
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform h200x8 \\
         --nodes 1,2,4,8,16";
@@ -59,9 +64,9 @@ pub enum Simulate {
 /// Options of `simulate tor`.
 #[derive(Debug, Args)]
 pub struct SimulateTor {
-    /// Number of measurements: the order of the covariance matrix, n of `tor info`.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub n: u32,
+    /// Number of measurements: the order of the covariance matrix, n of `tor info`; or a list.
+    #[arg(long, value_name = "N[,N...]", required = true, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub n: Vec<u32>,
     /// Number of rows of the reconstructor, m of `tor info`.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub m: u32,
@@ -72,9 +77,9 @@ pub struct SimulateTor {
 /// Options of `simulate cholesky`.
 #[derive(Debug, Args)]
 pub struct SimulateCholesky {
-    /// Order of the matrix.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub n: u32,
+    /// Order of the matrix, or a list of orders.
+    #[arg(long, value_name = "N[,N...]", required = true, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub n: Vec<u32>,
     /// Leave out all tasks but the products of tiles.
     ///
     /// The rate is that of the products. Rules on norms need a whole factorisation.
@@ -116,9 +121,9 @@ pub struct SimulateCommon {
     /// Calibrate with the same number.
     #[arg(long, id = "simulated_workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Number of devices to use, from the first on.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub devices: Option<u16>,
+    /// Number of devices to use, from the first on; or a list.
+    #[arg(long, value_name = "N[,N...]", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    pub devices: Vec<u16>,
     /// Machines, one rank on each; a list is compared.
     ///
     /// All machines are like the platform, which needs a network. Tiles are distributed as by

@@ -30,13 +30,14 @@ pub fn all() -> Vec<FormatResult> {
     let sites = SiteFormat::ALL.into_iter().filter(|one| !is_float(*one));
     formats.extend(sites.map(|one| {
         let bits = 8.0 * one.bytes() as f64 / COMPONENTS as f64;
-        shared(one.name(), bits, one.unit_roundoff(), "6 numbers of a site")
+        let used = vec![format!("quarks {}", one.name())];
+        FormatResult { used, ..shared(one.name(), bits, one.unit_roundoff(), "6 numbers of a site") }
     }));
     let links = MatrixNumber::ALL.into_iter().filter(|one| !is_tile(one.name()));
     formats.extend(links.map(|one| {
         shared(one.name(), 8.0 * one.bytes() as f64, one.unit_roundoff(), "all numbers of the field")
     }));
-    for format in &mut formats {
+    for format in formats.iter_mut().filter(|format| format.used.is_empty()) {
         format.used = uses(&format.name);
     }
     formats.push(integers_of_samples());

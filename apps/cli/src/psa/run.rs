@@ -21,7 +21,7 @@ use zellige_psa::report::{self, Shown, text};
 use zellige_psa::search::crosstalk::CrossTalk;
 use zellige_psa::search::saturation::{Levels, Saturated};
 use zellige_psa::search::{
-    Answer, Batching, Event, EventPipeline, Flags, LocatedHit, Match, PairPlan, Plan, Rules, Searcher,
+    Answer, Batching, Event, EventPipeline, Flags, LocatedHit, Match, Method, PairPlan, Plan, Rules, Searcher,
 };
 use zellige_psa::trust::Searches;
 
@@ -398,6 +398,10 @@ pub(crate) fn plan(args: &PsaSearch) -> Plan {
 /// Converts the event options to rules, for a basis with signals of `samples` samples. The default
 /// window is limited to this length.
 pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rules, zellige_psa::Error> {
+    if args.coarse_below.is_some() && !matches!(plan.method, Method::CoarseFine { .. }) {
+        let problem = "coarse points are those of cfgs: use --method cfgs".into();
+        return Err(zellige_psa::Error::Parameter { name: "coarse-below", problem });
+    }
     let pairs = |penalty| PairPlan { single: *plan, penalty, ..PairPlan::default() };
     Ok(Rules {
         channels: args.channels,

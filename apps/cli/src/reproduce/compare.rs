@@ -102,14 +102,7 @@ fn facts(results: &[ItemResult]) -> [(&'static str, String); 4] {
 
 /// Adds the sections of an item: numbers, curves, statements and commands.
 fn sections(page: &mut Page, result: &ItemResult) {
-    let mut markup = String::new();
-    for log in [false, true] {
-        let series: Vec<&Series> = result.series.iter().filter(|one| is_log(one) == log).collect();
-        if !series.is_empty() {
-            markup += &legend(&series);
-            markup += &figure(&chart(&series, &result.axes, log), "computed here");
-        }
-    }
+    let mut markup = curves(&result.series, &result.axes);
     if !result.values.is_empty() {
         markup += &values(&result.values);
     }
@@ -129,6 +122,19 @@ fn sections(page: &mut Page, result: &ItemResult) {
     }
     let title = format!("{}: {}", result.item, result.title);
     page.section(&title, &format!("Published: {}", result.setting), &markup);
+}
+
+/// Returns a figure of curves, or two if some have a logarithmic axis.
+pub fn curves(series: &[Series], axes: &[String; 2]) -> String {
+    let mut markup = String::new();
+    for log in [false, true] {
+        let series: Vec<&Series> = series.iter().filter(|one| is_log(one) == log).collect();
+        if !series.is_empty() {
+            markup += &legend(&series);
+            markup += &figure(&chart(&series, axes, log), "computed here");
+        }
+    }
+    markup
 }
 
 fn values(values: &[Value]) -> String {

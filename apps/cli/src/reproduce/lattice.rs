@@ -2,7 +2,7 @@
 
 use zellige_lqcd::generate::{Quenched, generate};
 use zellige_lqcd::pipeline::dslash::{dslash, random_links};
-use zellige_lqcd::pipeline::results::ReproduceResult;
+use zellige_lqcd::pipeline::results::{MultishiftResult, ReproduceResult};
 use zellige_lqcd::pipeline::{Method, Mixed, Options, Published, Solver, Source, invert, reproduce};
 use zellige_lqcd::{Action, Gauge, Geometry, Precision};
 
@@ -319,9 +319,17 @@ pub fn shifts(context: &Context<'_>) -> anyhow::Result<Found> {
     );
     let statement = "the shared steps end when all shifted systems have left, and the unshifted one goes on";
     let alone = result.shifts.iter().map(|one| one.shifts[0].iterations).min().unwrap_or_default();
+    // The last of the others took part to the end.
+    let leave = |one: &MultishiftResult| {
+        one.shifts[1..].iter().map(|shift| shift.shared_iterations).max() == Some(one.iterations)
+    };
     match alone {
         0 => found.leave(statement, "on this field it has reached its own tolerance before the others leave"),
-        _ => found.judge(statement, true, format!("{alone} steps at least, with its direction")),
+        _ => found.judge(
+            statement,
+            result.shifts.iter().all(leave),
+            format!("{alone} steps at least, with its direction"),
+        ),
     }
     Ok(found)
 }

@@ -28,6 +28,8 @@ use zellige_lqcd::pipeline::Options as LatticeOptions;
 use zellige_lqcd::{Action, Gauge, files};
 use zellige_runtime::Runtime;
 
+pub(crate) use self::compare::curves;
+pub(crate) use self::found::Series;
 use crate::args::{Reproduce, ReproduceItems, ReproduceLattice, RunOutputs};
 use crate::exit::CommandError;
 use crate::out;

@@ -62,11 +62,11 @@ fn page(rows: &[Row]) -> String {
          `make seeds` does it for all and writes pages, `make seeds FULL=1` at the sizes of the papers. *contradicts*: the command shows something else \
          than the paper, and says so. *open*: not there, with the reason. The papers: thesis (R. Molina, 2024), lattice (M. A. Clark et al., 2022), \
          tomography (N. Doucet et al., 2019). The page is generated (`ZELLIGE_WRITE_DOCS=1 cargo test -p zellige-cli rows`), and the test checks \
-         that every verb, option and item exists. `make test-long` runs every command.\n\nCommands in the table without `reproduce` read \
+         that every verb, option and item exists. `make test-long` runs every command that needs no GPU.\n\nCommands in the table without `reproduce` read \
          small files, made by:\n\n```sh\n",
     );
     page += FILES;
-    page += "```\n\n*works* and *contradicts* are rows whose command computes and shows what the paper has; *contradicts* disagrees with it.\n\n| paper | rows | works | contradicts | open |\n| --- | --- | --- | --- | --- |\n";
+    page += "```\n\n| paper | rows | works | contradicts | open |\n| --- | --- | --- | --- | --- |\n";
     for paper in ["thesis", "lattice", "tomography", "all"] {
         let own: Vec<&Row> = rows.iter().filter(|row| paper == "all" || row.paper == paper).collect();
         let count = |state| own.iter().filter(|row| row.state == state).count();

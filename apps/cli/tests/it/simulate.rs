@@ -200,6 +200,28 @@ fn a_shipped_platform_is_a_file_to_edit() {
 }
 
 #[test]
+fn lists_of_sizes_and_devices_are_simulated_with_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let line = |more: &str| format!("simulate cholesky --tile 950 --platform v100x4 {more}");
+    let all = results(&ok(here, &words(&line("--n 10000,20000 --devices 1,2,4 --precision fp32 --json -"))));
+    let all = all.as_array().unwrap();
+    let of = |key: &str| all.iter().map(|one| one[key].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(of("devices"), [1, 1, 2, 2, 4, 4]);
+    assert_eq!(of("n"), [10000, 20000].repeat(3));
+    let alone = results(&ok(here, &words(&line("--n 20000 --devices 2 --json -"))));
+    assert_eq!(alone[0], all[3]);
+    let text = ok(here, &words(&line("--n 10000,20000 --devices 1,2 --report lists.html")));
+    assert!(text.contains("devices") && text.contains("20000"), "{text}");
+    let page = std::fs::read_to_string(here.join("lists.html")).unwrap();
+    assert!(page.contains("Rates by size") && page.contains("Times by number of devices"));
+    let refused = run(here, &words(&line("--n 10000 --devices 1,8")));
+    assert!(refused.code == Some(2) && refused.stderr.contains("4 devices"), "{}", refused.stderr);
+    let refused = run(here, &words(&line("--n 10000,20000 --trace a.json")));
+    assert!(refused.code == Some(2) && refused.stderr.contains("--trace"), "{}", refused.stderr);
+}
+
+#[test]
 fn nodes_are_compared() {
     let reports = simulated(&["--nodes", "1,2"]);
     let number = |at: usize, key: &str| reports[at][key].as_f64().unwrap_or_else(|| panic!("{key}"));

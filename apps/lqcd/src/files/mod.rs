@@ -16,7 +16,7 @@
 //! are not in SU(3), truncated data, and data in another byte order than the header says. It
 //! allocates no memory before it knows that the file is as long as its header says. Then it needs
 //! twice to three times the bytes of the file (npy in complex64, of a shape that allows several
-//! orders: six times).
+//! orders: six times; packed quark fields: their numbers in float64).
 
 pub mod array;
 pub mod lime;
@@ -181,11 +181,7 @@ impl FieldFile {
         };
         let (file, about) = open().map_err(|error| Error::system(path, "cannot be read", error))?;
         if !about.is_file() {
-            return Err(Error::content(
-                path,
-                None,
-                "not a regular file: gauge fields are read from regular files",
-            ));
+            return Err(Error::content(path, None, "not a regular file: fields are read from regular files"));
         }
         let stream = BufReader::with_capacity(1 << 18, file);
         Ok(FieldFile { path: path.to_owned(), stream, length: about.len(), offset: 0 })

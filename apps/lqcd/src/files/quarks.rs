@@ -18,11 +18,8 @@ use super::lime::{
 };
 use super::{FieldFile, links, printable};
 use crate::error::Error;
-use crate::geometry::{COLOURS, Geometry};
+use crate::geometry::{COLOURS, Geometry, SPINS};
 use crate::su3::C64;
-
-/// Number of spins of a Dirac fermion.
-const SPINS: usize = 4;
 
 /// Quark fields on all sites of a lattice.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,8 +109,16 @@ impl FieldType {
 /// Writes quark fields.
 ///
 /// # Errors
+/// [`Error::Parameter`] for another number of titles than fields, and for fields of other sizes;
 /// [`Error::File`] if the file cannot be written; it then keeps its old content.
 pub fn write(path: &Path, fields: &QuarkFields) -> Result<(), Error> {
+    let sizes = [1, SPINS].map(|spins| spins * COLOURS * fields.geometry.sites());
+    let first = fields.fields.first().map_or(0, Vec::len);
+    let are_alike = sizes.contains(&first) && fields.fields.iter().all(|field| field.len() == first);
+    if !are_alike || fields.titles.len() != fields.fields.len() {
+        let problem = format!("all have to have {sizes:?} numbers, and a title each");
+        return Err(Error::parameter("fields", problem));
+    }
     let written = zellige_files::write_whole(path, |out| put(out, fields));
     written.map_err(|error| Error::system(path, "cannot be written", error.into()))
 }
@@ -297,6 +302,16 @@ mod tests {
         assert!(refused(&bytes[..bytes.len() / 2]).contains("truncated"));
         assert!(refused(b"").contains("ends within"));
         assert!(refused(b"not a lime file").contains("SciDAC"));
+        let plain = fields(SiteFormat::Fp32, 1);
+        let mixed = vec![plain.fields[0].clone(), fields(SiteFormat::Fp32, SPINS).fields.remove(0)];
+        for other in [
+            QuarkFields { titles: Vec::new(), ..plain.clone() },
+            QuarkFields { fields: mixed, ..plain.clone() },
+            QuarkFields { fields: vec![vec![C64::default(); 7]; 2], ..plain.clone() },
+            QuarkFields { fields: Vec::new(), titles: Vec::new(), ..plain },
+        ] {
+            assert!(write(&path, &other).is_err());
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use zellige_krylov::{EigenPairs, History, Solution};
 use zellige_runtime::Runtime;
 
 use super::history::ObservedHistory;
-pub use super::options::Options;
+use super::options::Options;
 use super::problem::{LinkField, Problem};
 pub(super) use super::propagator::unit;
 use super::propagator::{Found, Side, SolvedSide, correlator, fields, solve_sides};
@@ -77,6 +77,7 @@ pub fn propagator(
     let begun = Instant::now();
     let links = problem.links.of_one_hop();
     let (plaquette, trace) = (plaquettes(links), link_trace(links));
+    let parities = sides.len();
     let found = match options.action {
         Action::Wilson => wilson::propagator(rt, links, options, &sides, begun, observer)?,
         _ => staggered(rt, problem, options, sides, begun, observer)?,
@@ -110,12 +111,14 @@ pub fn propagator(
         reliable_updates: solutions.iter().map(|solution| solution.updates).collect(),
         // The applications are those of steps, for replaced residuals, for the initial residual of
         // the first run, for the final residual of each run, and for what deflation leaves of it.
+        // Normal equations need two more for each run: right-hand side and residual of the system.
         applications: solutions
             .iter()
             .map(|solution| {
                 let deflated = if deflation.is_some() { solution.runs } else { 0 };
-                found.products
-                    * (products * steps * solution.steps + solution.updates + solution.runs + 1 + deflated)
+                let own = products * steps * solution.steps + solution.updates + solution.runs + parities;
+                let of_system = if found.products == 2 { 2 * solution.runs } else { 0 };
+                found.products * (own + deflated) + of_system
             })
             .collect(),
         deflation,
@@ -159,6 +162,8 @@ fn staggered(
     });
     let modes = modes.transpose()?;
     drop(links);
+    let on = |system: &System| modes.as_ref().map(|modes| modes.on(rt, &system.a)).transpose();
+    let pairs = systems.iter().map(on).collect::<Result<Vec<_>, _>>()?;
     let deflation = modes.as_ref().map(|modes| DeflationResult {
         vectors: modes.pairs.values.len(),
         format: modes.format.name(),
@@ -166,13 +171,13 @@ fn staggered(
         applications: modes.pairs.applications,
         seconds: begun.elapsed().as_secs_f64(),
     });
+    drop(modes);
 
     let begun = Instant::now();
     let solved = solve_sides(systems.len(), |at| {
         let system = &systems[at];
-        let pairs = modes.as_ref().map(|modes| modes.on(rt, &system.a)).transpose()?;
         let (z, (solutions, of_heavy), histories) =
-            system.solve_with(rt, options, pairs.as_ref(), observer)?;
+            system.solve_with(rt, options, pairs[at].as_ref(), observer)?;
         Ok(SolvedSide { solutions, of_heavy, histories, fields: system.fields(rt, &z)? })
     })?;
     let seconds = Seconds { smear: smear_seconds, solve: begun.elapsed().as_secs_f64() };

@@ -9,7 +9,8 @@ use zellige_krylov::{
 use zellige_runtime::Runtime;
 
 use super::history::ObservedHistory;
-use super::invert::{Options, unit};
+use super::invert::unit;
+use super::options::Options;
 use super::results::{MultishiftResult, Seconds, ShiftResult};
 use super::solver::{Solver, heavy_quark_residual, residual};
 use crate::error::Error;

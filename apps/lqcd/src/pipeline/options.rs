@@ -26,7 +26,7 @@ pub struct Options {
     pub tolerance: f64,
     /// Additional tolerance for the heavy-quark residual; used by [`invert`](super::invert()) only.
     pub heavy_quark: Option<f64>,
-    /// Maximum number of steps for each colour.
+    /// Maximum number of steps for each right-hand side, on each parity with a source.
     pub most_steps: usize,
     /// Method and formats.
     pub solver: Solver,

@@ -123,8 +123,8 @@ impl SmearResult {
     }
 }
 
-/// A result of `zellige lqcd invert` for one source. Lists have an entry for each colour of the
-/// source; for Wilson quarks for each spin, and for each colour of it.
+/// A result of `zellige lqcd invert`. Lists have an entry for each colour of a point source, for
+/// Wilson quarks for each spin and each colour of it, or for each source field.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InvertResult {
     /// Extents in x, y, z and t.
@@ -133,7 +133,7 @@ pub struct InvertResult {
     pub plaquette: Plaquettes,
     /// Mean of `Re tr / 3` of all links.
     pub link_trace: f64,
-    /// The action, as `--action` takes it.
+    /// The action, as `--action` takes it, or `smeared` for links of `--long`.
     pub action: String,
     /// Quark mass; the bare mass of Wilson quarks.
     pub mass: f64,
@@ -142,7 +142,7 @@ pub struct InvertResult {
     pub kappa: Option<f64>,
     /// Boundary condition in time: `periodic` or `antiperiodic`.
     pub boundary: String,
-    /// The source, as `--source` takes it.
+    /// The source, as `--source` takes it, or the file of `--source-fields`.
     pub source: String,
     /// Requested residual relative to the source.
     pub tolerance: f64,
@@ -174,7 +174,7 @@ pub struct InvertResult {
     /// Number of applications of this operator or its adjoint, including those for recomputed
     /// residuals.
     pub applications: Vec<usize>,
-    /// Correlator by time slice, counted from that of the source: the sum of the squares of all
+    /// Correlator by time slice, counted from that of a point source: the sum of the squares of all
     /// entries of the propagator, `(2 m + D)^-1` or `(4 + m0 - H / 2)^-1`, over the colours (and
     /// spins) of the source.
     pub correlator: Vec<f64>,

@@ -36,7 +36,7 @@ pub fn of_generated(result: &GenerateResult) -> Page {
 pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) -> Page {
     let mut page = Page::new(&format!("{lattice}: propagator"));
     let quark = if result.kappa.is_some() { "Wilson" } else { "staggered" };
-    page.section(lattice, &format!("The propagator of a {quark} quark from a point."), "");
+    page.section(lattice, &format!("The propagator of a {quark} quark."), "");
     let Plaquettes { ss, st } = result.plaquette;
     let kappa = result.kappa.map_or(String::new(), |kappa| format!(" (kappa {kappa:.9})"));
     let mass = format!("{}{kappa}", result.mass);
@@ -55,10 +55,9 @@ pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) 
         ("smearing (s)", short(result.seconds.smear)),
         ("solving (s)", short(result.seconds.solve)),
     ]);
-    let words = "A line for each right-hand side: the residual that the method keeps. Points are recomputed residuals b - A x.";
+    let words = "A line for each right-hand side: the residual that the method keeps. Points are recomputed residuals of the system that it solves.";
     page.section("Residuals", words, &figure(&residuals(histories), "residuals relative to the source"));
-    let words =
-        "The sum of the squares of the propagator's elements in each time slice, from that of the source on.";
+    let words = "The sum of the squares of the propagator's elements in each time slice, from that of a point source on.";
     page.section("Correlator", words, &figure(&correlator(&result.correlator), "C(t)"));
     page
 }

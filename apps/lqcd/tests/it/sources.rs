@@ -93,6 +93,25 @@ fn fields_on_both_parities_are_sources() -> Result<(), Error> {
     Ok(())
 }
 
+/// Fields with sources on different parities: one is zero where the other is solved for.
+#[test]
+fn a_field_may_be_zero_on_a_parity() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    let geometry = Geometry::new([4, 4, 4, 4])?;
+    let u = gauge(&rt, geometry, 3)?;
+    for (action, of_site) in [(Action::HISQ, 3), (Action::Wilson, 12)] {
+        let mut fields = vec![vec![C64::default(); of_site * geometry.sites()]; 2];
+        for (field, at) in fields.iter_mut().zip([[0, 0, 0, 0], [1, 0, 0, 0]]) {
+            field[geometry.site(at) as usize * of_site] = C64::new(1.0, 0.0);
+        }
+        let options = Options { action, mass: 0.4, heavy_quark: Some(1e-8), ..Options::default() };
+        let result = from_sources(&rt, LinkField::Gauge(&u), &fields, &options)?.result;
+        let all = [&result.iterated_residual, &result.true_residual, &result.heavy_quark_residual];
+        assert!(result.converged && all.into_iter().flatten().all(|x| *x < 1e-7), "{result:?}");
+    }
+    Ok(())
+}
+
 /// A point source as a field has the bits of the point; its propagator in a file can be a source.
 #[test]
 fn propagators_are_written_and_read() -> Result<(), Error> {

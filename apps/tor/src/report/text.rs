@@ -351,7 +351,9 @@ fn by_nodes(reports: &[Report]) -> Table {
         "host memory",
         "of a device",
     ];
-    let titles: Vec<_> = [("rule", Side::Left)].into_iter().chain(titles.map(right)).collect();
+    let lists = lists(reports);
+    let titles = [("rule", Side::Left)].into_iter().chain(titles.map(right));
+    let titles: Vec<_> = lists.iter().map(|list| right(list.0)).chain(titles).collect();
     let mut table = Table::new(&titles);
     for report in reports {
         let sum = |of: fn(&RankReport) -> u64| report.ranks.iter().map(of).sum::<u64>();
@@ -359,7 +361,8 @@ fn by_nodes(reports: &[Report]) -> Table {
         let tasks = || report.ranks.iter().map(|rank| rank.tasks);
         let share = report.ranks.iter().map(|rank| rank.adapter_share).fold(0.0, f64::max);
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-        table.row([
+        let numbers = lists.iter().map(|list| list.1(report).to_string());
+        table.row(numbers.chain([
             report.rule.clone(),
             report.nodes.to_string(),
             digits(report.makespan_seconds),
@@ -373,13 +376,24 @@ fn by_nodes(reports: &[Report]) -> Table {
             percent(share),
             most(|rank| rank.host_peak_bytes),
             most(|rank| rank.device_peak_bytes),
-        ]);
+        ]));
     }
     table
 }
 
+/// A column of numbers.
+type Numbers = (&'static str, fn(&Report) -> usize);
+
+/// Returns the columns of sizes and devices that differ: they stand in front of the others.
+fn lists(reports: &[Report]) -> Vec<Numbers> {
+    let all: [Numbers; 2] =
+        [("devices", |report| report.devices / report.nodes.max(1)), ("n", |report| report.n)];
+    all.into_iter().filter(|(_, of)| reports.iter().any(|report| of(report) != of(&reports[0]))).collect()
+}
+
 fn by_rules(reports: &[Report]) -> Table {
-    let mut table = Table::new(&[
+    let lists = lists(reports);
+    let columns = [
         ("rule", Side::Left),
         ("low", Side::Right),
         ("seconds", Side::Right),
@@ -390,10 +404,13 @@ fn by_rules(reports: &[Report]) -> Table {
         ("to devices", Side::Right),
         ("to host", Side::Right),
         ("between", Side::Right),
-    ]);
+    ];
+    let titles: Vec<_> = lists.iter().map(|list| (list.0, Side::Right)).chain(columns).collect();
+    let mut table = Table::new(&titles);
     for report in reports {
         let moved = report.bytes_moved;
-        table.row([
+        let numbers = lists.iter().map(|list| list.1(report).to_string());
+        table.row(numbers.chain([
             report.rule.clone(),
             format!("{:.0} %", 100.0 * report.low_share),
             digits(report.makespan_seconds),
@@ -404,7 +421,7 @@ fn by_rules(reports: &[Report]) -> Table {
             bytes(moved.h2d),
             bytes(moved.d2h),
             bytes(moved.p2p),
-        ]);
+        ]));
     }
     table
 }

@@ -204,13 +204,16 @@ fn shifted<E: Scalar, L: Logger>(
     let mut log = All(&mut *logs);
     let shared = space.method.solve(&limits, &mut [&mut ScaledLogger { log: &mut log, ratio: scale }])?[0];
     let taken = space.taken(problem.rt)?;
+    // Steps that broke down leave no direction to go on with.
+    let keeps_direction = space.others_are_done(problem.rt, least)?;
     // The shared space is kept until the last shift has its answer.
     let own = space.method.memory();
     let mut each = Vec::with_capacity(shifts.len());
     let solutions = shifts.iter().zip(&space.solutions).enumerate();
     for ((k, (&sigma, x)), (stop, log)) in solutions.zip(stops.iter().zip(logs)) {
         let mut found = times(&x.column(problem.rt, 0)?, 1.0 / scale);
-        if !found.iter().all(|x| x.abs().value().is_finite()) {
+        let is_finite = found.iter().all(|x| x.abs().value().is_finite());
+        if !is_finite {
             found.fill(E::default());
         }
         let inner = refinement.map_or(problem.inner, |of| of.inner);
@@ -222,7 +225,7 @@ fn shifted<E: Scalar, L: Logger>(
             None => solve(&one, &Cg::default(), b, &mut found, &rest, &mut log)?,
             Some(of) => {
                 let (updates, one) = (of.updates.clone(), Solve { reduction: 0.0, ..one });
-                if k == least {
+                if k == least && keeps_direction && is_finite {
                     let method = ContinuedCg { direction: &space.direction };
                     let method = ReliableUpdates { method, exact: &exact, updates };
                     solve(&one, &method, b, &mut found, &rest, &mut log)?

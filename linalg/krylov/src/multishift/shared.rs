@@ -143,6 +143,13 @@ impl<'r, E: Scalar> SharedSpace<'r, E> {
         Ok(SharedSpace { method, solutions: state.x, direction: state.p })
     }
 
+    /// Returns whether every shift but the smallest one, number `least`, is done.
+    pub(super) fn others_are_done(&self, rt: &dyn Executor, least: usize) -> Result<bool, Error> {
+        let others = || (0..self.solutions.len()).filter(|k| *k != least).map(Shift::new);
+        let are_done = |numbers: Numbers<E, &[f64]>| others().all(|shift| numbers.value(shift.done()) == 1.0);
+        Ok(self.method.numbers.look(rt, |_, numbers| are_done(numbers))?.remove(0))
+    }
+
     /// Returns the number of steps that each shift took part in.
     pub(super) fn taken(&self, rt: &dyn Executor) -> Result<Vec<usize>, Error> {
         let taken = |numbers: Numbers<E, &[f64]>| {
@@ -347,13 +354,14 @@ impl<E: Scalar> ShiftedStep<'_, E> {
             let (norm, one) = (f.real_sum(RR).sqrt(), f.constant(1.0));
             // 0 once every shift but the smallest one is done.
             let mut left = f.constant(0.0);
-            for (shift, goal) in (0..shifts).map(Shift::new).zip(self.goals) {
+            for (k, goal) in self.goals.iter().enumerate() {
+                let shift = Shift::new(k);
                 let (done, taken) = (f.real(shift.done()), f.real(shift.taken()));
                 f.set(shift.taken(), taken + one - done);
                 let is_reached = (f.real(shift.zeta()).abs() * norm).at_most(f.constant(*goal));
                 let done = is_reached.select([one, done]);
                 f.set(shift.done(), done);
-                if shift.0 != Shift::new(self.least).0 {
+                if k != self.least {
                     left = left + (one - done);
                 }
             }

@@ -181,7 +181,7 @@ pub struct PsaRules {
     /// Drop hits below this energy (keV; folders).
     #[arg(long, value_name = "KEV", default_value_t = 10.0)]
     pub threshold: f64,
-    /// Compare any hit below this energy with the points of the 6 mm lattice only (keV; folders).
+    /// Compare any hit below this energy with coarse points only (keV; cfgs, folders).
     ///
     /// Without it, the third and later hits of an event are, below 50 keV.
     #[arg(long, value_name = "KEV", hide_short_help = true)]

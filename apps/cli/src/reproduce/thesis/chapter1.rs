@@ -234,7 +234,7 @@ pub fn continuous(context: &Context<'_>) -> anyhow::Result<Found> {
         worst = worst.max((square.sqrt() / formula.deviation() - 1.0).abs());
     }
     found.judge(
-        "means and variances of the four operations follow the formulas",
+        "deviations of the four operations follow the formulas",
         worst < 5.0 / (2.0 * f64::from(count)).sqrt(),
         format!("deviations of {count} samples differ by at most {:.2} %", 100.0 * worst),
     );
