@@ -74,6 +74,10 @@ impl<'a> PreparedSystem<'a> {
             });
             a = Cow::Owned(order.matrix(&a)?);
         }
+        // Exponents, their changes, and the scales of rows and columns. Small ones are checked,
+        // too: a matrix that was just read may have left nothing.
+        let bytes = (24 * a.rows().max(a.columns()) as u64).max(1 << 20);
+        Error::if_too_large(|| format!("scales of a matrix of {} rows", a.rows()), bytes)?;
         let scales = scales.or_else(|| scales_of(&a, options));
         let scaled = scales.as_ref().map(|scales| scales.matrix(&a)).transpose()?;
         let space = Space::new(a.rows(), a.bytes());
