@@ -7,7 +7,7 @@ use zellige_lqcd::files::quarks::{self, QuarkFields};
 use zellige_lqcd::pipeline::{Deflation, LinkField, Mixed, Options, Problem, Propagator, propagator};
 use zellige_lqcd::report::{self, text};
 use zellige_lqcd::smear::Smeared;
-use zellige_lqcd::{Gauge, Geometry, files};
+use zellige_lqcd::{Action, Gauge, Geometry, files};
 
 use super::options as options_of_system;
 use crate::args::{Deflate, Device, LqcdInvert};
@@ -30,6 +30,10 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     if args.execution.device != Device::Cpu && args.deflate.is_some() {
         let problem = "eigenvectors are for CPU workers: use --device cpu";
         return Err(CommandError::option("--deflate", problem).into());
+    }
+    if args.execution.device != Device::Cpu && options.action == Action::Wilson {
+        let problem = "wilson: GPUs have kernels for staggered quarks: use --device cpu";
+        return Err(CommandError::option("--action", problem).into());
     }
     let links = Links::read(&args.system.lattice, files.long.as_deref())?;
     let sources = files.source_fields.as_deref().map(quarks::read).transpose()?;

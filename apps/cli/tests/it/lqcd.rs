@@ -114,6 +114,8 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd invert a.lat --action clover", "hisq");
     refused("lqcd multishift a.lat --action wilson --shifts 0,1", "naive");
     refused("lqcd eigen a.lat --action wilson", "naive");
+    refused("lqcd invert a.lat --action wilson --device cuda", "staggered");
+    refused("lqcd dslash --size 4 --precision double --action wilson --device cuda", "staggered");
     refused("trust lqcd invert a.lat --source-fields a.lat", "leave it out");
     refused("lqcd invert a.lat --source-fields a.lat", "SciDAC");
     refused("lqcd invert a.lat --long a.lat", "SciDAC");
