@@ -1,5 +1,5 @@
 /*
- * Sizes of the structures and places of their members, which a test compares with src/types.rs.
+ * Sizes of the structures and places of their members, which a test compares with src/types/.
  */
 struct zellige_layout
 {

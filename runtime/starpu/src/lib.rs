@@ -17,6 +17,7 @@ mod c;
 mod data;
 mod extras;
 mod filters;
+mod fortran;
 mod gate;
 mod handles;
 mod held;

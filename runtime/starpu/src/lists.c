@@ -1,10 +1,10 @@
 /*
  * Functions of contexts and models that take a list of arguments of any length. Each reads its list
- * and calls a function of Rust with all of it at once; src/lists.rs gives them their public names.
+ * and calls a function of Rust with all of it at once; src/variadic.rs gives them their public names.
  */
 #include <starpu.h>
 
-/* The options of a new context: struct Options of src/sched_ctx.rs. */
+/* The options of a new context: struct Options of src/sched_ctx/. */
 struct options {
 	const char *policy_name;
 	struct starpu_sched_policy *policy;

@@ -262,13 +262,75 @@ static void read_items(struct items *items, va_list list)
 	}
 }
 
+/*
+ * Reads a list of Fortran: addresses that end with a null one. Markers, modes, sizes and places of
+ * execution stand in place of an address; other numbers are where theirs points.
+ */
+static void read_addresses(struct items *items, void **list)
+{
+	int marker;
+
+	items->all = items->few;
+	items->n = 0;
+	items->room = INLINE_ITEMS;
+	items->unknown = 0;
+	while ((marker = (int) (intptr_t) *list++) != 0)
+	{
+		enum shape shape = shape_of(marker);
+		struct zellige_item *item;
+
+		if (shape == UNKNOWN)
+		{
+			items->unknown = marker;
+			return;
+		}
+		item = next_item(items);
+		item->marker = marker;
+		switch (shape)
+		{
+		case POINTER:
+		case FUNCTION:
+		case SOON_FUNCTION:
+			item->pointer = *list++;
+			break;
+		case FUNCTION_POINTER:
+		case POINTER_SIZE:
+			item->pointer = *list++;
+			item->word = (uintptr_t) *list++;
+			break;
+		case POINTER_INT:
+			item->pointer = *list++;
+			item->number = *(int *) *list++;
+			break;
+		case UNSIGNED_POINTER:
+			item->number = *(int *) *list++;
+			item->pointer = *list++;
+			break;
+		case INT:
+		case UNSIGNED:
+			item->number = *(int *) *list++;
+			break;
+		case WORD:
+			item->word = marker == STARPU_EXECUTE_WHERE ? (uint64_t) (uintptr_t) *list
+								    : *(uint64_t *) *list;
+			list++;
+			break;
+		case REAL:
+			item->real = *(double *) *list++;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
 static void drop_items(struct items *items)
 {
 	if (items->all != items->few)
 		free(items->all);
 }
 
-/* In src/insert.rs. */
+/* In src/insert/. */
 int zellige_starpu_insert(struct starpu_codelet *cl, const struct zellige_item *items, size_t n, int unknown);
 struct starpu_task *zellige_starpu_build(struct starpu_codelet *cl, const struct zellige_item *items, size_t n,
 					 int unknown);
@@ -281,6 +343,20 @@ static int insert(struct starpu_codelet *cl, va_list list)
 	int result;
 
 	read_items(&items, list);
+	result = zellige_starpu_insert(cl, items.all, items.n, items.unknown);
+	drop_items(&items);
+	return result;
+}
+
+/* Called by src/fortran.rs. */
+int zellige_c_insert_addresses(struct starpu_codelet *cl, void **list);
+
+int zellige_c_insert_addresses(struct starpu_codelet *cl, void **list)
+{
+	struct items items;
+	int result;
+
+	read_addresses(&items, list);
 	result = zellige_starpu_insert(cl, items.all, items.n, items.unknown);
 	drop_items(&items);
 	return result;
@@ -338,7 +414,7 @@ int starpu_task_set(struct starpu_task *task, struct starpu_codelet *cl, ...)
 
 /* ---- Arguments of codelets ------------------------------------------------------------------- */
 
-/* In src/insert.rs: the values of the items as one block of memory from malloc. */
+/* In src/insert/: the values of the items as one block of memory from malloc. */
 int zellige_starpu_pack(const struct zellige_item *items, size_t n, void **buffer, size_t *size);
 
 void starpu_codelet_pack_args(void **arg_buffer, size_t *arg_buffer_size, ...)

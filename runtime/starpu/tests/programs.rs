@@ -1,5 +1,5 @@
-//! The C and C++ programs of `programs/`, compiled against the header and the shared library, each
-//! run with one worker and with two. They check their results themselves.
+//! The C, C++ and Fortran programs of `programs/`, compiled against the header or the module and
+//! the shared library, each run with one worker and with two. They check their results themselves.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,11 @@ fn available(compiler: &str) -> bool {
 }
 
 fn compile(source: &str) -> Option<PathBuf> {
-    let (compiler, standard) =
-        if source.ends_with(".cpp") { ("c++", "-std=c++17") } else { ("cc", "-std=c99") };
+    let (compiler, standard) = match source.rsplit_once('.') {
+        Some((_, "cpp")) => ("c++", "-std=c++17"),
+        Some((_, "f90")) => ("gfortran", "-std=f2008"),
+        _ => ("cc", "-std=c99"),
+    };
     if !available(compiler) {
         zellige_tests::skipped(&format!("not installed: {compiler}"));
         return None;
@@ -32,8 +35,16 @@ fn compile(source: &str) -> Option<PathBuf> {
     let libraries = libraries();
     // The library's code asks the program for the sanitizer's functions.
     let sanitized = std::env::var("RUSTFLAGS").is_ok_and(|flags| flags.contains("sanitizer=address"));
-    let output = Command::new(compiler)
-        .args([standard, "-Wall", "-Werror", "-O1", "-g", "-D_GNU_SOURCE"])
+    let modules = program.with_extension("modules");
+    std::fs::create_dir_all(&modules).unwrap();
+    let mut command = Command::new(compiler);
+    command.args([standard, "-Wall", "-Werror", "-O1", "-g", "-D_GNU_SOURCE"]);
+    if compiler == "gfortran" {
+        // Subroutines for tasks have both arguments whether they use them or not.
+        command.arg("-Wno-unused-dummy-argument").arg("-J").arg(&modules);
+        command.arg(package.join("include/fstarpu_mod.f90"));
+    }
+    let output = command
         .args(sanitized.then_some("-fsanitize=address"))
         .arg(package.join("tests/programs").join(source))
         .arg("-I")
@@ -117,4 +128,5 @@ programs! {
     contexts_and_workers: "contexts.c",
     workers_are_driven_and_switched_off: "steering.c",
     lambdas_of_cpp: "lambdas.cpp",
+    tasks_of_fortran: "fortran.f90",
 }
