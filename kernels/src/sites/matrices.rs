@@ -264,6 +264,20 @@ impl Group {
         }
     }
 
+    /// Returns the matrices of eight sites that [`Group::encode`] stored in these words.
+    ///
+    /// # Panics
+    /// Unless `words` has exactly the length of eight matrices.
+    pub fn matrices(&self, words: &[f64]) -> [[f64; REALS]; LANES] {
+        assert_eq!(words.len(), self.format.words(), "the words of eight matrices");
+        let mut rows = [0.0f64; REALS * LANES];
+        self.decode(words, &mut rows);
+        let step = self.step_of_decoded::<f64>();
+        std::array::from_fn(|lane| {
+            std::array::from_fn(|at| rows[(place(at / 6, at % 6 / 2) + at % 2) * LANES + lane] * step)
+        })
+    }
+
     /// Returns the factor of products with decoded matrices.
     pub(super) fn step_of_decoded<R: Real>(&self) -> R {
         R::from_f64(if self.format.reals == MatrixReals::All { self.step } else { 1.0 })

@@ -319,6 +319,24 @@ fn products_are_those_of_float64_with_one_number_at_a_time_and_with_several() {
     }
 }
 
+/// Matrices are restored from their words to the accuracy of the format.
+#[test]
+fn matrices_come_back() {
+    for number in MatrixNumber::ALL {
+        for reals in MatrixReals::ALL {
+            let (format, unit) = (MatrixFormat { number, reals }, 0.375);
+            let group = Group::new(format, 1, unit, unit);
+            let stored = std::array::from_fn(|lane| unitary(lane as u64, unit));
+            let mut words = vec![0.0; group.words()];
+            group.encode(&stored, &mut words);
+            let each = group.matrices(&words).into_iter().flatten().zip(stored.into_iter().flatten());
+            let apart = each.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let bound = if reals == MatrixReals::All { 1.01 } else { 20.0 };
+            assert!(apart <= (bound * unit * number.unit_roundoff()).max(1e-15), "{format}: {apart:e}");
+        }
+    }
+}
+
 /// For one column, numbers in the float64 layout are stored with the same bits as rows, from any
 /// site on.
 #[test]

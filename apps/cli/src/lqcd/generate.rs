@@ -27,7 +27,7 @@ pub fn run(args: &LqcdGenerate) -> anyhow::Result<()> {
     let begin = Instant::now();
     let made = run.work(|progress| generate(run.runtime(), geometry, &options, progress))?;
     let stamp = format!("zellige: quenched, beta {}, {} trajectories", args.beta, made.history.len());
-    files::write(&args.output, &made.gauge, &stamp)?;
+    files::write(&args.output, &made.gauge, &stamp, None)?;
     let results = [GenerateResult {
         beta: args.beta,
         overrelaxation: options.overrelaxation,

@@ -1,5 +1,6 @@
 //! `zellige lqcd ...`.
 
+mod convert;
 mod dslash;
 mod eigen;
 mod generate;
@@ -21,6 +22,7 @@ pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
     match verb {
         Lqcd::Generate(args) => generate::run(args),
         Lqcd::Info(args) => info::run(args),
+        Lqcd::Convert(args) => convert::run(args),
         Lqcd::Smear(args) => smear::run(args),
         Lqcd::Invert(args) => invert::run(args),
         Lqcd::Eigen(args) => eigen::run(args),

@@ -121,6 +121,8 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd invert a.lat --long a.lat", "SciDAC");
     refused("lqcd invert a.lat --vectors int20", "--output");
     refused("lqcd invert a.lat --bc open", "antiperiodic");
+    refused("lqcd convert a.lat b.lat --links fixed16-9", ".lime");
+    refused("lqcd convert a.lat b.lime --links fixed8", "fixed24");
     refused("lqcd invert a.lat --buffer 4", "only conjugate gradients in a narrow format");
     refused("lqcd invert a.lat --method gmres:30 --precision single", "computes in float64");
     refused("lqcd invert a.lat --method bicgstab", "bicgstabl:4");

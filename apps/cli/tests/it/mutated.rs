@@ -123,6 +123,7 @@ fn broken_files_are_answered_or_refused() {
     ok(here, &["solve", "a.mtx", "-o", "b.npy"]);
     ok(here, &["tor", "build", "small.toml", "-o", "R.fits"]);
     ok(here, &["lqcd", "generate", "--size", "4", "--trajectories", "1", "-o", "a.ildg"]);
+    ok(here, &["lqcd", "convert", "a.ildg", "a.lime", "--links", "fixed24-13"]);
     for name in ["basis_i16", "pos_f32", "events0_keV_f32", "events0_energy_keV_f64"] {
         copy(&format!("psa/tests/fixtures/seg00_{name}.npy"), &format!("{name}.npy"));
     }
@@ -213,6 +214,7 @@ fn broken_files_are_answered_or_refused() {
         ("links.npy", "lqcd info links.npy"),
         ("a.nersc", "lqcd info a.nersc"),
         ("a.ildg", "lqcd info a.ildg"),
+        ("a.lime", "lqcd info a.lime"),
     ];
     let mut random = ChaCha8Rng::seed_from_u64(19);
     for (file, line) in seeds {

@@ -6,7 +6,7 @@ use zellige_runtime::{Buffer, Handle, Submit};
 use super::{Boundary, Hopping, phase};
 use crate::gauge::Gauge;
 use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
-use crate::su3::{Matrix, adjoint, norm_sqr, scale};
+use crate::su3::{adjoint, norm_sqr, scale};
 
 /// Matrices of each slab, in order of use. The sites of a line in x are interleaved, 8-lane:
 /// `[hops][direction][forwards, backwards][real][site]`, with zeros beyond the end of the line.
@@ -100,15 +100,8 @@ fn fold(
             Hopping::Staggered => [phase(at, mu), -phase(at, mu)],
             Hopping::Wilson => [1.0; 2],
         };
-        *forward = reals(&scale(ahead * crosses(at[T] + hops >= end), field.link(site, mu)));
-        *backward = reals(&scale(back * crosses(at[T] < hops), &adjoint(field.link(behind, mu))));
+        *forward = bytemuck::cast(scale(ahead * crosses(at[T] + hops >= end), field.link(site, mu)));
+        *backward = bytemuck::cast(scale(back * crosses(at[T] < hops), &adjoint(field.link(behind, mu))));
     }
     folded
-}
-
-fn reals(matrix: &Matrix) -> [f64; 18] {
-    std::array::from_fn(|i| {
-        let z = matrix[i / 6][i % 6 / 2];
-        if i % 2 == 0 { z.re } else { z.im }
-    })
 }

@@ -112,6 +112,7 @@ pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
         format: "npy",
         byte_order: if is_big { ByteOrder::Big } else { ByteOrder::Little },
         precision,
+        packed: None,
         checksum: None,
         description: format!("read as {}", order.shape()),
     })
@@ -134,7 +135,7 @@ fn field(
             let mut link: Matrix = ZERO;
             let stored = &values[LINK * place..LINK * (place + 1)];
             link.iter_mut().flatten().zip(stored).for_each(|(element, stored)| *element = *stored);
-            if let Some(problem) = links::problem(&link, (at, direction)) {
+            if let Some(problem) = links::problem(&link, links::TOLERANCE, (at, direction)) {
                 let offset = begin + (LINK * place) as u64 * u64::from(precision) / 4;
                 let problem = format!("{problem}: the file is damaged, or not a gauge field of SU(3)");
                 return Err(Error::content(&source.path, Some(offset), problem));

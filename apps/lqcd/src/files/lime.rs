@@ -6,13 +6,22 @@
 //! `scidac-binary-data` contains them, big-endian. `scidac-checksum` has their checksums: the
 //! CRC-32 of each site, rotated to the left by the number of the site modulo 29 and 31, combined by
 //! exclusive or.
+//!
+//! Packed links are a private format in the same records. The type is
+//! `zellige_fixed16-13_ColorMatrix` for the [`MatrixFormat`] of this name, and each link has the
+//! numbers of its format, big-endian. Integers are multiples of `1 / most` for the largest integer
+//! `most`. All 18 numbers are stored column by column, the real part before the imaginary part.
+//! `-13` are the columns of the first two rows, then `tan(phi / 4)` of the determinant
+//! `e^(i phi)`. `-9` are the numbers of a Hermitian matrix: see
+//! [`MatrixReals`](zellige_kernels::sites::MatrixReals).
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use flate2::Crc;
+use zellige_kernels::sites::{MatrixFormat, MatrixNumber};
 
-use super::links::{self, LinkFormat};
+use super::links::{self, LinkFormat, Numbers};
 use super::{ByteOrder, FieldFile, Lattice, printable};
 use crate::error::Error;
 use crate::gauge::Gauge;
@@ -31,7 +40,8 @@ const MOST_TOLD: usize = 500;
 #[derive(Default)]
 struct TextRecords {
     extents: Option<[u64; 4]>,
-    precision: Option<u32>,
+    /// Number format and set of numbers of the links.
+    links: Option<LinkFormat>,
     checksums: Option<[u32; 2]>,
     description: String,
 }
@@ -122,6 +132,10 @@ pub(super) fn read(mut source: FieldFile, smeared: bool) -> Result<Lattice, Erro
         format,
         byte_order: layout.order,
         precision: layout.precision,
+        packed: match layout.numbers {
+            Numbers::Packed(format) => Some(format),
+            Numbers::Rows(_) => None,
+        },
         checksum: records.checksums.map(text),
         description: records.description,
     })
@@ -133,17 +147,16 @@ fn read_data(
     (length, name): (u64, &str),
     smeared: bool,
 ) -> Result<(Gauge, LinkFormat, [u32; 2]), Error> {
-    let (Some(extents), Some(precision)) = (records.extents, records.precision) else {
+    let (Some(extents), Some(layout)) = (records.extents, records.links) else {
         let problem = format!(
             "{name} before a record ildg-format, or the private ones of SciDAC, with extents and precision"
         );
         return Err(source.wrong(problem));
     };
     let geometry = links::geometry(source, extents)?;
-    let layout = LinkFormat { order: ByteOrder::Big, precision, rows: 3 };
     if length != layout.bytes(geometry) {
         let problem =
-            format!("{name} has {length} bytes, the lattice {} in {precision} bits", layout.bytes(geometry));
+            format!("{name} has {length} bytes, the lattice {} in this format", layout.bytes(geometry));
         return Err(source.wrong(problem));
     }
     let mut sums = LimeSums::default();
@@ -176,14 +189,19 @@ impl LimeSums {
     }
 }
 
-/// Writes a gauge field in ILDG format, in float64, with the records and checksums that SciDAC's
-/// library also writes.
+/// Writes a gauge field with the records and checksums that SciDAC's library also writes: in ILDG
+/// format if the links are whole in float64 or float32, otherwise packed.
 ///
 /// # Errors
 /// [`Error::File`] if the file cannot be written; it then keeps its old content.
-pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error> {
-    let written = zellige_files::write_whole(path, |out| put(out, gauge, description));
+pub fn write(path: &Path, gauge: &Gauge, description: &str, format: MatrixFormat) -> Result<(), Error> {
+    let written = zellige_files::write_whole(path, |out| put(out, gauge, description, format));
     written.map_err(|error| Error::system(path, "cannot be written", error.into()))
+}
+
+/// Returns whether a format is one of ILDG: all numbers in float64 or float32.
+pub fn is_ildg(format: MatrixFormat) -> bool {
+    [MatrixNumber::Fp64, MatrixNumber::Fp32].into_iter().any(|number| format == MatrixFormat::full(number))
 }
 
 /// Flags of the first and last record of a message.
@@ -196,44 +214,58 @@ pub(super) const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 ///
 /// # Errors
 /// The errors of the stream.
-pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result<()> {
+pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str, format: MatrixFormat) -> io::Result<()> {
     let geometry = gauge.geometry();
-    let site_bytes = |rank: usize| -> Vec<u8> {
-        let site = geometry.site(links::coordinates(geometry, rank));
-        let elements = (0..4).flat_map(|mu| *gauge.link(site, mu)).flatten();
-        elements.flat_map(|z| [z.re.to_be_bytes(), z.im.to_be_bytes()]).flatten().collect()
+    let is_ildg = is_ildg(format);
+    let layout = match is_ildg {
+        true => LinkFormat::rows(ByteOrder::Big, 8 * format.number.bytes() as u32),
+        false => LinkFormat::packed(format),
     };
-    let [x, y, z, t] = geometry.extents();
-    let format = format!(
-        "{HEAD}<ildgFormat xmlns=\"http://www.lqcd.org/ildg\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
-         xsi:schemaLocation=\"http://www.lqcd.org/ildg filefmt.xsd\"><version>1.0</version><field>su3gauge</field>\
-         <precision>64</precision><lx>{x}</lx><ly>{y}</ly><lz>{z}</lz><lt>{t}</lt></ildgFormat>"
-    );
-    let about = title(description);
-    let layout = LinkFormat { order: ByteOrder::Big, precision: 64, rows: 3 };
+    let (kind, letter) = match (is_ildg, layout.precision) {
+        (true, 64) => ("USQCD_D3_ColorMatrix".to_owned(), "D"),
+        (true, _) => ("USQCD_F3_ColorMatrix".to_owned(), "F"),
+        (false, _) => (format!("{PACKED}{format}{MATRIX}"), "I"),
+    };
 
     // Messages and records are those of QIO. Readers of SciDAC files need the private records,
     // readers of ILDG files the format record.
     let kind = format!(
-        "{HEAD}<scidacRecord><version>1.1</version><recordtype>0</recordtype><datatype>USQCD_D3_ColorMatrix</datatype>\
-         <precision>D</precision><colors>3</colors><typesize>{}</typesize><datacount>4</datacount></scidacRecord>",
+        "{HEAD}<scidacRecord><version>1.1</version><recordtype>0</recordtype><datatype>{kind}</datatype>\
+         <precision>{letter}</precision><colors>3</colors><typesize>{}</typesize><datacount>4</datacount></scidacRecord>",
         layout.bytes_of_link()
     );
     record(out, FIRST, "scidac-private-file-xml", file_text(geometry).as_bytes())?;
     record(out, LAST, "scidac-file-xml", format!("{HEAD}<title>gauge field</title>").as_bytes())?;
     record(out, FIRST, "scidac-private-record-xml", kind.as_bytes())?;
-    record(out, 0, "scidac-record-xml", about.as_bytes())?;
-    record(out, 0, "ildg-format", format.as_bytes())?;
-    record_head(out, 0, "ildg-binary-data", layout.bytes(geometry))?;
+    record(out, 0, "scidac-record-xml", title(description).as_bytes())?;
+    let name = if is_ildg {
+        let [x, y, z, t] = geometry.extents();
+        let text = format!(
+            "{HEAD}<ildgFormat xmlns=\"http://www.lqcd.org/ildg\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
+             xsi:schemaLocation=\"http://www.lqcd.org/ildg filefmt.xsd\"><version>1.0</version><field>su3gauge</field>\
+             <precision>{}</precision><lx>{x}</lx><ly>{y}</ly><lz>{z}</lz><lt>{t}</lt></ildgFormat>",
+            layout.precision
+        );
+        record(out, 0, "ildg-format", text.as_bytes())?;
+        "ildg-binary-data"
+    } else {
+        "scidac-binary-data"
+    };
+    record_head(out, 0, name, layout.bytes(geometry))?;
     let mut sums = LimeSums::default();
-    // A site has 576 bytes, so no padding is needed.
+    // A lattice has a multiple of eight sites, so no padding is needed.
     for rank in 0..geometry.sites() {
-        let site = site_bytes(rank);
-        sums.add(&site);
-        out.write_all(&site)?;
+        let site = geometry.site(links::coordinates(geometry, rank));
+        let bytes = layout.encode(&std::array::from_fn(|mu| *gauge.link(site, mu)));
+        sums.add(&bytes);
+        out.write_all(&bytes)?;
     }
     record(out, LAST, "scidac-checksum", sums.text().as_bytes())
 }
+
+/// Type of packed links: its name is that of the format between these.
+const PACKED: &str = "zellige_";
+const MATRIX: &str = "_ColorMatrix";
 
 /// Returns the private record of a file with fields on a lattice.
 pub(super) fn file_text(geometry: Geometry) -> String {
@@ -247,6 +279,14 @@ pub(super) fn file_text(geometry: Geometry) -> String {
 pub(super) fn title(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!("{HEAD}<title>{escaped}</title>")
+}
+
+/// Returns the title of such a record, or its plain text, as MILC writes it.
+pub(super) fn title_of(text: &str) -> String {
+    match element(text, "title") {
+        Some(title) => title.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"),
+        None => printable(text.as_bytes()),
+    }
 }
 
 pub(super) fn record_head(out: &mut impl Write, flags: u16, name: &str, length: u64) -> io::Result<()> {
@@ -285,7 +325,9 @@ impl TextRecords {
                     return Err(source.wrong(format!("the field is {field:?}: su3gauge is supported")));
                 }
                 match number("precision")? {
-                    Some(bits @ (32 | 64)) => self.precision = Some(bits as u32),
+                    Some(bits @ (32 | 64)) => {
+                        self.links = Some(LinkFormat::rows(ByteOrder::Big, bits as u32))
+                    }
                     Some(bits) => return Err(source.wrong(format!("{bits} bits: 32 and 64 are supported"))),
                     None => {}
                 }
@@ -301,9 +343,17 @@ impl TextRecords {
                 if let Some(count) = number("datacount")?.filter(|&count| count != 4) {
                     return Err(source.wrong(format!("{count} matrices for each site: a gauge field has 4")));
                 }
+                let packed = kind.strip_prefix(PACKED).and_then(|rest| rest.strip_suffix(MATRIX));
+                if let Some(name) = packed {
+                    let format = name
+                        .parse()
+                        .map_err(|problem| source.wrong(format!("links in {name:?}: {problem}")))?;
+                    self.links = Some(LinkFormat::packed(format));
+                    return Ok(());
+                }
                 match element(text, "precision") {
-                    Some("F") => self.precision = Some(32),
-                    Some("D") => self.precision = Some(64),
+                    Some("F") => self.links = Some(LinkFormat::rows(ByteOrder::Big, 32)),
+                    Some("D") => self.links = Some(LinkFormat::rows(ByteOrder::Big, 64)),
                     Some(other) => {
                         return Err(source.wrong(format!("precision {other:?}: F and D are supported")));
                     }
@@ -312,7 +362,7 @@ impl TextRecords {
             }
             "scidac-checksum" => self.checksums = Some(checksums_of(source, text)?),
             _ if self.description.len() < MOST_TOLD => {
-                let description: String = printable(text.as_bytes()).chars().take(200).collect();
+                let description: String = title_of(text).chars().take(200).collect();
                 self.description = [&*self.description, &*description].join(" ").trim().to_owned();
             }
             _ => {}

@@ -59,7 +59,7 @@ pub(super) fn read(mut source: FieldFile, order: ByteOrder) -> Result<Lattice, E
             source.wrong(format!("sites in order {}: only the natural order, 0, is supported", word(84)))
         );
     }
-    let layout = LinkFormat { order, precision: 32, rows: 3 };
+    let layout = LinkFormat::rows(order, 32);
     source.expect_left(layout.bytes(geometry), "this lattice")?;
     let mut sums = MilcSums::default();
     let gauge = links::read(&mut source, geometry, layout, false, |site| {
@@ -80,6 +80,7 @@ pub(super) fn read(mut source: FieldFile, order: ByteOrder) -> Result<Lattice, E
         format: "milc",
         byte_order: order,
         precision: 32,
+        packed: None,
         checksum: Some(sums.text()),
         description: printable(&header[16..16 + STAMP]),
     })

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`milc`] | MILC, version 5: reader and writer |
 //! | [`nersc`] | NERSC archive, two or three rows of each matrix: reader |
-//! | [`lime`] | SciDAC and ILDG, records in a LIME container: reader, and writer of ILDG |
+//! | [`lime`] | SciDAC and ILDG, records in a LIME container, also with packed links: reader and writer |
 //! | [`quarks`] | SciDAC's quark fields, which `lqcd invert` writes, also packed: reader and writer |
 //! | [`modes`] | eigenvectors, which `lqcd eigen` writes: reader and writer |
 //! | [`openqcd`] | openQCD's exported configurations: reader |
@@ -31,6 +31,8 @@ mod unread;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+use zellige_kernels::sites::{MatrixFormat, MatrixNumber};
 
 use crate::dslash::phase;
 use crate::error::Error;
@@ -89,8 +91,10 @@ pub struct Lattice {
     pub format: &'static str,
     /// Byte order of the data.
     pub byte_order: ByteOrder,
-    /// Number of bits of a number: 32 or 64.
+    /// Number of bits of a number: 32 or 64; 16 to 64 in packed links.
     pub precision: u32,
+    /// Storage format of packed links, for other than whole matrices in floating point.
+    pub packed: Option<MatrixFormat>,
     /// Checksum of the file, which its data match; `None` if the file has none.
     pub checksum: Option<String>,
     /// Description in the file: a date, names, parameters.
@@ -150,17 +154,33 @@ pub fn read_smeared(fat: &Path, long: &Path) -> Result<Smeared, Error> {
     Ok(Smeared { fat, long: Some(long), unitarised: None, by_svd: 0 })
 }
 
-/// Writes a gauge field: ILDG in float64 if the name ends in `.ildg` or `.lime`, otherwise MILC in
-/// float32. `description` is a text for the file.
+/// Writes a gauge field by the ending of the name. Files in `.ildg` have the format of ILDG, in
+/// float64 unless `format` is another one that ILDG has. Those in `.lime` may also be packed in any
+/// format. Others are MILC's, in float32. `description` is a text for the file.
 ///
 /// # Errors
-/// [`Error::File`] if the file cannot be written; it then keeps its old content.
-pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error> {
-    let is_ildg =
-        |ending: &std::ffi::OsStr| ["ildg", "lime"].iter().any(|known| ending.eq_ignore_ascii_case(known));
-    match path.extension().is_some_and(is_ildg) {
-        true => lime::write(path, gauge, description),
-        false => milc::write(path, gauge, description, ByteOrder::Little),
+/// [`Error::Parameter`] for a format that such a file does not have; [`Error::File`] if the file
+/// cannot be written; it then keeps its old content.
+pub fn write(
+    path: &Path,
+    gauge: &Gauge,
+    description: &str,
+    format: Option<MatrixFormat>,
+) -> Result<(), Error> {
+    let ends = |known: &str| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(known));
+    let lime = format.unwrap_or(MatrixFormat::full(MatrixNumber::Fp64));
+    let single = MatrixFormat::full(MatrixNumber::Fp32);
+    match (ends("lime"), ends("ildg")) {
+        (true, _) => lime::write(path, gauge, description, lime),
+        (_, true) if lime::is_ildg(lime) => lime::write(path, gauge, description, lime),
+        (false, false) if format.is_none_or(|format| format == single) => {
+            milc::write(path, gauge, description, ByteOrder::Little)
+        }
+        (_, is_ildg) => {
+            let kind = if is_ildg { "ILDG files have fp64 or fp32" } else { "MILC files have fp32" };
+            let problem = format!("{kind}, not {lime}: packed links are for names that end in .lime");
+            Err(Error::parameter("links", problem))
+        }
     }
 }
 

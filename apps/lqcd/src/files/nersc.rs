@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::links::{self, LinkFormat};
+use super::links::{self, LinkFormat, Numbers};
 use super::{ByteOrder, FieldFile, Lattice};
 use crate::error::Error;
 use crate::observables::{link_trace, plaquettes};
@@ -54,7 +54,7 @@ pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
     let named = u32::from_str_radix(named.trim_start_matches("0x"), 16)
         .map_err(|_| source.wrong(format!("CHECKSUM = {named}: a hexadecimal number is needed")))?;
     let geometry = links::geometry(&source, extents)?;
-    let layout = |order| LinkFormat { order, precision, rows };
+    let layout = |order| LinkFormat { order, precision, numbers: Numbers::Rows(rows) };
     let bytes = layout(ByteOrder::Big).bytes(geometry);
     source.expect_left(bytes, "this lattice")?;
     let order = match order {
@@ -87,6 +87,7 @@ pub(super) fn read(mut source: FieldFile) -> Result<Lattice, Error> {
         format: "nersc",
         byte_order: order,
         precision,
+        packed: None,
         checksum: Some(format!("{sum:x}")),
         description: words.join(", "),
     })

@@ -32,7 +32,7 @@ const MEASURED: f64 = 1e-10;
 /// Number of links at a point.
 const LINKS: usize = 2 * DIRECTIONS;
 
-const LAYOUT: LinkFormat = LinkFormat { order: ByteOrder::Little, precision: 64, rows: 3 };
+const LAYOUT: LinkFormat = LinkFormat::rows(ByteOrder::Little, 64);
 
 /// Contents of a header.
 pub(super) struct Header {
@@ -86,6 +86,7 @@ pub(super) fn read(mut source: FieldFile, header: Header) -> Result<Lattice, Err
         format: "openqcd",
         byte_order: ByteOrder::Little,
         precision: 64,
+        packed: None,
         checksum: None,
         description: description.into(),
     })

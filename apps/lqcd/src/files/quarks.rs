@@ -14,9 +14,9 @@ use zellige_kernels::sites::{SiteFormat, decode_numbers, encode_numbers};
 
 use super::lime::{
     self, FIRST, HEAD, LAST, LimeSums, checksums_of, each_record, element, extents_of, file_text, record,
-    record_head, text_of, title,
+    record_head, text_of, title, title_of,
 };
-use super::{FieldFile, links, printable};
+use super::{FieldFile, links};
 use crate::error::Error;
 use crate::geometry::{COLOURS, Geometry, SPINS};
 use crate::su3::C64;
@@ -181,10 +181,7 @@ pub fn read(path: &Path) -> Result<QuarkFields, Error> {
             }
             ("scidac-record-xml", Some(text)) => {
                 titles.resize(fields.len(), String::new());
-                // MILC writes a line of plain text.
-                let escaped =
-                    element(text, "title").map_or_else(|| printable(text.as_bytes()), str::to_owned);
-                titles.push(escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"));
+                titles.push(title_of(text));
             }
             ("scidac-checksum", Some(text)) if checksums_of(source, text)? != sums => {
                 return Err(source.wrong("a field does not match its checksum: the file is damaged"));

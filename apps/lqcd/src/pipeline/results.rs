@@ -43,6 +43,8 @@ pub struct InfoResult {
     pub byte_order: &'static str,
     /// Number of bits of a number.
     pub precision: u32,
+    /// Storage format of packed links; null for whole matrices in floating point.
+    pub packed: Option<String>,
     /// Checksums of the data, which match those of the file; null if the file has none.
     pub checksum: Option<String>,
     /// Description in the file.
@@ -59,6 +61,7 @@ impl InfoResult {
             format: lattice.format,
             byte_order: lattice.byte_order.name(),
             precision: lattice.precision,
+            packed: lattice.packed.map(|format| format.to_string()),
             checksum: lattice.checksum.clone(),
             description: lattice.description.clone(),
             field: FieldResult::of(&lattice.gauge),

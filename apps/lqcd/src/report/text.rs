@@ -29,9 +29,10 @@ pub fn of_field(result: &InfoResult) -> String {
         Some(sum) => format!("checksum {sum}, correct"),
         None => "no checksum".to_owned(),
     };
+    let numbers = result.packed.clone().unwrap_or_else(|| format!("float{}", result.precision));
     let mut text = format!(
-        "{} file, {} endian, float{}, {checksum}\nlattice {x} x {y} x {z} x {t}\n",
-        result.format, result.byte_order, result.precision
+        "{} file, {} endian, {numbers}, {checksum}\nlattice {x} x {y} x {z} x {t}\n",
+        result.format, result.byte_order
     );
     text += &format!(
         "plaquette {:.9} in space, {:.9} in time\nlink trace {:.9}\nPolyakov loop {:.6} {:+.6} i\n",

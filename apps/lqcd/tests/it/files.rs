@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tempfile::tempdir;
+use zellige_kernels::sites::{MatrixFormat, MatrixNumber, MatrixReals};
 use zellige_lqcd::files::{self, ByteOrder, Lattice, lime, milc};
 use zellige_lqcd::{Error, Gauge, Geometry};
 
@@ -50,10 +51,10 @@ fn damage(bytes: &[u8], sign: usize) {
 fn ildg_files_are_written_in_double_precision() -> Result<(), Error> {
     let (u, folder) = (field(), tempdir().expect("a folder"));
     let path = folder.path().join("field.ildg");
-    files::write(&path, &u, "a < b & c")?;
+    files::write(&path, &u, "a < b & c", None)?;
     let back = files::read(&path)?;
     assert_eq!((back.format, back.byte_order, back.precision), ("ildg", ByteOrder::Big, 64));
-    assert!(back.description.contains("a &lt; b &amp; c") && back.checksum.is_some());
+    assert!(back.description.contains("a < b & c") && back.checksum.is_some());
     assert_eq!(apart(&back.gauge, &u), 0.0);
     let bytes = std::fs::read(&path).expect("there");
     let mut data = record("ildg-binary-data", &sites(&u, 3, 64, ByteOrder::Big).concat());
@@ -113,13 +114,60 @@ fn ildg_files_are_written_in_double_precision() -> Result<(), Error> {
         bytes.windows(16).position(|part| part == b"ildg-binary-data").expect("a record") + 128 + 8,
     );
     data.clear();
-    lime::put(&mut data, &Gauge::cold(Geometry::new([4, 4, 4, 8]).expect("a lattice")), "").expect("memory");
+    let cold = Gauge::cold(Geometry::new([4, 4, 4, 8]).expect("a lattice"));
+    lime::put(&mut data, &cold, "", MatrixFormat::full(MatrixNumber::Fp64)).expect("memory");
     let text = String::from_utf8_lossy(&data).into_owned();
     assert!(text.contains("<suma>600f31d6</suma><sumb>2e812e81</sumb>"), "another checksum");
     // Files with other endings are in MILC's format.
     let path = folder.path().join("field.lat");
-    files::write(&path, &u, "ours")?;
+    files::write(&path, &u, "ours", None)?;
     assert_eq!(files::read(&path)?.format, "milc");
+    Ok(())
+}
+
+/// Every format is read with the accuracy of its numbers, and damage is found.
+#[test]
+fn packed_links_come_back() -> Result<(), Error> {
+    let (u, folder) = (field(), tempdir().expect("a folder"));
+    let path = folder.path().join("field.lime");
+    for number in MatrixNumber::ALL {
+        for reals in MatrixReals::ALL {
+            let format = MatrixFormat { number, reals };
+            files::write(&path, &u, "packed", Some(format))?;
+            let back = files::read(&path)?;
+            let wanted = if lime::is_ildg(format) { ("ildg", None) } else { ("scidac", Some(format)) };
+            assert_eq!((back.format, back.packed), wanted);
+            assert_eq!((back.precision, &*back.description), (8 * number.bytes() as u32, "packed"));
+            let bound = 20.0 * number.unit_roundoff();
+            assert!(apart(&back.gauge, &u) <= bound.max(2e-15), "{format}: {:e}", apart(&back.gauge, &u));
+            let bytes = std::fs::read(&path).expect("there");
+            let packed = format.words() * 4 * u.geometry().sites();
+            assert!((packed..packed + 2000).contains(&bytes.len()), "{format}: {} bytes", bytes.len());
+            let mut other = bytes.clone();
+            other[bytes.len() - 2000] ^= 1;
+            refused(&other, "damaged");
+            refused(&bytes[..bytes.len() / 2], "truncated");
+        }
+    }
+    // An integer of two bytes by hand: the first link is the unit matrix, whose first number is 1.
+    let format = MatrixFormat::full(MatrixNumber::Fixed16);
+    files::write(&path, &Gauge::cold(u.geometry()), "", Some(format))?;
+    let bytes = std::fs::read(&path).expect("there");
+    let name = b"scidac-binary-data\0";
+    let at = bytes.windows(name.len()).position(|part| part == name).expect("a record") + 128;
+    let ones = [0usize, 8, 16].map(|one| at + 2 * one);
+    for number in (at..at + 36).step_by(2) {
+        let wanted = if ones.contains(&number) { [0x7f, 0xff] } else { [0, 0] };
+        assert_eq!(bytes[number..number + 2], wanted);
+    }
+    for (name, format, why) in [("a.ildg", format, ".lime"), ("a.lat", format, ".lime")] {
+        let error = files::write(&folder.path().join(name), &u, "", Some(format)).expect_err("refused");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let mut unknown = bytes.clone();
+    let at = bytes.windows(8).position(|part| part == b"fixed16_").expect("a type");
+    unknown[at + 6] = b'5';
+    refused(&unknown, "fixed16");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 
 use num_complex::Complex;
 use zellige_files::observe::Silent;
-use zellige_kernels::sites::SiteFormat;
+use zellige_kernels::sites::{MatrixFormat, MatrixNumber, SiteFormat};
 use zellige_krylov::MultiVector;
 use zellige_krylov::method::{NumbersHandle, Steps};
 use zellige_lqcd::dslash::Dslash;
@@ -169,7 +169,8 @@ fn smeared_links_of_files_are_those_of_the_action() -> Result<(), Error> {
             let sign = if odd { -1.0 } else { 1.0 };
             links.link(site, mu).map(|row| row.map(|z| z * sign))
         });
-        lime::put(&mut File::create(path).expect("a file"), &with_phases, "links").expect("written");
+        let format = MatrixFormat::full(MatrixNumber::Fp64);
+        lime::put(&mut File::create(path).expect("a file"), &with_phases, "links", format).expect("written");
     }
     let read = files::read_smeared(&fat, &long)?;
     let options = Options { mass: 0.1, ..Options::default() };
