@@ -57,8 +57,8 @@ pub use sparse::{
     MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OperatorChoice, Problem, SetChoice, Size, SpmvArgs,
 };
 pub use tor::{
-    BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, LearnArgs, LoopArgs, NotSpd, Order, RunArgs,
-    SystemArgs, Tile, Tor, Xray,
+    BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, LearnArgs, LoopArgs, NotSpd, Order, RoundingArgs,
+    RunArgs, SystemArgs, Tile, Tor, Xray,
 };
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use trace_file::{TraceFile, TraceFormat};

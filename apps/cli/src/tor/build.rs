@@ -27,7 +27,9 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         ..super::options(&args.factor, &args.execution, &setup)
     };
     let run = super::start(setup, &input, &options)?;
-    let outcome = run.work(|progress| super::reconstruct(run.session(), &input, &options, progress))?;
+    let outcome = run.work(|progress| {
+        super::reconstruct_rounded(run.session(), &input, &options, &args.rounding, progress)
+    })?;
     let Some(finished) = run.finish()? else { return Ok(()) };
     let title = format!("Reconstructor of {}", args.system.system.display());
     let page = || Ok(report::page(&outcome)?);

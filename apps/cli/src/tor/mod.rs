@@ -17,7 +17,7 @@ use zellige_tor::pipeline::{self, Observer, OnNotSpd, Options, Outcome, TileChoi
 use zellige_tor::report::text;
 use zellige_tor::system::{MirrorModel, Valid, WIND_SPEED};
 
-use crate::args::{ExecutionArgs, FactorArgs, NotSpd, SystemArgs, Tile, Tor};
+use crate::args::{ExecutionArgs, FactorArgs, NotSpd, RoundingArgs, SystemArgs, Tile, Tor};
 use crate::exit::CommandError;
 use crate::out;
 use crate::processes::Session;
@@ -161,6 +161,25 @@ fn reconstruct(
         #[cfg(feature = "mpi")]
         Session::Rank(cluster) => pipeline::run(cluster, input, options, observer),
     }
+}
+
+/// Runs the pipeline, with as few bits as `--bits auto` allows.
+///
+/// # Errors
+/// The errors of [`pipeline::run`] and [`pipeline::with_fewest_bits`].
+fn reconstruct_rounded(
+    session: &Session,
+    input: &Input,
+    options: &Options,
+    rounding: &RoundingArgs,
+    observer: &dyn Observer,
+) -> anyhow::Result<Outcome> {
+    let run = |options: &Options| reconstruct(session, input, options, observer);
+    let outcome = match rounding.choice()? {
+        Some((formats, most)) => pipeline::with_fewest_bits(options, &formats, most, run),
+        None => run(options),
+    };
+    Ok(outcome?)
 }
 
 /// Fails if no rule survived, and names the tile of each failure.

@@ -39,7 +39,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     };
     let run = super::start(setup, &input, &options)?;
     super::announce_judgement(&input, options.rules.len(), run.runtime(), "; zellige tor build omits this")?;
-    let outcome = run.work(|progress| super::reconstruct(run.session(), &input, &options, progress))?;
+    let outcome = run.work(|progress| {
+        super::reconstruct_rounded(run.session(), &input, &options, &args.rounding, progress)
+    })?;
     let Some(finished) = run.finish()? else { return Ok(()) };
     let title = format!("zellige tor run {}", args.system.system.display());
     let quiet = args.outputs.is_quiet() || is_stdout(norms.as_ref());

@@ -14,6 +14,7 @@ mod cee;
 mod devices;
 mod error;
 mod factor;
+mod fewest;
 mod foreign;
 pub mod info;
 mod judge;
@@ -36,6 +37,7 @@ mod xray;
 
 pub use devices::{DeviceUse, devices};
 pub use error::PipelineError;
+pub use fewest::with_fewest_bits;
 pub use foreign::{Foreign, Judgement, evaluate, read_reconstructors};
 pub use info::info;
 pub use plan::{LARGEST_TILE, Plan, XRAY_UP_TO, grid, plan, precheck};

@@ -111,3 +111,30 @@ fn what_cannot_be_rounded_is_refused() {
     assert!(write(&run(&rt, &input, Some(bits(6))), SlopeOrder::Xyxy).contains("order xxyy"));
     assert!(!path.exists());
 }
+
+/// The chosen number of bits is the first of all that loses no more than is allowed.
+#[test]
+fn as_few_bits_are_taken_as_a_loss_allows() {
+    let (input, rt) = (system(6), runtime());
+    let formats: Vec<Rounding> = (4..=8).map(bits).collect();
+    let strehl = |outcome: &Outcome| outcome.results[0].measured.as_ref().unwrap().targets[0].strehl_exact;
+    let exact = strehl(&run(&rt, &input, None)).unwrap();
+    let losses: Vec<f64> =
+        formats.iter().map(|&format| exact - strehl(&run(&rt, &input, Some(format))).unwrap()).collect();
+    let search = |most, options: &Options| {
+        pipeline::with_fewest_bits(options, &formats, most, |options| {
+            pipeline::run(&rt, &input, options, &Silent)
+        })
+    };
+    for most in [1e-4, 1e-3, 1e-2] {
+        let wanted = 4 + losses.iter().position(|loss| *loss <= most).expect("eight bits are enough") as u32;
+        let outcome = search(most, &Options { judge: false, ..options(None) }).unwrap();
+        let result = &outcome.results[0];
+        assert_eq!(result.extras.rounded[0].bits(), wanted, "{most}: {losses:?}");
+        assert!(!result.extras.reconstructors.is_empty());
+    }
+    let refused = |most, options: &Options| search(most, options).unwrap_err().to_string();
+    assert!(refused(0.0, &options(None)).contains("--max-strehl-loss"));
+    let rules = vec!["fp32".into(), "hp1".into()];
+    assert!(refused(1e-3, &Options { rules, ..options(None) }).contains("one --precision"));
+}
