@@ -37,8 +37,8 @@ pub use config::expand;
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
 pub use formats::FormatsArgs;
 pub use lqcd::{
-    Deflate, Lqcd, LqcdConvert, LqcdDslash, LqcdEigen, LqcdFiles, LqcdGenerate, LqcdInfo, LqcdInvert,
-    LqcdMultishift, LqcdSmear, LqcdSystem,
+    Deflate, Lqcd, LqcdConvert, LqcdDslash, LqcdEigen, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift,
+    LqcdSmear, LqcdSystem,
 };
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use manual::{CompletionsArgs, ManArgs};

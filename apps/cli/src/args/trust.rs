@@ -166,7 +166,12 @@ const DEVICES: Unused = &[
 const AS_GIVEN: &str = "the digits are those of the system as it is given: leave this option out";
 const BY_ZELLIGE_SOLVE: &str = "this is not judged: use zellige solve";
 
+const PLAIN_OR_JACOBI: &str =
+    "systems are judged with Jacobi's preconditioner or none: leave this option out";
+
 const SOLVE: Unused = &[
+    ("near-null", PLAIN_OR_JACOBI),
+    ("coordinates", PLAIN_OR_JACOBI),
     ("x0", "stochastic solutions start at zero: leave this option out"),
     ("x-for", "cw-exact is not judged: use --operator with nw or cw"),
     ("relax", BY_ZELLIGE_SOLVE),
@@ -183,10 +188,18 @@ const SOLVE: Unused = &[
 
 const IN_DOUBLE: &str = "stochastic numbers are solved with in double alone: leave this option out";
 
+const POINT_SOURCE: &str = "a point source in a gauge field is judged: leave this option out";
+
 const LQCD_INVERT: Unused = &[
     ("precision", IN_DOUBLE),
     ("reliable", IN_DOUBLE),
     ("heavy-quark-tol", "one solution is judged, without corrections: leave this option out"),
+    ("buffer", IN_DOUBLE),
+    ("deflate", "solutions are judged that begin at zero: leave this option out"),
+    ("output", POINT_SOURCE),
+    ("vectors", POINT_SOURCE),
+    ("source-fields", POINT_SOURCE),
+    ("long", POINT_SOURCE),
 ];
 
 const SPMV: Unused = &[("repeats", "one product is judged: leave this option out")];
@@ -203,6 +216,9 @@ const TOR_RUN: Unused = &[
     ("xray", BY_TOR_RUN),
     ("output", BY_TOR_RUN),
     ("norms", BY_TOR_RUN),
+    ("bits", BY_TOR_RUN),
+    ("nearest", BY_TOR_RUN),
+    ("max-strehl-loss", BY_TOR_RUN),
 ];
 
 const ONE_HIT: &str = "only plain searches for one hit are judged: leave this option out";
@@ -211,6 +227,7 @@ const PSA_RUN: Unused = &[
     ("shifts", ONE_HIT),
     ("align", ONE_HIT),
     ("pairs", ONE_HIT),
+    ("coarse-below", "every hit is searched for in all stages: leave this option out"),
     ("certify", "every point is compared: leave this option out"),
     ("array", "digits are those of figures of merit: use zellige psa run for positions"),
     ("crystal", "digits are those of figures of merit: use zellige psa run for positions"),
@@ -304,6 +321,64 @@ mod tests {
             for (option, _) in unused.iter().copied().flatten() {
                 let is_hidden = |arg: &Arg| arg.get_long() == Some(option) && arg.is_hide_set();
                 assert!(command.get_arguments().any(is_hidden), "{verb:?} {option}");
+            }
+        }
+    }
+
+    /// Options that `trust` judges by. One that a verb gets has to join them, or those that are
+    /// refused.
+    #[test]
+    fn every_option_of_a_verb_is_judged_by_or_refused() {
+        let common = ["samples", "seed", "workers", "json", "report", "help"];
+        let run = ["sched", "trace"];
+        for (verb, own) in [
+            (
+                ["solve", ""],
+                &[
+                    "rhs",
+                    "method",
+                    "operator",
+                    "basis-format",
+                    "precond",
+                    "tol",
+                    "max-steps",
+                    "orthogonalise",
+                ][..],
+            ),
+            (["spmv", ""], &["sets", "eps", "criterion", "layout", "x-for", "no-drop"]),
+            (["tor", "run"], &["atm", "strict", "target", "lag-ms", "valid-map", "influence", "tile"]),
+            (
+                ["psa", "run"],
+                &[
+                    "basis",
+                    "events",
+                    "channel-map",
+                    "positions",
+                    "energies",
+                    "segment",
+                    "method",
+                    "p",
+                    "precision",
+                    "lut",
+                    "channels",
+                    "window",
+                    "threshold",
+                    "cross-talk",
+                    "saturated",
+                    "trapping",
+                ],
+            ),
+            (["lqcd", "invert"], &["action", "mass", "source", "bc", "max-steps", "tol", "method"]),
+        ] {
+            let command = Cli::command();
+            let mut command = command.find_subcommand("trust").expect("trust");
+            for word in verb.iter().filter(|word| !word.is_empty()) {
+                command = command.find_subcommand(word).expect("a verb");
+            }
+            let visible = command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set());
+            for name in visible.filter_map(|arg| arg.get_long()) {
+                let is_known = common.iter().chain(&run).chain(own).any(|known| *known == name);
+                assert!(is_known, "trust {}: --{name} is neither judged by nor refused", verb.join(" "));
             }
         }
     }

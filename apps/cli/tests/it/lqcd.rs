@@ -116,7 +116,7 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd eigen a.lat --action wilson", "naive");
     refused("lqcd invert a.lat --action wilson --device cuda", "staggered");
     refused("lqcd dslash --size 4 --precision double --action wilson --device cuda", "staggered");
-    refused("trust lqcd invert a.lat --source-fields a.lat", "leave it out");
+    refused("trust lqcd invert a.lat --source-fields a.lat", "leave this option out");
     refused("lqcd invert a.lat --source-fields a.lat", "SciDAC");
     refused("lqcd invert a.lat --long a.lat", "SciDAC");
     refused("lqcd invert a.lat --vectors int20", "--output");
