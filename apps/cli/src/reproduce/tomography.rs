@@ -4,7 +4,7 @@ use std::io::Write;
 
 use zellige_dense::GemmPrecision;
 use zellige_sim::platform::Platform;
-use zellige_tor::params::{CHECK_SYSTEM, EXAMPLE, Input, Mode, parse};
+use zellige_tor::params::{CHECK_SYSTEM, EXAMPLE, Input, LARGE_SYSTEM, Mode, parse};
 use zellige_tor::pipeline::simulate::{Report, Request, simulate};
 use zellige_tor::pipeline::{self, Options, Outcome, TileChoice, Xray};
 
@@ -40,23 +40,30 @@ pub fn variants(_: &Context<'_>) -> anyhow::Result<Found> {
     Ok(found)
 }
 
-/// A system of `--full`: the example of the command with changes and more text, and its tile size.
+/// A system of `--full`: an example of the command with changes and more text, and its tile size.
 struct Full<'a> {
+    example: &'a str,
     changes: &'a [(&'a str, &'a str)],
     more: &'a str,
     tile: usize,
 }
 
 /// The example of the command.
-const OF_EXAMPLE: Full<'_> = Full { changes: &[], more: "", tile: 138 };
+const OF_EXAMPLE: Full<'_> = Full { example: EXAMPLE, changes: &[], more: "", tile: 138 };
 /// 13 184 measurements of eight sensors, 96 tiles along a side; the paper has 13 248.
 const OF_FIG2: Full<'_> = Full {
+    example: EXAMPLE,
     changes: &[("nssp = 16 ", "nssp = 33 "), ("obstruction = 0.14", "obstruction = 0.2")],
     more: "\n[[guide_star]]\nkind = \"ngs\"\nx = 25.0\ny = -40.0\nmagnitude = 13.0\n",
     tile: 138,
 };
 /// 17 360 measurements, 19 tiles along a side; the paper has 17k, and 18 tiles.
-const OF_FIG5: Full<'_> = Full { changes: &[("nssp = 16 ", "nssp = 40 ")], more: "", tile: SIMULATED };
+const OF_FIG5: Full<'_> =
+    Full { example: EXAMPLE, changes: &[("nssp = 16 ", "nssp = 40 ")], more: "", tile: SIMULATED };
+
+/// 50 616 measurements of a telescope of 39 m, 54 tiles along a side; the paper has 50k, and 40 m.
+const OF_FIG5_40M: Full<'_> =
+    Full { example: LARGE_SYSTEM, changes: &[("nssp = 86 ", "nssp = 61 ")], more: "", tile: SIMULATED };
 
 /// Reads the small system, or that of `--full`.
 fn system(context: &Context<'_>, full: &Full<'_>) -> anyhow::Result<(Input, usize)> {
@@ -64,7 +71,7 @@ fn system(context: &Context<'_>, full: &Full<'_>) -> anyhow::Result<(Input, usiz
     if !context.full {
         return Ok((read(CHECK_SYSTEM)?, TILE));
     }
-    let text = full.changes.iter().fold(EXAMPLE.to_owned(), |text, (from, to)| text.replace(from, to));
+    let text = full.changes.iter().fold(full.example.to_owned(), |text, (from, to)| text.replace(from, to));
     Ok((read(&(text + full.more))?, full.tile))
 }
 
@@ -172,38 +179,43 @@ fn map_of_zones(edges: &[usize]) -> serde_json::Value {
 const RULES: [&str; 8] =
     ["fp32", "hp1:band=2", "hp1", "hp2:band=8", "hp2:band=2", "hp2", "hp3:band=8", "hp3:band=2"];
 
+/// Rules of the 40 m system, each of which takes most of an hour.
+const FEW_RULES: [&str; 3] = ["fp32", "hp1:band=2", "hp3:band=2"];
+
 /// Computes the Strehl ratio of several mixes.
 pub fn strehl(context: &Context<'_>) -> anyhow::Result<Found> {
     let mut found = Found::default();
-    let rules = RULES.map(str::to_owned).to_vec();
-    let outcome = run(context, &OF_FIG5, Options { rules, ..Options::default() })?;
-    let mut kept: Vec<(&str, Option<f64>)> = Vec::new();
-    for (rule, result) in RULES.into_iter().zip(&outcome.results) {
-        let strehl = result.measured.as_ref().and_then(|measured| measured.strehl_exact);
-        found.value(rule, "Strehl ratio, 0 if not definite", strehl.unwrap_or(0.0));
-        for (precision, share) in result.measured.iter().flat_map(|measured| measured.gemm_share.list()) {
-            if share > 0.0 {
-                found.value(rule, format!("% of products in {precision}"), 100.0 * share);
-            }
-        }
-        kept.push((rule, strehl));
+    let mut systems = vec![("8 m", &OF_FIG5, &RULES[..])];
+    if context.full {
+        systems.push(("40 m", &OF_FIG5_40M, &FEW_RULES));
     }
-    let single = kept[0].1.unwrap_or(f64::NAN);
-    let of = |name: &str| {
-        kept.iter().filter(|one| one.0.starts_with(name)).filter_map(|one| one.1).collect::<Vec<_>>()
-    };
-    let near = |ratio: &f64| (ratio - single).abs() <= 0.01;
-    let equal = of("hp1").iter().chain(&of("hp2")).all(near);
-    found.judge(
-        "where the factorisation succeeds with HP1 and HP2, the Strehl ratio is that of single precision",
-        equal,
-        format!("single precision has {single:.4}; within 0.01"),
-    );
-    found.judge(
-        "mixes with HP3 never have a proper Strehl ratio",
-        !of("hp3").iter().any(near),
-        format!("hp3 far from the diagonal: {:?} beside {single:.4}", of("hp3")),
-    );
+    for (telescope, full, rules) in systems {
+        let named = rules.iter().map(|rule| (*rule).to_owned()).collect();
+        let outcome = run(context, full, Options { rules: named, ..Options::default() })?;
+        let mut kept: Vec<(&str, Option<f64>)> = Vec::new();
+        for (rule, result) in rules.iter().zip(&outcome.results) {
+            let strehl = result.measured.as_ref().and_then(|measured| measured.strehl_exact);
+            found.value(
+                format!("{telescope}, {rule}"),
+                "Strehl ratio, 0 if not definite",
+                strehl.unwrap_or(0.0),
+            );
+            for (precision, share) in result.measured.iter().flat_map(|measured| measured.gemm_share.list()) {
+                if share > 0.0 {
+                    found.value(
+                        format!("{telescope}, {rule}"),
+                        format!("% of products in {precision}"),
+                        100.0 * share,
+                    );
+                }
+            }
+            kept.push((rule, strehl));
+        }
+        judge_mixes(&mut found, telescope, &kept);
+    }
+    if !context.full {
+        found.leave("40 m, 50k measurements", "18 GB and hours: --full has 50 616");
+    }
     found.leave(
         "Strehl ratios of long exposures, by COMPASS",
         "these are the exact ratios of the error covariance; zellige tor loop exposes frame by frame",
@@ -213,6 +225,26 @@ pub fn strehl(context: &Context<'_>) -> anyhow::Result<Found> {
         RULES.map(|rule| format!("--precision {rule}")).join(" ")
     ));
     Ok(found)
+}
+
+/// Judges the Strehl ratios of rules, of which the first one is single precision.
+fn judge_mixes(found: &mut Found, telescope: &str, kept: &[(&str, Option<f64>)]) {
+    let single = kept[0].1.unwrap_or(f64::NAN);
+    let of = |name: &str| {
+        kept.iter().filter(|one| one.0.starts_with(name)).filter_map(|one| one.1).collect::<Vec<_>>()
+    };
+    let near = |ratio: &f64| (ratio - single).abs() <= 0.01;
+    let equal = of("hp1").iter().chain(&of("hp2")).all(near);
+    found.judge(
+        format!("{telescope}: where the factorisation succeeds with HP1 and HP2, the Strehl ratio is that of single precision"),
+        equal,
+        format!("single precision has {single:.4}; within 0.01"),
+    );
+    found.judge(
+        format!("{telescope}: mixes with HP3 never have a proper Strehl ratio"),
+        !of("hp3").iter().any(near),
+        format!("hp3 far from the diagonal: {:?} beside {single:.4}", of("hp3")),
+    );
 }
 
 /// Simulates a reconstructor of a twentieth as many rows.

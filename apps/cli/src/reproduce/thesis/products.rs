@@ -195,6 +195,13 @@ pub fn errors(context: &Context<'_>) -> anyhow::Result<Found> {
 pub fn storage(context: &Context<'_>) -> anyhow::Result<Found> {
     let mut found = Found::default();
     let (mut least, mut formats, mut criteria, mut halves) = (100.0f64, [0.0; 2], [0.0; 2], false);
+    // Viscosities over many decades, as coefficients of semiconductors are, leave few nonzeros.
+    let elements = Elements([6; 3]);
+    let extreme = stokes(&Stokes { elements, spread: 9.0, ..Stokes::default() })?;
+    for row in survey(context, &extreme, &Wish { sets: &[Ap7], powers: &[24], ..Wish::default() })? {
+        found.value("stokes, spread 9", label(&row), row.percent);
+        least = least.min(row.percent);
+    }
     for (name, rows) in of_all(context, &Wish::default())? {
         for row in &rows {
             found.value(name, label(row), row.percent);
@@ -231,6 +238,8 @@ pub fn storage(context: &Context<'_>) -> anyhow::Result<Found> {
     );
     found.value("least of all", "% of FP64", least);
     command(&mut found, "ap2,ap3,ap7", "");
+    found.command("zellige matrix generate stokes --size 6 --spread 9 -o s.mtx");
+    found.command("zellige spmv s.mtx --sets ap7 --layout thesis --eps 2^-24");
     Ok(found)
 }
 
