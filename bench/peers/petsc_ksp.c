@@ -1,6 +1,8 @@
 /* PETSc: one method with one preconditioner, to a relative true residual of 1e-10. Where the residual that the method keeps is smaller than the true
  * one, it begins again from its answer, a few times.
- * Needs petsc-dev. Usage: petsc_ksp CSR RHS ksp_type pc_type [rows-of-a-block] ; options of PETSc's own may follow.
+ * Needs petsc-dev. Usage: petsc_ksp CSR RHS ksp_type pc_type [rows-of-a-block] [-coordinates FILE] ; options of PETSc's own may follow.
+ * FILE has three coordinates of each block of rows (f64): the near null space becomes that of rigid bodies. On elasticity, with blocks of 3:
+ *     cg icc ; cg gamg ; cg gamg -coordinates FILE ; cg hypre -pc_hypre_type boomeramg -pc_hypre_boomeramg_strong_threshold 0.5
  * CSR: rows and elements (u64), row starts and columns (i32), values (f64); RHS: values (f64); both as solver_bars writes them.
  * Prints: petsc ksp pc processes steps setup_s solve_s true_residual reason cpu_s
  * with the CPU time of all processes for setting up and solving. */
@@ -85,6 +87,29 @@ static PetscErrorCode read_rhs(const char *name, Vec b)
 	return 0;
 }
 
+/* Tells the matrix about rotations, where coordinates are given. */
+static PetscErrorCode read_coordinates(Mat a)
+{
+	char name[PETSC_MAX_PATH_LEN];
+	PetscBool given;
+	Vec places;
+	MatNullSpace bodies;
+	PetscInt rows, all;
+	PetscCall(PetscOptionsGetString(NULL, NULL, "-coordinates", name, sizeof name, &given));
+	if (!given) return 0;
+	PetscCall(MatGetLocalSize(a, &rows, NULL));
+	PetscCall(MatGetSize(a, &all, NULL));
+	PetscCall(VecCreate(PETSC_COMM_WORLD, &places));
+	PetscCall(VecSetBlockSize(places, 3));
+	PetscCall(VecSetSizes(places, rows, all));
+	PetscCall(VecSetFromOptions(places));
+	PetscCall(read_rhs(name, places));
+	PetscCall(MatNullSpaceCreateRigidBody(places, &bodies));
+	PetscCall(MatSetNearNullSpace(a, bodies));
+	PetscCall(MatNullSpaceDestroy(&bodies));
+	return VecDestroy(&places);
+}
+
 static PetscErrorCode choose(KSP ksp, const char *method, const char *helper)
 {
 	PC pc;
@@ -141,6 +166,7 @@ int main(int argc, char **argv)
 	PetscCall(read_matrix(argv[1], argc > 5 && argv[5][0] != '-' ? atoi(argv[5]) : 1, &a));
 	PetscCall(MatCreateVecs(a, &x, &b));
 	PetscCall(read_rhs(argv[2], b));
+	PetscCall(read_coordinates(a));
 	PetscCall(VecDuplicate(b, &r));
 	MPI_Barrier(PETSC_COMM_WORLD);
 	PetscCall(PetscTime(&begun));

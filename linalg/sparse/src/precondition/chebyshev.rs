@@ -30,22 +30,65 @@ const BEYOND: f64 = 1.1;
 impl Interval {
     /// Returns the interval from the largest eigenvalue, or a little more, down to that divided by
     /// `ratio`.
-    pub(super) fn below_largest(threads: usize, a: &Csr, inverse: &[f64], ratio: f64) -> Interval {
+    pub(super) fn below_largest(threads: usize, a: &impl Rows, inverse: &[f64], ratio: f64) -> Interval {
         let most = largest_eigenvalue(threads, a, inverse);
         Interval { least: most / ratio, most }
     }
 }
 
+/// A square matrix whose products the method of Lanczos needs.
+pub(super) trait Rows: Sync {
+    fn rows(&self) -> usize;
+
+    /// Returns the number of rows that are multiplied together.
+    fn block(&self) -> usize;
+
+    /// Computes the sums of magnitudes of the rows that begin at row `first`, which a block begins
+    /// with.
+    fn abs_sums(&self, first: usize, sums: &mut [f64]);
+
+    /// Computes the rows of `A x` that begin at row `first`, which a block begins with.
+    fn multiply_rows(&self, first: usize, x: &[f64], y: &mut [f64]);
+}
+
+impl Rows for Csr {
+    fn rows(&self) -> usize {
+        self.rows()
+    }
+
+    fn block(&self) -> usize {
+        1
+    }
+
+    fn abs_sums(&self, first: usize, sums: &mut [f64]) {
+        (first..).zip(sums).for_each(|(i, sum)| *sum = abs_sum(self.row(i).1));
+    }
+
+    fn multiply_rows(&self, first: usize, x: &[f64], y: &mut [f64]) {
+        for (i, y) in (first..).zip(y) {
+            let (column, value) = self.row(i);
+            *y = column.iter().zip(value).map(|(&j, value)| value * x[j as usize]).sum();
+        }
+    }
+}
+
 /// Returns the largest eigenvalue of `D^-1 A`, or a little more: by the method of Lanczos for
 /// `D^-1/2 A D^-1/2`, and at most the bound by row sums (Gershgorin).
-pub(super) fn largest_eigenvalue(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
-    let of_row = |((_, value), inverse): ((&[u32], &[f64]), &f64)| abs_sum(value) * inverse.abs();
-    let bound = a.iter().zip(inverse).map(of_row).fold(0.0, f64::max);
+pub(super) fn largest_eigenvalue(threads: usize, a: &impl Rows, inverse: &[f64]) -> f64 {
+    let (piece, mut sums) = (piece(a), vec![0.0; a.rows()]);
+    concurrent_map(threads, sums.chunks_mut(piece).enumerate(), |(at, sums)| a.abs_sums(at * piece, sums));
+    let bound = sums.iter().zip(inverse).map(|(sum, inverse)| sum * inverse.abs()).fold(0.0, f64::max);
     bound.min(BEYOND * by_lanczos(threads, a, inverse))
 }
 
-fn by_lanczos(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
+/// Returns the number of rows that a thread multiplies at once: whole blocks.
+fn piece(a: &impl Rows) -> usize {
+    (PIECE / a.block()).max(1) * a.block()
+}
+
+fn by_lanczos(threads: usize, a: &impl Rows, inverse: &[f64]) -> f64 {
     let root: Vec<f64> = inverse.iter().map(|inverse| inverse.abs().sqrt()).collect();
+    let piece = piece(a);
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let norm = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
     let mut next: Vec<f64> = (0..a.rows()).map(|_| random.random_range(-1.0..1.0)).collect();
@@ -62,11 +105,11 @@ fn by_lanczos(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
         here.iter_mut().zip(&next).for_each(|(here, next)| *here = next / last);
         let scaled: Vec<f64> = here.iter().zip(&root).map(|(here, root)| here * root).collect();
         let keep = if diagonal.is_empty() { 0.0 } else { last };
-        concurrent_map(threads, next.chunks_mut(PIECE).enumerate(), |(piece, next)| {
-            for (i, next) in (piece * PIECE..).zip(next) {
-                let (column, value) = a.row(i);
-                let sum: f64 = column.iter().zip(value).map(|(&j, value)| value * scaled[j as usize]).sum();
-                *next = root[i] * sum - keep * before[i];
+        concurrent_map(threads, next.chunks_mut(piece).enumerate(), |(at, next)| {
+            let first = at * piece;
+            a.multiply_rows(first, &scaled, next);
+            for (i, next) in (first..).zip(next) {
+                *next = root[i] * *next - keep * before[i];
             }
         });
         let along: f64 = next.iter().zip(&here).map(|(next, here)| next * here).sum();

@@ -11,7 +11,7 @@ use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_ro
 
 pub use self::policy::{BlockNorms, StoragePolicy};
 use super::thresholds::{RowThresholds, Thresholds, has_short_exponent, power_below, scales};
-use super::{Adaptation, FormatSet, Scaling, ldexp, to_one};
+use super::{Adaptation, Criterion, FormatSet, Scaling, ldexp, to_one};
 use crate::concurrent::concurrent_map;
 use crate::csr::Csr;
 use zellige_krylov::{Error, Space};
@@ -275,6 +275,8 @@ struct Sorting<'a> {
     places: Vec<Place>,
     /// The narrowest format with the exponents of `f64`.
     wide: Option<usize>,
+    /// True if all nonzeros have the same format, so that thresholds need not be compared.
+    is_uniform: bool,
 }
 
 /// Bucket that the values of a format are stored in.
@@ -328,7 +330,12 @@ impl<'a> Sorting<'a> {
         };
         let places = set.formats().iter().map(place).collect();
         let wide = set.formats().iter().rposition(|format| !has_short_exponent(*format));
-        Sorting { a, adaptation, thresholds, scaling, theta, buckets, places, wide }
+        // A criterion with a vector puts what meets a zero of it in no bucket.
+        let is_uniform = set.formats().len() == 1
+            && !adaptation.drops
+            && !adaptation.symmetric
+            && !matches!(adaptation.criterion, Criterion::ComponentwiseFor(_));
+        Sorting { a, adaptation, thresholds, scaling, theta, buckets, places, wide, is_uniform }
     }
 
     /// Returns the bucket of element `(i, j)` by the thresholds of rows `i` and `j`, and its value
@@ -466,7 +473,9 @@ impl<'a, const B: usize> Encoder<'a, B> {
             for (i, (columns, values)) in rows.iter_mut().enumerate() {
                 let here = columns.iter().take_while(|&&j| j / B as u32 == column).count();
                 for (&j, &value) in columns[..here].iter().zip(*values) {
-                    let (place, scaled) = if self.sorting.adaptation.symmetric {
+                    let (place, scaled) = if self.sorting.is_uniform {
+                        ((value != 0.0).then_some(0), ldexp(value, exponents[i]))
+                    } else if self.sorting.adaptation.symmetric {
                         self.sorting.of_both([block_row * B + i, j as usize], value)
                     } else {
                         let magnitude = self.sorting.adaptation.criterion.magnitude(j, value);

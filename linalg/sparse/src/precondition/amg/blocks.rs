@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use pulp::Arch;
 use zellige_files::memory::NotEnoughMemory;
 
 use crate::concurrent::concurrent_map;
-use crate::csr::Csr;
+use crate::csr::{Csr, abs_sum};
+use crate::precondition::chebyshev::Rows;
 use zellige_krylov::Error;
 
 /// A sparse matrix whose nonzeros are dense blocks of `size[0] x size[1]`, row by row. Its rows and
@@ -89,6 +91,12 @@ impl Blocks {
         if let Some(bytes) = made.iter().find_map(|part| part.refused) {
             return Err(no_memory(bytes));
         }
+        if parts == 1 {
+            // A copy of the only part would take as long as making it.
+            let made = made.into_iter().next().expect("a part");
+            let starts = [0].into_iter().chain(made.ends).collect();
+            return Ok(Blocks { size, columns, starts, column: made.column, value: made.value });
+        }
         let nonzeros: usize = made.iter().map(|part| part.column.len()).sum();
         let (mut starts, mut column, mut value) = (Vec::new(), Vec::new(), Vec::new());
         let is_there = starts.try_reserve_exact(rows + 1).is_ok()
@@ -112,26 +120,13 @@ impl Blocks {
     /// # Errors
     /// [`Error::Memory`].
     pub fn of(threads: usize, a: &Csr, size: usize) -> Result<Blocks, Error> {
-        Blocks::by_rows(threads, [a.rows() / size, a.columns() / size], [size; 2], |range, made| {
-            let mut rows: Vec<(&[u32], &[f64])> = Vec::with_capacity(size);
-            let mut block = vec![0.0; size * size];
-            for node in range {
-                rows.clear();
-                rows.extend((0..size).map(|i| a.row(node * size + i)));
-                while let Some(first) = rows.iter().filter_map(|(column, _)| column.first()).min() {
-                    let at = first / size as u32;
-                    block.fill(0.0);
-                    for ((column, value), block) in rows.iter_mut().zip(block.chunks_exact_mut(size)) {
-                        let end = column.iter().take_while(|&&j| j / size as u32 == at).count();
-                        for (&j, &value) in column[..end].iter().zip(&value[..end]) {
-                            block[j as usize % size] = value;
-                        }
-                        (*column, *value) = (&column[end..], &value[end..]);
-                    }
-                    made.push(at, &block);
-                }
-                made.end_row();
-            }
+        let blocks = [a.rows() / size, a.columns() / size];
+        // With a size that the compiler knows, columns are divided by it without a division.
+        Blocks::by_rows(threads, blocks, [size; 2], |range, made| match size {
+            1 => blocks_of(a, 1, range, made),
+            2 => blocks_of(a, 2, range, made),
+            3 => blocks_of(a, 3, range, made),
+            _ => blocks_of(a, size, range, made),
         })
     }
 
@@ -194,6 +189,16 @@ impl Blocks {
         self.column[range].iter().map(|&j| j as usize).zip(blocks)
     }
 
+    /// Returns the part of a [row](Blocks::row) from a column on.
+    #[inline(always)]
+    fn blocks_from(&self, node: usize, first: usize, area: usize) -> impl Iterator<Item = (usize, &[f64])> {
+        let column = &self.column[self.starts[node]..self.starts[node + 1]];
+        let before = if first == 0 { 0 } else { column.partition_point(|&j| (j as usize) < first) };
+        let at = self.starts[node] + before..self.starts[node + 1];
+        let blocks = self.value[at.start * area..at.end * area].chunks_exact(area);
+        column[before..].iter().map(|&j| j as usize).zip(blocks)
+    }
+
     /// Returns the block at a position, if it is stored.
     pub fn get(&self, i: usize, j: usize) -> Option<&[f64]> {
         let range = self.starts[i]..self.starts[i + 1];
@@ -244,18 +249,112 @@ impl Blocks {
             }
         });
     }
+}
 
-    /// Makes a nearly symmetric matrix with a symmetric pattern symmetric: the mean with its
-    /// transpose.
-    pub fn symmetrise(&mut self) {
-        let n = self.size[0];
-        let before = self.clone();
-        self.map_blocks(|i, j, block| {
-            if let Some(other) = before.get(j, i) {
-                let mean = |(k, to): (usize, &mut f64)| *to = 0.5 * (*to + other[k % n * n + k / n]);
-                block.iter_mut().enumerate().for_each(mean);
+impl Rows for Blocks {
+    fn rows(&self) -> usize {
+        self.rows() * self.size[0]
+    }
+
+    fn block(&self) -> usize {
+        self.size[0]
+    }
+
+    fn abs_sums(&self, first: usize, sums: &mut [f64]) {
+        abs_sums(self.size[0], |node| self.row(node), first, sums);
+    }
+
+    fn multiply_rows(&self, first: usize, x: &[f64], y: &mut [f64]) {
+        multiply_rows(self.size[0], |node| self.row(node), first, x, y);
+    }
+}
+
+/// Computes the sums of magnitudes of rows from `first` on, of a matrix of square blocks of `size`
+/// that `row` lists.
+#[inline(always)]
+pub fn abs_sums<'a, I: Iterator<Item = (usize, &'a [f64])>>(
+    size: usize,
+    row: impl Fn(usize) -> I,
+    first: usize,
+    sums: &mut [f64],
+) {
+    sums.fill(0.0);
+    for (node, sums) in (first / size..).zip(sums.chunks_exact_mut(size)) {
+        for (_, block) in row(node) {
+            sums.iter_mut().zip(block.chunks_exact(size)).for_each(|(sum, row)| *sum += abs_sum(row));
+        }
+    }
+}
+
+/// Computes rows of `A x` from `first` on, of a matrix of square blocks of `size` that `row` lists.
+#[inline(always)]
+pub fn multiply_rows<'a, I: Iterator<Item = (usize, &'a [f64])>>(
+    size: usize,
+    row: impl Fn(usize) -> I,
+    first: usize,
+    x: &[f64],
+    y: &mut [f64],
+) {
+    match size {
+        1 => multiply_blocks::<1, I>(row, first, x, y),
+        3 => multiply_blocks::<3, I>(row, first, x, y),
+        6 => multiply_blocks::<6, I>(row, first, x, y),
+        _ => {
+            y.fill(0.0);
+            for (node, y) in (first / size..).zip(y.chunks_exact_mut(size)) {
+                for (j, block) in row(node) {
+                    for (y, row) in y.iter_mut().zip(block.chunks_exact(size)) {
+                        row.iter().zip(&x[j * size..]).for_each(|(value, x)| *y += value * x);
+                    }
+                }
             }
-        });
+        }
+    }
+}
+
+/// Does this for blocks of `B` rows.
+#[inline(always)]
+fn multiply_blocks<'a, const B: usize, I: Iterator<Item = (usize, &'a [f64])>>(
+    row: impl Fn(usize) -> I,
+    first: usize,
+    x: &[f64],
+    y: &mut [f64],
+) {
+    let x = x.as_chunks::<B>().0;
+    for (node, y) in (first / B..).zip(y.as_chunks_mut::<B>().0) {
+        *y = [0.0; B];
+        for (j, block) in row(node) {
+            for (sum, row) in y.iter_mut().zip(block.as_chunks::<B>().0) {
+                row.iter().zip(&x[j]).for_each(|(value, x)| *sum += value * x);
+            }
+        }
+    }
+}
+
+/// Makes some rows of blocks of `size x size`.
+#[inline(always)]
+fn blocks_of(a: &Csr, size: usize, range: Range<usize>, made: &mut RowBuilder) {
+    let edge = size as u32;
+    let mut rows: Vec<(&[u32], &[f64])> = Vec::with_capacity(size);
+    let mut block = vec![0.0; size * size];
+    for node in range {
+        rows.clear();
+        rows.extend((0..size).map(|i| a.row(node * size + i)));
+        while let Some(first) = rows.iter().filter_map(|(column, _)| column.first()).min() {
+            let at = first / edge;
+            let (begin, end) = (at * edge, at * edge + edge);
+            block.fill(0.0);
+            for ((column, value), block) in rows.iter_mut().zip(block.chunks_exact_mut(size)) {
+                let mut count = 0;
+                while count < column.len() && column[count] < end {
+                    block[(column[count] - begin) as usize] = value[count];
+                    count += 1;
+                }
+                (*column, *value) = (&column[count..], &value[count..]);
+            }
+            made.push(at, &block);
+        }
+        made.end_row();
     }
 }
 
@@ -270,56 +369,169 @@ fn no_memory(bytes: u64) -> Error {
 /// # Errors
 /// [`Error::Shape`] if the columns of `A` are not the rows of `B`; [`Error::Memory`].
 pub fn product(threads: usize, a: &Blocks, b: &Blocks) -> Result<Blocks, Error> {
-    if (a.columns, a.size[1]) != (b.rows(), b.size[0]) {
-        let problem = format!("{} columns of the left one, {} rows of the right one", a.columns, b.rows());
-        return Err(Error::shape("matrices of a product", problem));
+    check_sizes(a, b)?;
+    let sizes = [a.size[0], a.size[1], b.size[1]];
+    product_of_rows(threads, a.rows(), sizes, |i| a.row(i), b, |_| 0, |_, _, _| ())
+}
+
+/// Returns `P^T A P`, exactly symmetric, for a symmetric `A` and `P` with its transpose.
+///
+/// # Errors
+/// Those of [`product`].
+pub fn symmetric_product(
+    threads: usize,
+    a: &Blocks,
+    p: &Blocks,
+    transposed: &Blocks,
+) -> Result<Blocks, Error> {
+    check_sizes(a, p)?;
+    check_sizes(transposed, a)?;
+    // Blocks before the diagonal mirror those behind it. Of a row of `A P` such a block needs what
+    // is before the first column of this row of `P`.
+    let first = |i: usize| p.column[p.starts[i]..p.starts[i + 1]].first().map_or(0, |&j| j as usize);
+    let sizes = [a.size[0], a.size[1], p.size[1]];
+    let right = product_of_rows(threads, a.rows(), sizes, |i| a.row(i), p, first, |_, _, _| ())?;
+    let sizes = [p.size[1], p.size[0], p.size[1]];
+    let left = |i: usize| transposed.row(i);
+    let half = product_of_rows(threads, transposed.rows(), sizes, left, &right, |i| i, |_, _, _| ())?;
+    drop(right);
+    Error::if_too_large(|| "amg's next level".to_owned(), 3 * half.memory())?;
+    let mirrored = half.transposed();
+    let n = half.size[0];
+    Blocks::by_rows(threads, [half.rows(), half.columns], half.size, |range, made| {
+        let mut own = vec![0.0; n * n];
+        for i in range {
+            mirrored.row(i).filter(|(j, _)| *j < i).for_each(|(j, block)| made.push(j as u32, block));
+            for (j, block) in half.row(i) {
+                if j > i {
+                    made.push(j as u32, block);
+                    continue;
+                }
+                for (k, own) in own.iter_mut().enumerate() {
+                    *own = 0.5 * (block[k] + block[k % n * n + k / n]);
+                }
+                made.push(j as u32, &own);
+            }
+            made.end_row();
+        }
+    })
+}
+
+fn check_sizes(a: &Blocks, b: &Blocks) -> Result<(), Error> {
+    if (a.columns, a.size[1]) == (b.rows(), b.size[0]) {
+        return Ok(());
     }
-    // With sizes that the compiler knows, blocks are multiplied without loops.
-    match [a.size[0], a.size[1], b.size[1]] {
-        [1, 1, 1] => product_of(threads, a, b, [1, 1, 1]),
-        [3, 3, 3] => product_of(threads, a, b, [3, 3, 3]),
-        [3, 3, 6] => product_of(threads, a, b, [3, 3, 6]),
-        [6, 3, 6] => product_of(threads, a, b, [6, 3, 6]),
-        [6, 6, 6] => product_of(threads, a, b, [6, 6, 6]),
-        sizes => product_of(threads, a, b, sizes),
+    let problem = format!("{} columns of the left one, {} rows of the right one", a.columns, b.rows());
+    Err(Error::shape("matrices of a product", problem))
+}
+
+/// Returns the product of a matrix of `rows` rows, whose blocks `left` lists row by row, with `B`:
+/// the blocks of row `i` from column `first(i)` on, each changed by `finish(i, column, block)`.
+/// `sizes` are the rows and columns of a block of the left one, and the columns of one of `B`.
+///
+/// # Errors
+/// [`Error::Memory`].
+pub fn product_of_rows<'a, L: Iterator<Item = (usize, &'a [f64])>>(
+    threads: usize,
+    rows: usize,
+    [r, k, c]: [usize; 3],
+    left: impl Fn(usize) -> L + Sync,
+    b: &Blocks,
+    first: impl Fn(usize) -> usize + Sync,
+    finish: impl Fn(usize, usize, &mut [f64]) + Sync,
+) -> Result<Blocks, Error> {
+    let machine = Arch::new();
+    // With sizes that the compiler knows, blocks are multiplied without loops, by the instructions
+    // that the machine has. Nothing is fused, so that every machine computes the same bits.
+    Blocks::by_rows(threads, [rows, b.columns], [r, c], |range, made| {
+        let rows = RowsOfProduct { left: &left, b, first: &first, finish: &finish };
+        machine.dispatch(|| match [r, k, c] {
+            [1, 1, 1] => rows.make(range, made, [1, 1, 1], add_block::<1, 1>),
+            [3, 3, 3] => rows.make(range, made, [3, 3, 3], add_block::<3, 3>),
+            [3, 3, 6] => rows.make(range, made, [3, 3, 6], add_block::<3, 6>),
+            [6, 3, 6] => rows.make(range, made, [6, 3, 6], add_block::<3, 6>),
+            [6, 6, 6] => rows.make(range, made, [6, 6, 6], add_block::<6, 6>),
+            sizes => rows.make(range, made, sizes, |left, right, sum| {
+                add_any_block([k, c], left, right, sum);
+            }),
+        });
+    })
+}
+
+/// Adds the product of two blocks, of `K` columns and rows and of `C` columns.
+#[inline(always)]
+fn add_block<const K: usize, const C: usize>(left: &[f64], right: &[f64], sum: &mut [f64]) {
+    let (left, right) = (left.as_chunks::<K>().0, right.as_chunks::<C>().0);
+    for (sum, left) in sum.as_chunks_mut::<C>().0.iter_mut().zip(left) {
+        let mut local = *sum;
+        for (factor, right) in left.iter().zip(right) {
+            local.iter_mut().zip(right).for_each(|(sum, right)| *sum += factor * right);
+        }
+        *sum = local;
     }
 }
 
+/// Adds the product of two blocks, of `k` columns and rows and of `c` columns.
 #[inline(always)]
-fn product_of(threads: usize, a: &Blocks, b: &Blocks, [r, k, c]: [usize; 3]) -> Result<Blocks, Error> {
-    Blocks::by_rows(threads, [a.rows(), b.columns], [r, c], |range, made| {
+fn add_any_block([k, c]: [usize; 2], left: &[f64], right: &[f64], sum: &mut [f64]) {
+    for (sum, left) in sum.chunks_exact_mut(c).zip(left.chunks_exact(k)) {
+        for (factor, right) in left.iter().zip(right.chunks_exact(c)) {
+            sum.iter_mut().zip(right).for_each(|(sum, right)| *sum += factor * right);
+        }
+    }
+}
+
+/// A product whose rows are made.
+struct RowsOfProduct<'r, L, F, G> {
+    left: &'r L,
+    b: &'r Blocks,
+    first: &'r F,
+    finish: &'r G,
+}
+
+impl<'a, L, I, F, G> RowsOfProduct<'_, L, F, G>
+where
+    L: Fn(usize) -> I,
+    I: Iterator<Item = (usize, &'a [f64])>,
+    F: Fn(usize) -> usize,
+    G: Fn(usize, usize, &mut [f64]),
+{
+    /// Makes some rows; `add` adds the product of two blocks.
+    #[inline(always)]
+    fn make(
+        &self,
+        range: Range<usize>,
+        made: &mut RowBuilder,
+        [r, k, c]: [usize; 3],
+        add: impl Fn(&[f64], &[f64], &mut [f64]),
+    ) {
         // The row that a column was last met in, and its place among the blocks of this row.
-        let mut seen = vec![(u32::MAX, 0u32); b.columns];
+        let mut seen = vec![(u32::MAX, 0u32); self.b.columns];
         let (mut row, mut sums): (Vec<(u32, u32)>, Vec<f64>) = (Vec::new(), Vec::new());
         for i in range {
             row.clear();
             sums.clear();
-            for (middle, left) in a.blocks(i, r * k) {
-                for (j, right) in b.blocks(middle, k * c) {
+            let first = (self.first)(i);
+            for (middle, left) in (self.left)(i) {
+                for (j, right) in self.b.blocks_from(middle, first, k * c) {
                     if seen[j].0 != i as u32 {
                         seen[j] = (i as u32, row.len() as u32);
                         row.push((j as u32, row.len() as u32));
                         sums.resize(sums.len() + r * c, 0.0);
                     }
                     let at = seen[j].1 as usize * r * c;
-                    let sum = &mut sums[at..at + r * c];
-                    for x in 0..r {
-                        for y in 0..k {
-                            let factor = left[x * k + y];
-                            for z in 0..c {
-                                sum[x * c + z] += factor * right[y * c + z];
-                            }
-                        }
-                    }
+                    add(left, right, &mut sums[at..at + r * c]);
                 }
             }
             row.sort_unstable();
             for &(j, at) in &row {
-                made.push(j, &sums[at as usize * r * c..(at as usize + 1) * r * c]);
+                let block = &mut sums[at as usize * r * c..(at as usize + 1) * r * c];
+                (self.finish)(i, j as usize, block);
+                made.push(j, block);
             }
             made.end_row();
         }
-    })
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod aggregate;
 mod blocks;
 mod coarse;
+mod formats;
 mod near_null;
 mod search;
 mod smooth;
@@ -12,11 +13,12 @@ use std::sync::Arc;
 pub use self::near_null::NearNull;
 
 use self::aggregate::{Aggregates, aggregate, strong};
-use self::blocks::{Blocks, product};
+use self::blocks::{Blocks, product, symmetric_product};
 use self::coarse::Coarse;
+use self::formats::{Formats, least_energy, stored};
 use self::near_null::Smooth;
-use self::smooth::prolongation_smoother;
-use super::chebyshev::{Interval, Smoother, narrow};
+use self::smooth::ProlongationSmoother;
+use super::chebyshev::{Interval, Smoother};
 use super::jacobi::inverse_diagonal;
 use crate::csr::Csr;
 use crate::stored::{Stored, check_square};
@@ -82,7 +84,36 @@ struct Grid {
 struct Coarsening {
     a: Blocks,
     aggregates: Aggregates,
-    smoother: Blocks,
+    smoother: ProlongationSmoother,
+}
+
+/// The transfers to the next level, its matrix and its smooth vectors.
+struct Next {
+    prolongation: Blocks,
+    restriction: Blocks,
+    a: Blocks,
+    smooth: Smooth,
+    least_energy: f64,
+}
+
+/// The finest level while levels are made.
+struct Finest<'a> {
+    space: &'a Space,
+    a: &'a Csr,
+    coarsening: Coarsening,
+    /// Made with the first levels, which decide its format.
+    grid: Option<Arc<Grid>>,
+}
+
+/// A level that is not stored yet: its format depends on the coarser ones.
+struct Open {
+    prolong: Csr,
+    restrict: Csr,
+    /// The space, the matrix and the smoother of the next level; the coarsest has none.
+    space: Space,
+    a: Csr,
+    smoother: Option<Smoother>,
+    least_energy: f64,
 }
 
 /// Options of all levels, and what runs their tasks.
@@ -103,61 +134,97 @@ impl Setup<'_> {
         if coarser as f64 > SHRINKS * rows as f64 {
             return Ok(None);
         }
-        let smoother = prolongation_smoother(self.threads, &a, &graph, &smooth.constants)?;
+        let smoother = ProlongationSmoother::new(self.threads, &a, graph, &smooth.constants);
         Ok(Some(Coarsening { a, aggregates, smoother }))
     }
 
-    /// Returns the prolongation, the matrix of the next level and its smooth vectors.
-    fn next(&self, level: &Coarsening, smooth: &Smooth) -> Result<(Blocks, Blocks, Smooth), Error> {
-        let (tentative, next_smooth) = smooth.tentative(level.a.size()[0], &level.aggregates)?;
-        let prolongation = product(self.threads, &level.smoother, &tentative)?;
+    /// Returns the transfers to the next level, its matrix and its smooth vectors.
+    fn next(&self, level: &Coarsening, smooth: &Smooth) -> Result<Next, Error> {
+        let (threads, Coarsening { a, aggregates, smoother }) = (self.threads, level);
+        let (tentative, smooth) = smooth.tentative(a.size()[0], aggregates)?;
+        let prolongation = smoother.smoothed(threads, a, &tentative)?;
         Error::if_too_large(|| "amg's restriction".to_owned(), prolongation.memory())?;
-        let right = product(self.threads, &level.a, &prolongation)?;
-        let mut next = product(self.threads, &prolongation.transposed(), &right)?;
-        if self.is_symmetric {
-            // Rounding has made it a little less so.
-            next.symmetrise();
-        }
-        next.fill_diagonal();
-        Ok((prolongation, next, next_smooth))
+        let restriction = prolongation.transposed();
+        let mut matrix = if self.is_symmetric {
+            symmetric_product(threads, a, &prolongation, &restriction)
+        } else {
+            product(threads, &restriction, &product(threads, a, &prolongation)?)
+        }?;
+        let least_energy = least_energy(a, &prolongation, &matrix);
+        matrix.fill_diagonal();
+        Ok(Next { prolongation, restriction, a: matrix, smooth, least_energy })
     }
 
-    fn grid(&self, space: &Space, a: &Csr) -> Result<Arc<Grid>, Error> {
-        let (rt, (degree, ratio)) = (self.rt, self.smoothing);
+    fn smoother(&self, space: &Space, a: &Csr, blocks: &Blocks) -> Result<Smoother, Error> {
+        let (degree, ratio) = self.smoothing;
         let inverse = inverse_diagonal(a)?;
-        let interval = Interval::below_largest(self.threads, a, &inverse, ratio);
-        let smoother = Smoother::new(rt, space, &inverse, interval, degree);
-        Ok(Arc::new(Grid { space: space.clone(), a: narrow(rt, space, space, a)?, smoother }))
+        let interval = Interval::below_largest(self.threads, blocks, &inverse, ratio);
+        Ok(Smoother::new(self.rt, space, &inverse, interval, degree))
     }
 
     /// Returns the levels for these smooth vectors of the finest one.
-    fn levels(&self, finest: &Arc<Grid>, first: &Coarsening, smooth: &Smooth) -> Result<Amg, Error> {
-        let (mut levels, mut grid) = (Vec::new(), Arc::clone(finest));
-        let (mut prolongation, mut next, mut smooth) = self.next(first, smooth)?;
+    fn levels(&self, finest: &mut Finest<'_>, smooth: &Smooth) -> Result<Amg, Error> {
+        let mut next = self.next(&finest.coarsening, smooth)?;
+        let mut open: Vec<Open> = Vec::new();
         loop {
-            let a = next.csr()?;
+            let a = next.a.csr()?;
             let space = Space::new(a.rows(), a.bytes());
-            let (prolong, restrict) = (prolongation.csr()?, prolongation.transposed().csr()?);
-            levels.push(Level {
-                prolong: narrow(self.rt, &grid.space, &space, &prolong)?,
-                restrict: narrow(self.rt, &space, &grid.space, &restrict)?,
-                is_twice: false,
-                next: Workspace::default(),
-                grid,
-            });
-            let is_last = a.rows() <= SMALL || levels.len() == MOST_LEVELS;
+            let (prolong, restrict) = (next.prolongation.csr()?, next.restriction.csr()?);
+            let is_last = a.rows() <= SMALL || open.len() + 1 == MOST_LEVELS;
             let coarsening = if is_last {
                 None
             } else {
                 check_level(&a)?;
-                self.coarsening(next, &smooth, levels.len())?
+                self.coarsening(next.a, &next.smooth, open.len() + 1)?
             };
-            let Some(coarsening) = coarsening else {
-                return Ok(Amg::of(finest.space.clone(), levels, Coarse::new(self.rt, &space, &a)?));
+            let smoother = match &coarsening {
+                Some(coarsening) => Some(self.smoother(&space, &a, &coarsening.a)?),
+                None => None,
             };
-            grid = self.grid(&space, &a)?;
-            (prolongation, next, smooth) = self.next(&coarsening, &smooth)?;
+            let least_energy = next.least_energy;
+            open.push(Open { prolong, restrict, space, a, smoother, least_energy });
+            match coarsening {
+                Some(coarsening) => next = self.next(&coarsening, &next.smooth)?,
+                None => return self.stored_levels(finest, open),
+            }
         }
+    }
+
+    /// Stores the levels. Vectors of a level are as smooth as those of the next one that stand for
+    /// them, in which parts of it are alike: the smallest energies multiply.
+    fn stored_levels(&self, finest: &mut Finest<'_>, open: Vec<Open>) -> Result<Amg, Error> {
+        let (rt, mut least) = (self.rt, 1.0);
+        let below = open.iter().rev().map(|level| {
+            least *= level.least_energy;
+            Formats::of(least)
+        });
+        let formats: Vec<Formats> = below.collect::<Vec<_>>().into_iter().rev().collect();
+        let mut grid = match &finest.grid {
+            Some(grid) => Arc::clone(grid),
+            None => {
+                let Finest { space, a, ref coarsening, .. } = *finest;
+                let smoother = self.smoother(space, a, &coarsening.a)?;
+                let a = stored(rt, space, space, a, formats[0].matrix)?;
+                Arc::clone(finest.grid.insert(Arc::new(Grid { space: space.clone(), a, smoother })))
+            }
+        };
+        let mut levels = Vec::with_capacity(open.len());
+        for (at, Open { prolong, restrict, space, a, smoother, .. }) in open.into_iter().enumerate() {
+            let format = formats[at].transfers;
+            levels.push(Level {
+                prolong: stored(rt, &grid.space, &space, &prolong, format)?,
+                restrict: stored(rt, &space, &grid.space, &restrict, format)?,
+                is_twice: false,
+                next: Workspace::default(),
+                grid: Arc::clone(&grid),
+            });
+            let Some(smoother) = smoother else {
+                return Ok(Amg::of(finest.space.clone(), levels, Coarse::new(rt, &space, &a)?));
+            };
+            let a = stored(rt, &space, &space, &a, formats[at + 1].matrix)?;
+            grid = Arc::new(Grid { space, a, smoother });
+        }
+        Err(Error::unsolvable("preconditioner", "amg made no level"))
     }
 }
 
@@ -215,14 +282,15 @@ impl Amg {
         let Some(first) = first else {
             return Ok(Amg::of(space.clone(), Vec::new(), Coarse::new(rt, space, a)?));
         };
-        let grid = setup.grid(space, a)?;
-        let amg = setup.levels(&grid, &first, &smooth)?;
-        if *near_null != NearNull::Search {
-            return Ok(amg);
-        }
+        let mut finest = Finest { space, a, coarsening: first, grid: None };
+        let amg = setup.levels(&mut finest, &smooth)?;
+        let grid = match &finest.grid {
+            Some(grid) if *near_null == NearNull::Search => Arc::clone(grid),
+            _ => return Ok(amg),
+        };
         let found = search::vectors(rt, &amg, &grid.a, a)?;
         drop(amg);
-        setup.levels(&grid, &first, &Smooth::new(block, constants, &found, search::directions(block)))
+        setup.levels(&mut finest, &Smooth::new(block, constants, &found, search::directions(block)))
     }
 
     fn of(space: Space, mut levels: Vec<Level>, coarse: Coarse) -> Amg {
@@ -310,7 +378,7 @@ fn visited_twice(bytes: &[u64]) -> Vec<bool> {
 
 /// Refuses a matrix that cannot be a level: one that is not square, one with a zero diagonal entry,
 /// by which rows are divided, and one whose blocks, graph and smoothed prolongation do not fit the
-/// memory. Each nonzero has at most a strong neighbour and three copies while the prolongation is
+/// memory. Each nonzero has at most a strong neighbour and three copies while the next level is
 /// made; each row has its diagonal, its aggregate and its row of the tentative prolongation. The
 /// sizes of products of levels are unknown; they are refused while they grow.
 fn check_level(a: &Csr) -> Result<(), Error> {
