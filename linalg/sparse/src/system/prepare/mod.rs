@@ -58,6 +58,7 @@ impl<'a> PreparedSystem<'a> {
         if options.without_constant {
             check_constant(a)?;
         }
+        check_vectors(a)?;
         let (mut a, mut matching, mut scales) = (Cow::Borrowed(a), None, None);
         if needs_matching(&a, options) {
             let Matching { row_of, rows, columns } = Matching::new(&a)?;
@@ -74,10 +75,7 @@ impl<'a> PreparedSystem<'a> {
             });
             a = Cow::Owned(order.matrix(&a)?);
         }
-        // Exponents, their changes, and the scales of rows and columns. Small ones are checked,
-        // too: a matrix that was just read may have left nothing.
-        let bytes = (24 * a.rows().max(a.columns()) as u64).max(1 << 20);
-        Error::if_too_large(|| format!("scales of a matrix of {} rows", a.rows()), bytes)?;
+        check_vectors(&a)?;
         let scales = scales.or_else(|| scales_of(&a, options));
         let scaled = scales.as_ref().map(|scales| scales.matrix(&a)).transpose()?;
         let space = Space::new(a.rows(), a.bytes());
@@ -184,6 +182,14 @@ fn scales_of(a: &Csr, options: &Options) -> Option<Scales> {
         ScalingChoice::Rows => Some(Scales::of_rows(a)),
         ScalingChoice::Both | ScalingChoice::Auto => Some(Scales::of_both(a)),
     }
+}
+
+/// Refuses a matrix whose vectors do not fit the memory: positions in its rows, exponents, their
+/// changes, and the scales of rows and columns. Small ones are checked, too: a matrix that was just
+/// read, or copied, may have left nothing.
+fn check_vectors(a: &Csr) -> Result<(), Error> {
+    let bytes = (24 * a.rows().max(a.columns()) as u64).max(1 << 20);
+    Error::if_too_large(|| format!("scales of a matrix of {} rows", a.rows()), bytes)
 }
 
 /// Returns true if rows of the matrix should be permuted and scaled so that its diagonal is large:
