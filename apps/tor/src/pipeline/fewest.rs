@@ -33,8 +33,7 @@ pub fn with_fewest_bits<E: From<PipelineError>>(
     while low < high {
         let middle = usize::midpoint(low, high);
         let outcome = run(&judged(Some(formats[middle])))?;
-        let rounded = ratios(&outcome).unwrap_or_default();
-        let lost = exact_ratios.iter().zip(rounded).map(|(exact, own)| exact - own).fold(0.0, f64::max);
+        let lost = ratios(&outcome).map_or(f64::INFINITY, |rounded| lost(&exact_ratios, &rounded));
         if lost <= most {
             (high, best) = (middle, Some(outcome));
         } else {
@@ -53,4 +52,10 @@ pub fn with_fewest_bits<E: From<PipelineError>>(
 fn ratios(outcome: &Outcome) -> Option<Vec<f64>> {
     let measured = outcome.results.first()?.measured.as_ref()?;
     measured.targets.iter().map(|target| target.strehl_exact).collect()
+}
+
+/// Returns the largest loss of a target; infinite where a ratio is not a number.
+fn lost(exact: &[f64], rounded: &[f64]) -> f64 {
+    let of_each = exact.iter().zip(rounded).map(|(exact, own)| exact - own);
+    of_each.fold(0.0, |most: f64, lost| if lost.is_nan() { f64::INFINITY } else { most.max(lost) })
 }
