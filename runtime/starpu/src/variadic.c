@@ -196,28 +196,38 @@ static struct zellige_item *next_item(struct items *items)
 	return &items->all[items->n++];
 }
 
-static void read_items(struct items *items, va_list list)
+static void begin_items(struct items *items)
 {
-	int marker;
-
 	items->all = items->few;
 	items->n = 0;
 	items->room = INLINE_ITEMS;
 	items->unknown = 0;
-	while ((marker = va_arg(list, int)) != 0)
-	{
-		enum shape shape = shape_of(marker);
-		struct zellige_item *item;
+}
 
-		if (shape == UNKNOWN)
-		{
-			/* How much belongs to it is unknown, so the rest cannot be read. */
-			items->unknown = marker;
-			return;
-		}
-		item = next_item(items);
-		item->marker = marker;
-		switch (shape)
+/* Gives the item of a marker; null where it is unknown how much belongs to it: the rest cannot be read. */
+static struct zellige_item *item_of(struct items *items, int marker)
+{
+	struct zellige_item *item;
+
+	if (shape_of(marker) == UNKNOWN)
+	{
+		items->unknown = marker;
+		return NULL;
+	}
+	item = next_item(items);
+	item->marker = marker;
+	return item;
+}
+
+static void read_items(struct items *items, va_list list)
+{
+	struct zellige_item *item;
+	int marker;
+
+	begin_items(items);
+	while ((marker = va_arg(list, int)) != 0 && (item = item_of(items, marker)))
+	{
+		switch (shape_of(marker))
 		{
 		case POINTER:
 			item->pointer = va_arg(list, void *);
@@ -268,25 +278,13 @@ static void read_items(struct items *items, va_list list)
  */
 static void read_addresses(struct items *items, void **list)
 {
+	struct zellige_item *item;
 	int marker;
 
-	items->all = items->few;
-	items->n = 0;
-	items->room = INLINE_ITEMS;
-	items->unknown = 0;
-	while ((marker = (int) (intptr_t) *list++) != 0)
+	begin_items(items);
+	while ((marker = (int) (intptr_t) *list++) != 0 && (item = item_of(items, marker)))
 	{
-		enum shape shape = shape_of(marker);
-		struct zellige_item *item;
-
-		if (shape == UNKNOWN)
-		{
-			items->unknown = marker;
-			return;
-		}
-		item = next_item(items);
-		item->marker = marker;
-		switch (shape)
+		switch (shape_of(marker))
 		{
 		case POINTER:
 		case FUNCTION:
