@@ -12,6 +12,7 @@ mod outputs;
 mod paths;
 mod psa;
 mod reproduce;
+mod rounding;
 mod rtc;
 mod selftest;
 mod simulate;
@@ -49,6 +50,7 @@ pub use psa::{
     PsaRules, PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTrackArgs, TrackGeometry,
 };
 pub use reproduce::{Reproduce, ReproduceItems, ReproduceLattice};
+pub use rounding::RoundingArgs;
 pub use rtc::RtcArgs;
 pub use selftest::SelftestArgs;
 pub use simulate::{Simulate, SimulateCommon};
@@ -57,8 +59,8 @@ pub use sparse::{
     MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OperatorChoice, Problem, SetChoice, Size, SpmvArgs,
 };
 pub use tor::{
-    BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, LearnArgs, LoopArgs, NotSpd, Order, RoundingArgs,
-    RunArgs, SystemArgs, Tile, Tor, Xray,
+    BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, LearnArgs, LoopArgs, NotSpd, Order, RunArgs,
+    SystemArgs, Tile, Tor, Xray,
 };
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use trace_file::{TraceFile, TraceFormat};
