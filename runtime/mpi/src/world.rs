@@ -3,6 +3,7 @@
 //! | what | who calls MPI |
 //! | --- | --- |
 //! | initialisation, a communicator per transport, finalisation | the thread that has made [`Mpi`] |
+//! | anything that a program with MPI of its own wants ([`Mpi::of_program`]) | any of its threads |
 //! | sends of values | whichever thread has made one, behind the transport's lock |
 //! | everything else | the progress thread of the cluster that has the transport, behind that lock |
 //!
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use ::mpi::Threading;
 use ::mpi::environment::Universe;
+use ::mpi::ffi::{MPI_Comm, MPI_Comm_dup};
 use ::mpi::request::{Request, StaticScope};
 use ::mpi::topology::SimpleCommunicator;
 use ::mpi::traits::*;
@@ -60,6 +62,9 @@ const UNFINISHED: u8 = 2;
 /// end together, because one of them is silent. A process that ends without finalising makes
 /// `mpirun` end the others.
 pub struct Mpi {
+    /// Communicator of all ranks, which is freed before MPI is finalised.
+    all: SimpleCommunicator,
+    /// Absent if somebody else finalises MPI.
     universe: Option<Universe>,
     rank: usize,
     ranks: usize,
@@ -84,10 +89,35 @@ impl Mpi {
                  take one that was built with threads"
             )));
         }
-        let world = universe.world();
-        let (rank, ranks) = (world.rank() as usize, world.size() as usize);
+        let all = universe.world();
+        Ok(Mpi::on(Some(universe), all))
+    }
+
+    /// Uses MPI that the program has initialised, and finalises itself, with the ranks of a
+    /// communicator of the program. Collective.
+    ///
+    /// # Errors
+    /// MPI makes no copy of the communicator.
+    ///
+    /// # Safety
+    /// MPI is initialised, `all` is a communicator between these processes, and both remain so
+    /// until this and its transports are dropped. Either MPI was initialised with
+    /// `MPI_THREAD_MULTIPLE`, or nobody else calls it while there is a transport.
+    pub unsafe fn of_program(all: MPI_Comm) -> Result<Mpi, TransportError> {
+        let mut copy = all;
+        // SAFETY: a communicator, by the caller's promise.
+        let failed = unsafe { MPI_Comm_dup(all, &raw mut copy) };
+        if failed != 0 {
+            return Err(TransportError(format!("MPI_Comm_dup has returned {failed}")));
+        }
+        // SAFETY: a communicator that nobody else has.
+        Ok(Mpi::on(None, unsafe { SimpleCommunicator::from_raw(copy) }))
+    }
+
+    fn on(universe: Option<Universe>, all: SimpleCommunicator) -> Mpi {
+        let (rank, ranks) = (all.rank() as usize, all.size() as usize);
         let state = Arc::new(AtomicU8::new(FREE));
-        Ok(Mpi { universe: Some(universe), rank, ranks, state, not_send: PhantomData })
+        Mpi { universe, all, rank, ranks, state, not_send: PhantomData }
     }
 
     /// Returns this process' rank, from 0.
@@ -107,13 +137,13 @@ impl Mpi {
     /// A transport is in use, or ranks could not end the last one together.
     pub fn transport(&self) -> Result<MpiTransport, TransportError> {
         let taken = self.state.compare_exchange(FREE, IN_USE, Ordering::AcqRel, Ordering::Acquire);
-        let (Ok(_), Some(universe)) = (taken, &self.universe) else {
+        if taken.is_err() {
             return Err(TransportError(
                 "MPI carries one cluster at a time, and there is one, or one that has lost ranks".into(),
             ));
-        };
+        }
         let link = Link {
-            communicator: Some(universe.world().duplicate()),
+            communicator: Some(self.all.duplicate()),
             sending: Vec::new(),
             peers: (0..self.ranks).map(|_| Peer::default()).collect(),
             ready: VecDeque::new(),

@@ -75,7 +75,7 @@ impl Untyped for TakeTurn {
 }
 
 /// Requests data for the application; `taken` is called once they are there, on any thread.
-unsafe fn request(
+pub unsafe fn request(
     instance: &Instance,
     handle: starpu_data_handle_t,
     mode: starpu_data_access_mode,

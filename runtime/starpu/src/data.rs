@@ -46,6 +46,9 @@ pub struct Data {
     /// The handle of which it is a part, with the number of the plan, or of none.
     pub parent: Option<(starpu_data_handle_t, Option<u64>)>,
     pub settings: Settings,
+    /// Its owner among several processes.
+    #[cfg(feature = "mpi")]
+    pub mpi: crate::mpi::Owned,
 }
 
 /// Settings of a handle by the application.
@@ -141,6 +144,8 @@ impl Data {
                 evictable: AtomicBool::new(true),
                 lazy_mask: AtomicU32::new(0),
             },
+            #[cfg(feature = "mpi")]
+            mpi: crate::mpi::Owned::default(),
         });
         data.users.add();
         if let Some(init) = (*ops).init {

@@ -340,6 +340,8 @@ pub extern "C" fn starpu_memchunk_tidy(_node: c_uint) {}
 /// Submits what has to happen before a handle may go: its parts are joined, its partial results
 /// added. Returns false if that is not possible.
 unsafe fn settle(instance: &Instance, data: &Data, function: &str) -> bool {
+    #[cfg(feature = "mpi")]
+    crate::mpi::settle(data);
     let mut order = data.order();
     if order.parts.is_split() {
         complain(format_args!("{function}: {} is partitioned: unpartition it first", data.token_name()));

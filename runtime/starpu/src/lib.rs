@@ -28,6 +28,8 @@ mod interface;
 #[cfg(test)]
 mod layout;
 mod memory;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod names;
 mod partition;
 mod perfmodel;

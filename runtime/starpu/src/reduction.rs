@@ -168,18 +168,46 @@ unsafe fn add(
     mut has_value: bool,
 ) {
     for copy in copies {
-        if !has_value {
-            target.copy_from(data(copy.0));
-            has_value = true;
-        } else if reduction.scratch.is_null() {
-            call(reduction.codelet, &mut [target.value(), data(copy.0).value()], reduction.argument);
-        } else {
-            let scratch = data(reduction.scratch).value();
-            let buffers = &mut [target.value(), data(copy.0).value(), scratch];
-            call(reduction.codelet, buffers, reduction.argument);
-        }
+        add_one(target, reduction, data(copy.0), has_value);
+        has_value = true;
         destroy(copy.0);
     }
+}
+
+/// Adds one value; the first one is copied.
+unsafe fn add_one(target: &Data, reduction: &Reduction, from: &Data, has_value: bool) {
+    if !has_value {
+        target.copy_from(from);
+    } else if reduction.scratch.is_null() {
+        call(reduction.codelet, &mut [target.value(), from.value()], reduction.argument);
+    } else {
+        let scratch = data(reduction.scratch).value();
+        call(reduction.codelet, &mut [target.value(), from.value(), scratch], reduction.argument);
+    }
+}
+
+/// Submits a task that adds the value of `from` to that of `to`.
+///
+/// # Errors
+/// The reason why the data cannot be used.
+#[cfg(feature = "mpi")]
+pub unsafe fn submit_sum(
+    instance: &Instance,
+    to: starpu_data_handle_t,
+    from: starpu_data_handle_t,
+) -> Result<(), String> {
+    let (of, part) = (data(to), data(from));
+    let (has_value, reduction) = {
+        let order = of.order();
+        (order.initialized || order.reduction.copies.is_some(), order.reduction.clone().without_copies())
+    };
+    crate::data::prepare(instance, to, STARPU_W)?;
+    let (target, source) = (Carried(to), Carried(from));
+    submit(instance, "reduction", vec![of.access(Mode::Update), part.access(Mode::Read)], move || {
+        // SAFETY: the task has the turns on both handles.
+        unsafe { add_one(data(target.get()), &reduction, data(source.get()), has_value) };
+    });
+    Ok(())
 }
 
 /// Submits the task that makes the first value; returns false if there is no codelet for that.

@@ -22,6 +22,13 @@
 #define starpu_data_map_filters zellige_c_data_map_filters
 #define starpu_data_vmap_filters zellige_c_data_vmap_filters
 #define starpu_data_set_coordinates zellige_c_data_set_coordinates
+#define starpu_mpi_task_insert zellige_c_mpi_task_insert
+#define starpu_mpi_insert_task zellige_c_mpi_insert_task
+#define starpu_mpi_tasks_insert zellige_c_mpi_tasks_insert
+#define starpu_mpi_task_build zellige_c_mpi_task_build
+#define starpu_mpi_task_build_v zellige_c_mpi_task_build_v
+#define starpu_mpi_task_post_build zellige_c_mpi_task_post_build
+#define starpu_mpi_task_post_build_v zellige_c_mpi_task_post_build_v
 #define zellige_starpu_report zellige_c_report
 #define zellige_starpu_backtrace zellige_c_backtrace
 
@@ -629,5 +636,9 @@ void starpu_data_set_coordinates(starpu_data_handle_t handle, unsigned dimension
 	if (all != few)
 		free(all);
 }
+
+#ifdef ZELLIGE_STARPU_MPI
+#include "variadic_mpi.h"
+#endif
 
 #include "layout.h"

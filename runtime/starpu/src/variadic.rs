@@ -52,6 +52,17 @@ jumps! {
     zellige_starpu_backtrace => zellige_c_backtrace;
 }
 
+#[cfg(feature = "mpi")]
+jumps! {
+    starpu_mpi_task_insert => zellige_c_mpi_task_insert;
+    starpu_mpi_insert_task => zellige_c_mpi_insert_task;
+    starpu_mpi_tasks_insert => zellige_c_mpi_tasks_insert;
+    starpu_mpi_task_build => zellige_c_mpi_task_build;
+    starpu_mpi_task_build_v => zellige_c_mpi_task_build_v;
+    starpu_mpi_task_post_build => zellige_c_mpi_task_post_build;
+    starpu_mpi_task_post_build_v => zellige_c_mpi_task_post_build_v;
+}
+
 unsafe extern "C" {
     fn zellige_c_say(function: *const c_char, message: *const c_char);
 }

@@ -63,16 +63,26 @@ const OF_FIG5: Full<'_> =
 
 /// 50 616 measurements of a telescope of 39 m, 54 tiles along a side; the paper has 50k, and 40 m.
 const OF_FIG5_40M: Full<'_> =
-    Full { example: LARGE_SYSTEM, changes: &[("nssp = 86 ", "nssp = 61 ")], more: "", tile: SIMULATED };
+    Full { example: LARGE_SYSTEM, changes: &[("nssp = 86\n", "nssp = 61\n")], more: "", tile: SIMULATED };
+
+fn read(text: &str) -> anyhow::Result<Input> {
+    Ok(parse("system.toml".as_ref(), text, None, Mode::Strict)?)
+}
+
+impl Full<'_> {
+    fn system(&self) -> anyhow::Result<Input> {
+        let mut text = self.example.to_owned();
+        for (from, to) in self.changes {
+            anyhow::ensure!(text.contains(from), "the example system has no {from:?}");
+            text = text.replace(from, to);
+        }
+        read(&(text + self.more))
+    }
+}
 
 /// Reads the small system, or that of `--full`.
 fn system(context: &Context<'_>, full: &Full<'_>) -> anyhow::Result<(Input, usize)> {
-    let read = |text: &str| parse("system.toml".as_ref(), text, None, Mode::Strict);
-    if !context.full {
-        return Ok((read(CHECK_SYSTEM)?, TILE));
-    }
-    let text = full.changes.iter().fold(full.example.to_owned(), |text, (from, to)| text.replace(from, to));
-    Ok((read(&(text + full.more))?, full.tile))
+    Ok(if context.full { (full.system()?, full.tile) } else { (read(CHECK_SYSTEM)?, TILE) })
 }
 
 fn run(context: &Context<'_>, full: &Full<'_>, options: Options) -> anyhow::Result<Outcome> {
@@ -407,4 +417,18 @@ pub fn devices(context: &Context<'_>) -> anyhow::Result<Found> {
     }
     found.command(format!("zellige simulate tor --n {n} --m {} --tile {SIMULATED} --platform v100x4 --devices 1 --precision fp32 --precision {MIXED}", n / 20));
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use zellige_tor::geometry::Geometry;
+
+    use super::{OF_EXAMPLE, OF_FIG2, OF_FIG5, OF_FIG5_40M};
+
+    #[test]
+    fn systems_of_full_runs_have_the_sizes_of_the_paper() {
+        let measurements = [&OF_EXAMPLE, &OF_FIG2, &OF_FIG5, &OF_FIG5_40M]
+            .map(|full| Geometry::new(&full.system().unwrap().system).unwrap().measurements());
+        assert_eq!(measurements, [2856, 13_184, 17_360, 50_616]);
+    }
 }

@@ -23,21 +23,25 @@ use crate::variadic::report;
 /// One entry of the list of `starpu_task_insert`, as `src/variadic.c` lays it out.
 #[repr(C)]
 pub struct Item {
-    marker: c_int,
-    number: c_int,
-    pointer: *mut c_void,
+    pub marker: c_int,
+    pub number: c_int,
+    pub pointer: *mut c_void,
     word: u64,
     real: f64,
 }
 
 /// Markers of `starpu.h`, as numbers before the shift.
-mod marker {
+pub mod marker {
     pub const SHIFT: u32 = 17;
     pub const VALUE: i32 = 1;
     pub const CALLBACK: i32 = 2;
     pub const CALLBACK_WITH_ARG: i32 = 3;
     pub const CALLBACK_ARG: i32 = 4;
     pub const PRIORITY: i32 = 5;
+    #[cfg(feature = "mpi")]
+    pub const EXECUTE_ON_NODE: i32 = 6;
+    #[cfg(feature = "mpi")]
+    pub const EXECUTE_ON_DATA: i32 = 7;
     pub const DATA_ARRAY: i32 = 8;
     pub const DATA_MODE_ARRAY: i32 = 9;
     pub const NODE_ARRAY: i32 = 10;
@@ -54,6 +58,8 @@ mod marker {
     pub const TAG_ONLY: i32 = 21;
     pub const POSSIBLY_PARALLEL: i32 = 22;
     pub const WORKER_ORDER: i32 = 23;
+    #[cfg(feature = "mpi")]
+    pub const NODE_SELECTION_POLICY: i32 = 24;
     pub const NAME: i32 = 25;
     pub const CL_ARGS: i32 = 26;
     pub const CL_ARGS_NFREE: i32 = 27;
