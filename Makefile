@@ -22,7 +22,7 @@ help:
 	@echo "make loom         the models of the lock-free parts that take seconds; ZELLIGE_LOOM=all: all"
 	@echo "make sanitize     tests of runtime, selftest, kernels, krylov, sparse, mpi and starpu under AddressSanitizer and LeakSanitizer; compiles everything anew"
 	@echo "make mutants      seeded bugs in the memory manager and its driver, each of which fuzzing has to find"
-	@echo "make install-starpu PREFIX=/where  the C interface of StarPU: headers, libraries, descriptions for pkg-config and CMake"
+	@echo "make install-starpu PREFIX=/where  the C interface of StarPU: headers, libraries, descriptions for pkg-config and CMake; MPI=1: with MPI"
 	@echo "make ci           all that must pass before a change lands"
 	@echo "make setup        only install what is missing (libhwloc-dev, a C linker)"
 
@@ -60,7 +60,7 @@ python: setup
 	@scripts/python
 
 install-starpu:
-	@scripts/install-starpu "$(PREFIX)"
+	@MPI="$(MPI)" scripts/install-starpu "$(PREFIX)"
 
 mpi: setup
 	@scripts/mpi

@@ -12,6 +12,7 @@
 #endif
 
 #include <starpu.h>
+#include <starpu_mpi_ft.h>
 
 #include <limits.h>
 #include <mpi.h>

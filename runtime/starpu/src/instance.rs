@@ -250,6 +250,8 @@ pub mod errno {
     pub const ENOMEM: c_int = 12;
     #[cfg(feature = "mpi")]
     pub const EIO: c_int = 5;
+    #[cfg(feature = "mpi")]
+    pub const ENOSYS: c_int = 38;
     pub const EAGAIN: c_int = 11;
     pub const ENODEV: c_int = 19;
     pub const EINVAL: c_int = 22;

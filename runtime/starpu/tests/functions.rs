@@ -29,8 +29,10 @@ fn sources(folder: &Path, found: &mut BTreeSet<String>) {
 
 #[test]
 fn the_table_says_what_is_there() {
-    let (table, header) = (text("functions.txt"), text("include/starpu.h"));
-    let header: BTreeSet<&str> = names(&header).collect();
+    let table = text("functions.txt");
+    let headers = ["starpu.h", "starpu_mpi.h", "starpu_mpi_ft.h", "starpu_mpi_lb.h"]
+        .map(|name| text(&format!("include/{name}")));
+    let header: BTreeSet<&str> = headers.iter().flat_map(|header| names(header)).collect();
     let mut code = BTreeSet::new();
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut code);
     let mut before = "";
@@ -45,7 +47,7 @@ fn the_table_says_what_is_there() {
             "absent" => assert!(!there, "{name} is there: the table says that it is absent"),
             "same" => assert!(there || declared, "{name} is not there"),
             other => {
-                assert!(other.starts_with("differs: ") && there, "{name}: {other}");
+                assert!(other.starts_with("differs: ") && (there || declared), "{name}: {other}");
             }
         }
     }

@@ -24,6 +24,7 @@ fn compile(source: &str) -> Option<PathBuf> {
     let (compiler, standard) = match source.rsplit_once('.') {
         Some((_, "cpp")) => ("c++", "-std=c++17"),
         Some((_, "f90")) => ("gfortran", "-std=f2008"),
+        _ if source.starts_with("mpi/") => ("mpicc", "-std=c99"),
         _ => ("cc", "-std=c99"),
     };
     if !available(compiler) {
@@ -31,7 +32,7 @@ fn compile(source: &str) -> Option<PathBuf> {
         return None;
     }
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.replace('.', "-"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.replace(['.', '/'], "-"));
     let libraries = libraries();
     // The library's code asks the program for the sanitizer's functions.
     let sanitized = std::env::var("RUSTFLAGS").is_ok_and(|flags| flags.contains("sanitizer=address"));
@@ -60,10 +61,23 @@ fn compile(source: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-fn run(program: &Path, workers: usize) {
-    let home = program.with_extension(format!("{workers}"));
+/// Runs a program, as several processes if `ranks` says how many.
+fn run(program: &Path, workers: usize, ranks: Option<usize>) {
+    let home = program.with_extension(format!("{workers}-{}", ranks.unwrap_or(0)));
     std::fs::create_dir_all(&home).unwrap();
-    let mut child = Command::new(program)
+    let mut command = match ranks {
+        None => Command::new(program),
+        Some(ranks) => {
+            let mut command = Command::new("mpirun");
+            command.args(["-n", &ranks.to_string()]).arg(program);
+            // Open MPI asks for these where root starts it, and where there are few cores.
+            for name in ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM", "MCA_rmaps_base_oversubscribe"] {
+                command.env(format!("OMPI_{name}"), "1");
+            }
+            command
+        }
+    };
+    let mut child = command
         .current_dir(&home)
         // Cargo's own list has the folder above first, where an older build may lie.
         .env("LD_LIBRARY_PATH", libraries())
@@ -96,8 +110,10 @@ fn run(program: &Path, workers: usize) {
     let errors = errors.join().unwrap();
     let name = program.file_name().unwrap().to_string_lossy();
     match status {
-        Some(status) => assert!(status.success(), "{name} with {workers} workers: {status}\n{errors}"),
-        None => panic!("{name} with {workers} workers has not ended within {LIMIT:?}\n{errors}"),
+        Some(status) => {
+            assert!(status.success(), "{name}, {workers} workers, ranks {ranks:?}: {status}\n{errors}");
+        }
+        None => panic!("{name}, {workers} workers, ranks {ranks:?}: not done within {LIMIT:?}\n{errors}"),
     }
 }
 
@@ -106,8 +122,11 @@ macro_rules! programs {
         #[test]
         fn $name() {
             if let Some(program) = compile($source) {
-                run(&program, 1);
-                run(&program, 2);
+                let counts = if $source.starts_with("mpi/") { &[Some(1), Some(2), Some(4)][..] } else { &[None] };
+                for &ranks in counts {
+                    run(&program, 1, ranks);
+                    run(&program, 2, ranks);
+                }
             }
         }
     )*};
@@ -129,4 +148,10 @@ programs! {
     workers_are_driven_and_switched_off: "steering.c",
     lambdas_of_cpp: "lambdas.cpp",
     tasks_of_fortran: "fortran.f90",
+}
+
+#[cfg(feature = "mpi")]
+programs! {
+    messages_between_processes: "mpi/messages.c",
+    tasks_of_several_processes: "mpi/tasks.c",
 }

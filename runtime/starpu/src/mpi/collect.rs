@@ -31,7 +31,7 @@ struct Open {
 // SAFETY: a handle of MPI and a number.
 unsafe impl Send for Open {}
 
-/// Data to which other ranks than their owner have added, in the order of the first of these tasks.
+/// Data to which tasks have added, in the order of the first of these tasks.
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
 /// True if this rank has not added to the data since the last reduction.
@@ -43,7 +43,7 @@ pub unsafe fn is_first(handle: starpu_data_handle_t, me: c_int) -> bool {
 pub unsafe fn contributes(raw: MPI_Comm, handle: starpu_data_handle_t, node: c_int) {
     data(handle).mpi.set(|owned| owned.contributors.insert(node));
     let mut open = OPEN.lock();
-    if rank_of(handle) != Some(node) && open.iter().all(|one| one.handle != handle as usize) {
+    if open.iter().all(|one| one.handle != handle as usize) {
         open.push(Open { handle: handle as usize, raw });
     }
 }

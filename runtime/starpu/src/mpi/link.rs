@@ -21,11 +21,13 @@ use crate::instance::{complain, errno};
 /// Bytes of the head of a message.
 pub const HEAD: usize = 32;
 
-/// Kinds of messages: data; data whose receive is to be answered; that answer; part of a barrier.
+/// Kinds of messages: data; data whose receive is to be answered; why data could not be sent; that
+/// answer; part of a barrier.
 pub const DATA: u64 = 0;
 pub const ANSWERED: u64 = 1;
-const ANSWER: u64 = 2;
-const BARRIER: u64 = 3;
+pub const FAILED: u64 = 2;
+const ANSWER: u64 = 3;
+const BARRIER: u64 = 4;
 
 /// Messages between this process and another one with the same communicator and tag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -138,6 +140,11 @@ pub fn head(kind: u64, comm: u64, tag: i64, number: u64) -> [u8; HEAD] {
     head
 }
 
+/// Returns the kind of a message.
+pub fn kind(message: &[u8]) -> u64 {
+    message.first().map_or(DATA, |&kind| u64::from(kind))
+}
+
 fn words(message: &[u8]) -> Option<[u64; 4]> {
     let mut words = [0; 4];
     for (at, word) in words.iter_mut().enumerate() {
@@ -220,7 +227,7 @@ impl Link {
     }
 
     fn deliver(&self, key: Key, number: u64, message: Vec<u8>, take: Taker) {
-        if message.first().is_some_and(|&kind| u64::from(kind) == ANSWERED) {
+        if kind(&message) == ANSWERED {
             self.send(key.with, head(ANSWER, key.comm, key.tag, number).to_vec());
         }
         take(message);
@@ -343,7 +350,7 @@ impl Link {
         let key = Key { comm, with: from, tag: tag as i64 };
         let mut state = self.state.lock();
         match kind {
-            DATA | ANSWERED => match state.expected.remove(&(key, number)) {
+            DATA | ANSWERED | FAILED => match state.expected.remove(&(key, number)) {
                 Some(take) => {
                     drop(state);
                     self.deliver(key, number, message, take);

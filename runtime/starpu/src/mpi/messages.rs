@@ -9,12 +9,12 @@ use ::mpi::ffi::{
     MPI_Comm, MPI_Status, MPI_Status_set_elements, RSMPI_COMM_WORLD, RSMPI_STATUS_IGNORE, RSMPI_UINT8_T,
 };
 
-use super::link::{self, ANSWERED, DATA, HEAD, Key, Link, head};
+use super::link::{self, ANSWERED, DATA, FAILED, HEAD, Key, Link, head};
 use super::world::{Comm, needed};
 use super::{owners, types};
 use crate::acquire::{release_now, request};
 use crate::data::{Carried, data, prepare};
-use crate::instance::{self, complain, errno, must_not_wait};
+use crate::instance::{self, complain, errno};
 use crate::tags::starpu_tag_notify_from_apps;
 use crate::types::*;
 
@@ -102,11 +102,15 @@ pub unsafe fn send(
     end: End,
 ) -> c_int {
     let Some(instance) = instance::needed(function) else { return -errno::EINVAL };
-    if let Err(why) = prepare(instance, handle, STARPU_R) {
-        return refused(function, &why);
-    }
     let Route { link, key } = route;
     let number = link.number_of_send(key);
+    if let Err(why) = prepare(instance, handle, STARPU_R) {
+        // The receiver would wait.
+        let mut message = head(FAILED, key.comm, key.tag, number).to_vec();
+        message.extend_from_slice(why.as_bytes());
+        link.post(key, number, message, None);
+        return refused(function, &why);
+    }
     let kind = if synchronous { ANSWERED } else { DATA };
     let carried = Carried(handle);
     link.begins();
@@ -155,7 +159,11 @@ pub unsafe fn receive(
         let there = Arc::clone(&here);
         let take = move |message: Vec<u8>| {
             let target = data(carried.get());
-            let result = types::unpack(target, &message[HEAD..]);
+            let result = if link::kind(&message) == FAILED {
+                Err(format!("could not be sent: {}", String::from_utf8_lossy(&message[HEAD..])))
+            } else {
+                types::unpack(target, &message[HEAD..])
+            };
             if let Err(why) = &result {
                 complain(format_args!(
                     "{} from rank {} with tag {}: {why}",
@@ -189,15 +197,15 @@ pub fn wait_for_all(link: &Link) {
     }
 }
 
-/// True, and reported, if the calling thread is one on which messages or tasks depend.
-fn may_not_wait(function: &str) -> bool {
-    if link::is_driver() {
+/// True, and reported, if all messages depend on the calling thread. A codelet may wait for one.
+pub fn may_not_wait(function: &str) -> bool {
+    let is_driver = link::is_driver();
+    if is_driver {
         complain(format_args!(
             "{function}: a callback of a message must not wait for messages; use a function with a callback"
         ));
-        return true;
     }
-    must_not_wait(function)
+    is_driver
 }
 
 unsafe fn begin(

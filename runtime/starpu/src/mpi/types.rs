@@ -60,7 +60,7 @@ unsafe fn registered(of: &Data) -> Option<Made> {
         (None, Some(allocate)) => allocate(of.handle(), 0, &raw mut datatype),
         (None, None) => return None,
     };
-    (result == 0).then_some(Made { datatype, free: functions.free })
+    (result == 0).then(|| Made { datatype, free: functions.free })
 }
 
 /// Appends the bytes of data to a message.

@@ -75,9 +75,7 @@ unsafe extern "C" fn copies_nothing(
 }
 
 unsafe extern "C" fn forgets(comm: MPI_Comm, _key: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
-    if let Some(mut world) = WORLD.try_lock()
-        && let Some(world) = &mut *world
-    {
+    if let Some(world) = &mut *WORLD.lock() {
         world.comms.retain(|known| known.0 != Raw(comm));
     }
     0
@@ -359,7 +357,7 @@ pub extern "C" fn starpu_mpi_set_communication_tag(tag: i64) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_mpi_barrier(raw: MPI_Comm) -> c_int {
-    if crate::instance::must_not_wait("starpu_mpi_barrier") {
+    if messages::may_not_wait("starpu_mpi_barrier") {
         return -errno::EDEADLK;
     }
     match needed("starpu_mpi_barrier", raw) {
@@ -370,7 +368,9 @@ pub unsafe extern "C" fn starpu_mpi_barrier(raw: MPI_Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_mpi_wait_for_all(raw: MPI_Comm) -> c_int {
-    if crate::instance::must_not_wait("starpu_mpi_wait_for_all") {
+    if messages::may_not_wait("starpu_mpi_wait_for_all")
+        || crate::instance::must_not_wait("starpu_mpi_wait_for_all")
+    {
         return -errno::EDEADLK;
     }
     match needed("starpu_mpi_wait_for_all", raw) {
@@ -386,4 +386,12 @@ pub unsafe extern "C" fn starpu_mpi_wait_for_all(raw: MPI_Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_mpi_wait_for_all_in_ctx(raw: MPI_Comm, _context: c_uint) -> c_int {
     starpu_mpi_wait_for_all(raw)
+}
+
+/// Says that a function of StarPU is absent.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zellige_starpu_mpi_absent(function: *const c_char) -> c_int {
+    let function = std::ffi::CStr::from_ptr(function).to_string_lossy();
+    complain(format_args!("{function} does nothing: this library has no checkpoints and no load balancer"));
+    -errno::ENOSYS
 }
