@@ -11,6 +11,17 @@ const MOST: usize = 1 << 26;
 /// Recycled buffers of all ranks in this process.
 pub(crate) static BUFFERS: Buffers = Buffers(Mutex::new(Vec::new()));
 
+/// Returns an empty vector with room for a message of `capacity` bytes, in memory that a message
+/// before had if there is some. The memory of sent messages is kept.
+pub fn message_buffer(capacity: usize) -> Vec<u8> {
+    BUFFERS.with_capacity(capacity)
+}
+
+/// Keeps the memory of a message that was received, for further ones.
+pub fn recycle(message: Vec<u8>) {
+    BUFFERS.keep(message);
+}
+
 /// Recycled vectors with their old contents.
 pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
 

@@ -21,6 +21,7 @@ mod wire;
 #[allow(unsafe_code)]
 mod world;
 
+pub use buffers::{message_buffer, recycle};
 pub use cluster::Cluster;
 pub use distribution::{BlockCyclic, Contiguous, Distribution};
 pub use error::{ClusterError, RemoteError};

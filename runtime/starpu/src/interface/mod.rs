@@ -20,6 +20,8 @@ mod dense;
 mod other;
 mod sparse;
 
+#[cfg(feature = "mpi")]
+pub(crate) use dense::append_packed;
 pub(crate) use dense::{
     Dense, Strided, starpu_interface_block_ops, starpu_interface_matrix_ops, starpu_interface_tensor_ops,
     starpu_interface_variable_ops, starpu_interface_vector_ops,

@@ -117,7 +117,7 @@ pub unsafe fn send(
     let here = Arc::clone(&link);
     let taken = move || {
         let target = data(carried.get());
-        let message = types::packed(target, head(kind, key.comm, key.tag, number).to_vec());
+        let message = types::packed(target, &head(kind, key.comm, key.tag, number));
         release_now(target);
         let bytes = message.len() - HEAD;
         if synchronous {
@@ -173,7 +173,9 @@ pub unsafe fn receive(
                 ));
             }
             release_now(target);
-            end.comes(&there, message.len() - HEAD, result.is_err());
+            let bytes = message.len() - HEAD;
+            zellige_mpi::recycle(message);
+            end.comes(&there, bytes, result.is_err());
         };
         here.expect(key, number, Box::new(take));
     };

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::owners::with_owned;
 use crate::data::{Data, data, pointer_of};
 use crate::instance::complain;
+use crate::interface::append_packed;
 use crate::memory::{starpu_free_on_node_flags, starpu_malloc_on_node_flags};
 use crate::types::*;
 
@@ -63,9 +64,12 @@ unsafe fn registered(of: &Data) -> Option<Made> {
     (result == 0).then(|| Made { datatype, free: functions.free })
 }
 
-/// Appends the bytes of data to a message.
-pub unsafe fn packed(of: &Data, mut message: Vec<u8>) -> Vec<u8> {
+/// Returns a message with a head and the bytes of data.
+pub unsafe fn packed(of: &Data, head: &[u8]) -> Vec<u8> {
     of.value();
+    let size = (*of.ops).get_size.map_or(0, |size| size(of.handle()));
+    let mut message = zellige_mpi::message_buffer(head.len() + size);
+    message.extend_from_slice(head);
     if let Some(made) = registered(of) {
         let (mut size, mut at) = (0, 0);
         MPI_Pack_size(1, made.datatype, RSMPI_COMM_WORLD, &raw mut size);
@@ -74,6 +78,9 @@ pub unsafe fn packed(of: &Data, mut message: Vec<u8>) -> Vec<u8> {
         let to = message[begin..].as_mut_ptr().cast();
         MPI_Pack(pointer_of(of), 1, made.datatype, to, size, &raw mut at, RSMPI_COMM_WORLD);
         message.truncate(begin + at as usize);
+        return message;
+    }
+    if append_packed(of.handle(), (*of.ops).interfaceid, &mut message) {
         return message;
     }
     let Some(pack) = (*of.ops).pack_data else {

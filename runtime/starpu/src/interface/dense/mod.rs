@@ -9,6 +9,8 @@ mod register;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
+#[cfg(feature = "mpi")]
+pub(crate) use self::operations::append_packed;
 use self::operations::copy_any_to_any;
 pub(crate) use self::operations::{
     starpu_interface_block_ops, starpu_interface_matrix_ops, starpu_interface_tensor_ops,

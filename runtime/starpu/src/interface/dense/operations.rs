@@ -235,6 +235,38 @@ unsafe extern "C" fn pack<T: Dense>(
     0
 }
 
+/// Appends the bytes that `pack_data` would write; false for data of another kind.
+///
+/// # Safety
+/// `handle` has an interface of the kind `id`, with memory behind it.
+#[cfg(feature = "mpi")]
+pub(crate) unsafe fn append_packed(
+    handle: starpu_data_handle_t,
+    id: starpu_data_interface_id,
+    to: &mut Vec<u8>,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let form = unsafe {
+        match id {
+            STARPU_VARIABLE_INTERFACE_ID => on_node::<starpu_variable_interface>(handle, 0).read(),
+            STARPU_VECTOR_INTERFACE_ID => on_node::<starpu_vector_interface>(handle, 0).read(),
+            STARPU_MATRIX_INTERFACE_ID => on_node::<starpu_matrix_interface>(handle, 0).read(),
+            STARPU_BLOCK_INTERFACE_ID => on_node::<starpu_block_interface>(handle, 0).read(),
+            STARPU_TENSOR_INTERFACE_ID => on_node::<starpu_tensor_interface>(handle, 0).read(),
+            _ => return false,
+        }
+    };
+    let (begin, size) = (to.len(), form.size());
+    to.reserve(size);
+    // SAFETY: there is room for `size` bytes, which are all written.
+    unsafe {
+        let from = form.address() as *const u8;
+        copy_strided(to.as_mut_ptr().add(begin), &form.packed(), from, &form.ld, &form.n, form.elemsize);
+        to.set_len(begin + size);
+    }
+    true
+}
+
 unsafe extern "C" fn peek<T: Dense>(
     handle: starpu_data_handle_t,
     node: c_uint,
