@@ -1,15 +1,15 @@
 //! Reductions over processes, and scattering and gathering.
 //!
-//! A task that adds to data of another rank adds to a copy of its own. At the next access of another
-//! kind, or when the program asks for it, the copies are sent along a tree to the owner, which adds
-//! them in the order of the ranks.
+//! A task that adds to data of another rank adds to a copy of its own. At the next access of
+//! another kind, or when the program asks for it, the copies are sent along a tree to the owner,
+//! which adds them in the order of the ranks.
 
 use std::ffi::{c_int, c_void};
 
 use ::mpi::ffi::MPI_Comm;
 use parking_lot::Mutex;
 
-use super::messages::{End, receive_detached, send_detached};
+use super::messages::{End, MessageCallback, receive_detached, send_detached};
 use super::owners::{PER_NODE, rank_of, tag_of, unregistered, with_owned};
 use super::world::needed;
 use crate::data::data;
@@ -19,8 +19,6 @@ use crate::handles::{
 use crate::instance::{self, errno};
 use crate::reduction;
 use crate::types::*;
-
-type Callback = Option<unsafe extern "C" fn(*mut c_void)>;
 
 #[derive(Clone, Copy)]
 struct Open {
@@ -156,8 +154,8 @@ pub unsafe extern "C" fn starpu_mpi_redux_data_prio_tree(
 
 /// Callbacks of a scatter or gather, for the sends and for the receives of this process.
 struct Ends {
-    sent: (Callback, *mut c_void),
-    received: (Callback, *mut c_void),
+    sent: (MessageCallback, *mut c_void),
+    received: (MessageCallback, *mut c_void),
 }
 
 /// Moves data between a root and their owners.
@@ -206,9 +204,9 @@ pub unsafe extern "C" fn starpu_mpi_scatter_detached(
     count: c_int,
     root: c_int,
     raw: MPI_Comm,
-    sent: Callback,
+    sent: MessageCallback,
     sent_argument: *mut c_void,
-    received: Callback,
+    received: MessageCallback,
     received_argument: *mut c_void,
 ) -> c_int {
     let ends = Ends { sent: (sent, sent_argument), received: (received, received_argument) };
@@ -221,9 +219,9 @@ pub unsafe extern "C" fn starpu_mpi_gather_detached(
     count: c_int,
     root: c_int,
     raw: MPI_Comm,
-    sent: Callback,
+    sent: MessageCallback,
     sent_argument: *mut c_void,
-    received: Callback,
+    received: MessageCallback,
     received_argument: *mut c_void,
 ) -> c_int {
     let ends = Ends { sent: (sent, sent_argument), received: (received, received_argument) };

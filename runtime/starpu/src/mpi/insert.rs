@@ -24,8 +24,8 @@ const NAME: &str = "starpu_mpi_task_insert";
 /// Bits of the mode that a task has for data that it writes on several nodes.
 const SAME: starpu_data_access_mode = STARPU_MPI_SAME;
 
-/// Where a task runs, and what it uses.
-struct Plan {
+/// The place where a task runs, and its data.
+struct Placement {
     raw: MPI_Comm,
     me: c_int,
     node: c_int,
@@ -129,7 +129,7 @@ unsafe fn owner_of_written(all: &[starpu_data_descr]) -> Result<Option<c_int>, c
 }
 
 /// Reads where a task runs out of its list of arguments.
-unsafe fn plan(raw: MPI_Comm, cl: *const starpu_codelet, items: &[Item]) -> Result<Plan, c_int> {
+unsafe fn plan(raw: MPI_Comm, cl: *const starpu_codelet, items: &[Item]) -> Result<Placement, c_int> {
     let Some((_, comm)) = needed(NAME, raw) else { return Err(-errno::EINVAL) };
     let (me, ranks) = (comm.me as c_int, comm.members.len() as c_int);
     let mut data = data_of(cl, items);
@@ -155,10 +155,10 @@ unsafe fn plan(raw: MPI_Comm, cl: *const starpu_codelet, items: &[Item]) -> Resu
         (Some(rank), _) | (None, Some(rank)) => rank,
         (None, None) => policies::choose(policy, me, ranks, &mut data),
     };
-    Ok(Plan { raw, me, node, priority, data })
+    Ok(Placement { raw, me, node, priority, data })
 }
 
-impl Plan {
+impl Placement {
     fn executes(&self) -> bool {
         self.node == PER_NODE || self.node == self.me
     }
@@ -385,7 +385,7 @@ pub unsafe extern "C" fn zellige_starpu_mpi_insert_on(
     result
 }
 
-/// What a process has to do for a task, for programs that make tasks by themselves.
+/// Duties of a process for a task, for programs that make tasks by themselves.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct starpu_mpi_task_exchange_params {
@@ -431,7 +431,7 @@ unsafe fn exchange_before(
         Some(node) => node,
         None => policies::choose(policies::CURRENT, me, ranks, descrs),
     };
-    let plan = Plan { raw, me, node, priority: (*task).priority, data: descrs.to_vec() };
+    let plan = Placement { raw, me, node, priority: (*task).priority, data: descrs.to_vec() };
     match plan.before() {
         Ok(takes_part) => {
             *params = starpu_mpi_task_exchange_params {
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn starpu_mpi_task_exchange_data_after_execution(
     params: starpu_mpi_task_exchange_params,
 ) -> c_int {
     let data = std::slice::from_raw_parts(descrs, count as usize).to_vec();
-    let plan = Plan { raw, me: params.me, node: params.xrank, priority: params.priority, data };
+    let plan = Placement { raw, me: params.me, node: params.xrank, priority: params.priority, data };
     code(plan.after())
 }
 

@@ -38,7 +38,7 @@ pub struct Key {
     pub tag: i64,
 }
 
-type Callback = Box<dyn FnOnce() + Send>;
+type Job = Box<dyn FnOnce() + Send>;
 /// Takes a message: its bytes with the head, after which data begin.
 type Taker = Box<dyn FnOnce(Vec<u8>) + Send>;
 
@@ -51,11 +51,11 @@ struct State {
     /// Receives whose data are ready for a message.
     expected: HashMap<(Key, u64), Taker>,
     /// Sends that wait for the answer of their receiver.
-    unanswered: HashMap<(Key, u64), Callback>,
+    unanswered: HashMap<(Key, u64), Job>,
     barriers: HashMap<u64, u64>,
     /// Parts of barriers that have arrived: communicator, number, round, sender.
     parts: HashSet<(u64, u64, i64, usize)>,
-    callbacks: VecDeque<Callback>,
+    callbacks: VecDeque<Job>,
     /// Number of requests that are not complete with their callback.
     pending: usize,
     /// Number of requests that were ever begun.
@@ -163,7 +163,7 @@ impl Link {
 
     /// Ends a request: `callback` is called by the thread of messages, and the request counts as
     /// complete after that.
-    pub fn completes(&self, callback: Option<Callback>) {
+    pub fn completes(&self, callback: Option<Job>) {
         let mut state = self.state.lock();
         match callback {
             Some(callback) => {
@@ -190,7 +190,7 @@ impl Link {
     }
 
     /// Sends a message. If an answer is asked for, `answered` is called when it comes.
-    pub fn post(&self, key: Key, number: u64, message: Vec<u8>, answered: Option<Callback>) {
+    pub fn post(&self, key: Key, number: u64, message: Vec<u8>, answered: Option<Job>) {
         if let Some(answered) = answered {
             self.state.lock().unanswered.insert((key, number), answered);
         }
@@ -265,8 +265,8 @@ impl Link {
         begun
     }
 
-    /// Waits until all members of a communicator have called this: in round k each tells the one 2^k
-    /// ranks on.
+    /// Waits until all members of a communicator have called this: in round k each tells the one
+    /// 2^k ranks on.
     pub fn barrier(&self, comm: &Comm) -> c_int {
         let count = comm.members.len();
         let number = {

@@ -1,10 +1,11 @@
 //! The functions of `starpu_mpi.h`: tasks and data of several processes.
 //!
 //! [`world`] starts and ends the use of MPI and knows communicators; [`link`] has the thread that
-//! sends messages, receives them and calls callbacks; [`messages`] sends and receives data;
-//! [`owners`] knows who owns data and who has a copy; [`insert`] sends data to where a task runs;
-//! [`collect`] reduces, scatters and gathers.
+//! sends messages, receives them and calls callbacks; [`messages`] sends and receives data, which
+//! the program asks for in [`calls`]; [`owners`] knows who owns data and who has a copy; [`insert`]
+//! sends data to where a task runs; [`collect`] reduces, scatters and gathers.
 
+mod calls;
 mod collect;
 mod insert;
 mod link;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::mpi::ffi::MPI_Comm;
 use parking_lot::Mutex;
 
-use super::messages::{End, receive_detached, send_detached};
+use super::messages::{End, MessageCallback, receive_detached, send_detached};
 use super::types::Datatype;
 use super::world::{comm, needed, starpu_mpi_world_size};
 use crate::data::{Data, data};
@@ -22,7 +22,7 @@ use crate::types::*;
 /// Rank of data of which each process has its own.
 pub const PER_NODE: c_int = -2;
 
-/// What is known of data that several processes use.
+/// State of data that several processes use.
 #[derive(Default)]
 pub struct OwnedState {
     rank: Option<c_int>,
@@ -389,7 +389,7 @@ pub unsafe extern "C" fn starpu_mpi_get_data_on_node_detached(
     comm: MPI_Comm,
     handle: starpu_data_handle_t,
     node: c_int,
-    callback: Option<unsafe extern "C" fn(*mut std::ffi::c_void)>,
+    callback: MessageCallback,
     argument: *mut std::ffi::c_void,
 ) -> c_int {
     bring("starpu_mpi_get_data_on_node_detached", comm, handle, node, End::calls(callback, argument))

@@ -31,12 +31,12 @@ pub struct Datatype {
 static OF_INTERFACE: Mutex<Option<HashMap<c_int, Datatype>>> = Mutex::new(None);
 
 /// A datatype of MPI for as long as it is needed.
-struct Made {
+struct MadeDatatype {
     datatype: MPI_Datatype,
     free: Option<Free>,
 }
 
-impl Drop for Made {
+impl Drop for MadeDatatype {
     fn drop(&mut self) {
         // SAFETY: made by the function that belongs to this one.
         unsafe {
@@ -51,7 +51,7 @@ impl Drop for Made {
 }
 
 /// Makes the datatype that the program has registered for data, if it makes one.
-unsafe fn registered(of: &Data) -> Option<Made> {
+unsafe fn registered(of: &Data) -> Option<MadeDatatype> {
     let own = with_owned(of.handle(), |owned| owned.datatype);
     let kind = (*of.ops).interfaceid as c_int;
     let functions = own.or_else(|| OF_INTERFACE.lock().as_ref()?.get(&kind).copied())?;
@@ -61,7 +61,7 @@ unsafe fn registered(of: &Data) -> Option<Made> {
         (None, Some(allocate)) => allocate(of.handle(), 0, &raw mut datatype),
         (None, None) => return None,
     };
-    (result == 0).then(|| Made { datatype, free: functions.free })
+    (result == 0).then(|| MadeDatatype { datatype, free: functions.free })
 }
 
 /// Returns a message with a head and the bytes of data.

@@ -38,7 +38,7 @@ impl Comm {
     }
 }
 
-/// What is there between `starpu_mpi_init` and `starpu_mpi_shutdown`.
+/// State between `starpu_mpi_init` and `starpu_mpi_shutdown`.
 #[derive(Default)]
 struct World {
     comms: Vec<(Raw, Arc<Comm>)>,
