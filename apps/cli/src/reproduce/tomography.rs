@@ -189,8 +189,9 @@ fn map_of_zones(edges: &[usize]) -> serde_json::Value {
 const RULES: [&str; 8] =
     ["fp32", "hp1:band=2", "hp1", "hp2:band=8", "hp2:band=2", "hp2", "hp3:band=8", "hp3:band=2"];
 
-/// Rules of the 40 m system, each of which takes most of an hour.
-const FEW_RULES: [&str; 3] = ["fp32", "hp1:band=2", "hp3:band=2"];
+/// Rules of the 40 m system, each of which takes minutes. The matrix in half precision outside of a
+/// narrow band is not definite, so that a rule by the norms of operands stands beside it.
+const FEW_RULES: [&str; 4] = ["fp32", "hp1:operand=1e-2", "hp1:band=2", "hp3:band=2"];
 
 /// Computes the Strehl ratio of several mixes.
 pub fn strehl(context: &Context<'_>) -> anyhow::Result<Found> {
@@ -224,7 +225,7 @@ pub fn strehl(context: &Context<'_>) -> anyhow::Result<Found> {
         judge_mixes(&mut found, telescope, &kept);
     }
     if !context.full {
-        found.leave("40 m, 50k measurements", "18 GB and hours: --full has 50 616");
+        found.leave("40 m, 50k measurements", "18 GB and most of an hour: --full has 50 616");
     }
     found.leave(
         "Strehl ratios of long exposures, by COMPASS",
@@ -244,11 +245,12 @@ fn judge_mixes(found: &mut Found, telescope: &str, kept: &[(&str, Option<f64>)])
         kept.iter().filter(|one| one.0.starts_with(name)).filter_map(|one| one.1).collect::<Vec<_>>()
     };
     let near = |ratio: &f64| (ratio - single).abs() <= 0.01;
-    let equal = of("hp1").iter().chain(&of("hp2")).all(near);
+    let mixed = [of("hp1"), of("hp2")].concat();
+    let equal = !mixed.is_empty() && mixed.iter().all(near);
     found.judge(
         format!("{telescope}: where the factorisation succeeds with HP1 and HP2, the Strehl ratio is that of single precision"),
         equal,
-        format!("single precision has {single:.4}; within 0.01"),
+        format!("single precision has {single:.4}, the others {mixed:.4?}; within 0.01"),
     );
     found.judge(
         format!("{telescope}: mixes with HP3 never have a proper Strehl ratio"),
