@@ -113,6 +113,34 @@ pub(super) unsafe fn set_mode(
     }
 }
 
+/// Adds a buffer that the codelet has with this mode, in the arrays of task and codelet; returns
+/// false, and adds nothing, if it is another one.
+///
+/// # Safety
+/// `cl` is null or a codelet.
+#[inline]
+pub(super) unsafe fn add_expected(
+    cl: *const starpu_codelet,
+    task: &mut starpu_task,
+    current: &mut c_int,
+    handle: starpu_data_handle_t,
+    mode: starpu_data_access_mode,
+) -> bool {
+    let at = *current as usize;
+    // SAFETY: the caller's promise.
+    let Some(codelet) = (unsafe { cl.as_ref() }) else { return false };
+    let expected = *current < codelet.nbuffers
+        && codelet.dyn_modes.is_null()
+        && task.dyn_handles.is_null()
+        && codelet.modes.get(at) == Some(&mode);
+    if expected && let Some(place) = task.handles.get_mut(at) {
+        *place = handle;
+        *current += 1;
+        return true;
+    }
+    false
+}
+
 /// Adds buffers to a task; with `modes` each has its own, else all keep the codelet's.
 ///
 /// # Safety

@@ -9,7 +9,7 @@ mod packed;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
-use self::buffers::{add_buffers, starpu_task_insert_process_node_array_arg};
+use self::buffers::{add_buffers, add_expected, starpu_task_insert_process_node_array_arg};
 use self::packed::pack;
 use crate::c::{malloc, realloc};
 use crate::instance::errno::{EINVAL, ENODEV};
@@ -190,6 +190,10 @@ unsafe fn fill(
             let mode = item.marker as starpu_data_access_mode;
             // STARPU_NONE alone names data that is not used.
             if mode & (STARPU_RW | STARPU_SCRATCH | STARPU_REDUX) != 0 {
+                // SAFETY: `cl` is null or a codelet.
+                if unsafe { add_expected(cl, t, &mut buffers, pointer.cast(), mode) } {
+                    continue;
+                }
                 // SAFETY: this is one handle with its mode.
                 let refused = unsafe {
                     add_buffers(cl, task, &mut allocated, &mut buffers, 1, |_| (pointer.cast(), Some(mode)))
