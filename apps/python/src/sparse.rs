@@ -6,6 +6,7 @@ use pyo3::types::PyDict;
 use zellige_runtime::Runtime;
 use zellige_sparse::Csr;
 use zellige_sparse::krylov::{History, Stop};
+use zellige_sparse::precondition::NearNull;
 use zellige_sparse::system::{Options, System};
 
 use crate::stochastic::judged;
@@ -20,6 +21,21 @@ fn matrix((starts, column, value): &Parts<'_>, width: usize) -> PyResult<Csr> {
     Csr::new(width, starts.map_err(error)?, column.map_err(error)?, value.as_array().to_vec()).map_err(error)
 }
 
+fn columns(array: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<f64>>> {
+    let array = array.extract::<PyReadonlyArray2<'_, f64>>()?;
+    Ok(array.as_array().columns().into_iter().map(|column| column.to_vec()).collect())
+}
+
+/// Converts the near null space: a word, or vectors.
+fn near_null(value: &Bound<'_, PyAny>) -> PyResult<NearNull> {
+    match value.extract::<String>() {
+        Ok(word) if word == "constant" => Ok(NearNull::Constants),
+        Ok(word) if word == "search" => Ok(NearNull::Search),
+        Ok(other) => Err(error(format!("near_null: constant, search or vectors, not {other}"))),
+        Err(_) => Ok(NearNull::Vectors(columns(value)?)),
+    }
+}
+
 /// Converts the options of a solve.
 fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
     let mut options = Options::default();
@@ -32,6 +48,8 @@ fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
             "method" => options.method = value.extract::<String>()?.parse().map_err(error)?,
             "precond" => options.preconditioner = value.extract::<String>()?.parse().map_err(error)?,
             "operator" => options.inner = value.extract::<String>()?.parse().map_err(error)?,
+            "near_null" => options.near_null = Some(near_null(&value)?),
+            "coordinates" => options.near_null = Some(NearNull::Coordinates(columns(&value)?)),
             "scale" => options.scaling = value.extract::<String>()?.parse().map_err(error)?,
             "tol" => tolerance = value.extract()?,
             "max_steps" => steps = value.extract()?,

@@ -43,6 +43,71 @@ def test_options_are_checked():
         zellige.solve(laplace(4), np.ones(15))
 
 
+def solid(n):
+    """Springs between the points of a cube with n points a side, and the places of the points.
+
+    A spring pulls along its direction only, so that translations and rotations move the cube without any force; the
+    lowest layer is held.
+    """
+    places = np.stack(np.meshgrid(*[np.arange(n)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    number = {tuple(place): at for at, place in enumerate(places)}
+    rows, columns, values = [], [], []
+    for step in [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, -1, 0), (1, 0, 1), (1, 0, -1), (0, 1, 1), (0, 1, -1)]:
+        direction = np.array(step) / np.linalg.norm(step)
+        spring = np.outer(direction, direction)
+        for place, i in number.items():
+            j = number.get(tuple(np.add(place, step)))
+            for p, q, sign in [(i, i, 1), (j, j, 1), (i, j, -1), (j, i, -1)] if j is not None else []:
+                for r in range(3):
+                    for c in range(3):
+                        rows.append(3 * p + r)
+                        columns.append(3 * q + c)
+                        values.append(sign * spring[r, c])
+    a = scipy.sparse.csr_matrix((values, (rows, columns)))
+    free = places[:, 0] > 0
+    kept = np.repeat(free, 3)
+    return a[kept][:, kept], places[free].astype(float)
+
+
+def test_near_null_spaces_are_those_of_the_command():
+    a, places = solid(9)
+    b = RNG.standard_normal(a.shape[0])
+    found = {}
+    centred = places - places.mean(0)
+    turns = np.zeros((a.shape[0], 3))
+    for axis, (i, j) in enumerate([(1, 2), (2, 0), (0, 1)]):
+        turns[i::3, axis], turns[j::3, axis] = -centred[:, j], centred[:, i]
+    for name, given in {
+        "constant": {"near_null": "constant"},
+        "search": {"near_null": "search"},
+        "vectors": {"near_null": turns},
+        "coordinates": {"coordinates": places},
+    }.items():
+        answer = zellige.solve(a, b, method="cg", precond="amg", **given)
+        assert answer.converged and np.linalg.norm(a @ answer.x - b) <= 2e-10 * np.linalg.norm(b)
+        found[name] = answer.columns[0]["steps"]
+    assert found["coordinates"] < found["constant"] and found["search"] <= found["constant"]
+    # Coordinates stand for rotations about the middle.
+    assert abs(found["vectors"] - found["coordinates"]) <= 1
+
+
+def test_mistakes_in_near_null_spaces_are_named():
+    a, places = solid(4)
+    b = np.ones(a.shape[0])
+    with pytest.raises(ValueError, match="one of them"):
+        zellige.solve(a, b, near_null="search", coordinates=places)
+    with pytest.raises(ValueError, match="amg"):
+        zellige.solve(a, b, precond="ic0", coordinates=places)
+    with pytest.raises(zellige.Error, match="near_null"):
+        zellige.solve(a, b, precond="amg", near_null="all")
+    with pytest.raises(zellige.Error):
+        zellige.solve(a, b, precond="amg", coordinates=places[:-1])
+    with pytest.raises(ValueError, match="real"):
+        zellige.solve(a * 1j, b, coordinates=places)
+    with pytest.raises(ValueError, match="trust"):
+        zellige.solve(a, b, near_null="search", trust=True)
+
+
 @pytest.mark.parametrize("rule", ["fp32", "hp1:operand=0.1"])
 def test_dense_systems_as_numpy(rule):
     n = 400

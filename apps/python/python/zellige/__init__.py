@@ -457,19 +457,38 @@ def _interleaved(z: _np.ndarray) -> _np.ndarray:
     return parts
 
 
+def _near_null(near_null: Any, coordinates: Any, precond: str | None) -> dict[str, Any]:
+    """The options of `solve` that are given, with arrays of float64."""
+    given = {name: each for name, each in (("near_null", near_null), ("coordinates", coordinates)) if each is not None}
+    if len(given) == 2:
+        raise ValueError("near_null and coordinates: give one of them")
+    for name, each in given.items():
+        if precond not in (None, "auto", "amg"):
+            raise ValueError(f"{name}: for precond='amg', not {precond!r}")
+        if not isinstance(each, str):
+            array = _np.asarray(_arrays.numbers(name, each))
+            if array.dtype.kind == "c" or array.ndim not in (1, 2):
+                raise ValueError(f"{name}: real numbers in one or two dimensions, not {array.dtype} of {array.shape}")
+            given[name] = _np.ascontiguousarray(array.reshape(len(array), -1), dtype=_np.float64)
+    return given
+
+
 @_overload
 def solve(a: Any, b: Any, tol: float = ..., *, method: str | None = ..., precond: str | None = ...,
-          operator: str | None = ..., scale: str | None = ..., max_steps: int | None = ..., max_time: float | None = ...,
-          trust: Literal[False] = ..., samples: int = ..., seed: int = ...) -> SolveResult: ...
+          operator: str | None = ..., scale: str | None = ..., near_null: Any = ..., coordinates: Any = ...,
+          max_steps: int | None = ..., max_time: float | None = ..., trust: Literal[False] = ..., samples: int = ...,
+          seed: int = ...) -> SolveResult: ...
 @_overload
 def solve(a: Any, b: Any, tol: float = ..., *, method: str | None = ..., precond: str | None = ...,
-          operator: str | None = ..., scale: str | None = ..., max_steps: int | None = ..., max_time: float | None = ...,
-          trust: Literal[True], samples: int = ..., seed: int = ...) -> Trust: ...
+          operator: str | None = ..., scale: str | None = ..., near_null: Any = ..., coordinates: Any = ...,
+          max_steps: int | None = ..., max_time: float | None = ..., trust: Literal[True], samples: int = ...,
+          seed: int = ...) -> Trust: ...
 
 
 def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, precond: str | None = None,
-          operator: str | None = None, scale: str | None = None, max_steps: int | None = None,
-          max_time: float | None = None, trust: bool = False, samples: int = 8, seed: int = 0) -> SolveResult | Trust:
+          operator: str | None = None, scale: str | None = None, near_null: Any = None, coordinates: Any = None,
+          max_steps: int | None = None, max_time: float | None = None, trust: bool = False, samples: int = 8,
+          seed: int = 0) -> SolveResult | Trust:
     """Solve ``A x = b`` with a sparse matrix; method and preconditioner by the matrix where none are given.
 
     A complex system, also a real matrix with a complex ``b``, is solved as the real one of twice the size, as
@@ -486,6 +505,12 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
         Of the recomputed residual, relative to ``b`` (2-norms).
     method, precond, operator, scale : str, optional
         As options of ``zellige solve``: ``cg``, ``gmres:60``; ``ic0``, ``amg``; ``ap7:cw:2^-24``; ``both``.
+    near_null : str or array_like, (n, k), optional
+        For ``amg``: vectors that the matrix maps to nearly zero, beside the constants of each component; ``constant``
+        for no others, ``search`` to find them from the matrix (default). With neither this nor `coordinates` the
+        matrix decides whether ``amg`` is taken. Real systems only.
+    coordinates : array_like, (nodes, 2) or (nodes, 3), optional
+        In place of `near_null`: places of the nodes, whose rows follow each other; their rotations are the vectors.
     max_steps : int, optional
     max_time : float, optional
         In seconds.
@@ -516,6 +541,9 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     if trust and (is_complex or columns.shape[1] != 1):
         problem = "a complex system" if is_complex else f"{columns.shape[1]} right-hand sides"
         raise ValueError(f"trust: {problem}; digits are judged for one real right-hand side, b[:, 0] say, of a real matrix")
+    near = _near_null(near_null, coordinates, precond)
+    if near and (is_complex or trust):
+        raise ValueError(f"{next(iter(near))}: for real systems, and not with trust")
     if is_complex:
         if not _np.isfinite(a.data).all():
             at = int(_np.isfinite(a.data).argmin())
@@ -530,7 +558,7 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     columns = _np.asarray(columns, dtype=_np.float64)
     parts = (a.indptr.astype(_np.int64), a.indices.astype(_np.int64), a.data)
     given = dict(tol=tol, method=method, precond=precond, operator=operator, scale=scale,
-                 max_steps=max_steps, max_time=max_time)
+                 max_steps=max_steps, max_time=max_time, **near)
     if trust:
         return stochastic._trust(_zellige.trust(parts, a.shape[0], columns[:, 0], given,
                                                 *stochastic._options(samples, seed)))

@@ -93,7 +93,7 @@ def solve(
     width: int,
     b: NDArray[np.float64],
     x: NDArray[np.float64],
-    given: dict[str, str | float | int | None],
+    given: dict[str, str | float | int | NDArray[np.float64] | None],
 ) -> list[dict[str, Any]]: ...
 def trust(
     parts: _Parts,

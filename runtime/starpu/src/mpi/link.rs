@@ -302,12 +302,29 @@ impl Link {
     fn drive(&self, mut transport: impl Transport) {
         IS_DRIVER.with(|is_driver| is_driver.set(true));
         match self.drives(&mut transport) {
-            Ok(()) => transport.close(None),
+            Ok(()) => {
+                transport.close(None);
+                self.report_unreceived();
+            }
             Err(error) => {
                 complain(format_args!("messages between processes have ended: {error}"));
                 self.state.lock().error = Some(error.0);
                 self.changed.notify_all();
             }
+        }
+    }
+
+    /// Says which messages nobody has received.
+    fn report_unreceived(&self) {
+        let state = self.state.lock();
+        let first = state.arrived.keys().min_by_key(|(key, number)| (key.with, key.tag, *number));
+        if let Some((key, _)) = first {
+            complain(format_args!(
+                "starpu_mpi_shutdown: {} messages were not received, the first one from rank {} with tag {}",
+                state.arrived.len(),
+                key.with,
+                key.tag
+            ));
         }
     }
 
