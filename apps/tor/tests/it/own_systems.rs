@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use zellige_tor::files::fits;
 use zellige_tor::params::{self, Input, Mode, read};
 use zellige_tor::pipeline::info;
-use zellige_tor::pipeline::{Options, TileChoice, precheck};
+use zellige_tor::pipeline::{Options, PipelineError, TileChoice, precheck};
 use zellige_tor::system::NoiseModel;
 use zellige_tor::{Covariance, Error, Kind, Matrix, dm, evaluate, reference};
 
@@ -160,8 +160,15 @@ fn a_large_system_is_refused_or_has_a_plan() {
     let error = precheck(&input, &options(Some(2 << 30))).unwrap_err().to_string();
     let n = expected("large")["measurements"].as_u64().unwrap();
     assert!(error.contains(&format!("n = {n}")) && error.contains("GB available"), "{error}");
-    let plan = precheck(&input, &options(Some(1 << 40))).unwrap();
-    assert_eq!(plan.grid.len() as u64, n);
+    // What is free on this machine decides which of them it is.
+    let memory = match precheck(&input, &options(Some(1 << 40))) {
+        Ok(plan) => {
+            assert_eq!(plan.grid.len() as u64, n);
+            plan.memory
+        }
+        Err(PipelineError::Memory(refused)) => refused.plan,
+        Err(other) => panic!("{other}"),
+    };
     // The triangle of Cmm in float32 alone has this size.
-    assert!(plan.memory.total() > 2 * n * n, "{} bytes", plan.memory.total());
+    assert!(memory.total() > 2 * n * n, "{} bytes", memory.total());
 }
