@@ -160,7 +160,7 @@ fn a_large_system_is_refused_or_has_a_plan() {
     let error = precheck(&input, &options(Some(2 << 30))).unwrap_err().to_string();
     let n = expected("large")["measurements"].as_u64().unwrap();
     assert!(error.contains(&format!("n = {n}")) && error.contains("GB available"), "{error}");
-    // What is free on this machine decides which of them it is.
+    // The free memory of this machine decides between the two.
     let memory = match precheck(&input, &options(Some(1 << 40))) {
         Ok(plan) => {
             assert_eq!(plan.grid.len() as u64, n);
