@@ -98,6 +98,8 @@ def test_mistakes_in_near_null_spaces_are_named():
         zellige.solve(a, b, near_null="search", coordinates=places)
     with pytest.raises(ValueError, match="amg"):
         zellige.solve(a, b, precond="ic0", coordinates=places)
+    with pytest.raises((TypeError, ValueError), match="coordinates"):
+        zellige.solve(a, b, precond="amg", coordinates="search")
     with pytest.raises(zellige.Error, match="near_null"):
         zellige.solve(a, b, precond="amg", near_null="all")
     with pytest.raises(zellige.Error):

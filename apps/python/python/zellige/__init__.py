@@ -465,7 +465,7 @@ def _near_null(near_null: Any, coordinates: Any, precond: str | None) -> dict[st
     for name, each in given.items():
         if precond not in (None, "auto", "amg"):
             raise ValueError(f"{name}: for precond='amg', not {precond!r}")
-        if not isinstance(each, str):
+        if name == "coordinates" or not isinstance(each, str):
             array = _np.asarray(_arrays.numbers(name, each))
             if array.dtype.kind == "c" or array.ndim not in (1, 2):
                 raise ValueError(f"{name}: real numbers in one or two dimensions, not {array.dtype} of {array.shape}")

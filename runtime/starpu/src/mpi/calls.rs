@@ -25,10 +25,10 @@ unsafe fn begin(
     tag: i64,
     call: impl FnOnce(End) -> c_int,
 ) -> c_int {
-    let made = Request::new(with, tag);
     if request.is_null() {
         return refused(function, "the request is a null pointer");
     }
+    let made = Request::new(with, tag);
     let result = call(End::of(Arc::clone(&made)));
     *request = if result == 0 { Arc::into_raw(made).cast_mut().cast() } else { ptr::null_mut() };
     result
@@ -118,50 +118,65 @@ unsafe fn blocking(
     if result != 0 { result } else { starpu_mpi_wait(&raw mut request, status) }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_mpi_isend(
-    handle: starpu_data_handle_t,
-    request: *mut *mut c_void,
-    to: c_int,
-    tag: i64,
-    comm: MPI_Comm,
-) -> c_int {
-    isend("starpu_mpi_isend", handle, request, to, tag, comm, false)
+/// Defines the four forms of a send; priorities have no effect.
+macro_rules! sends {
+    ($synchronous:literal: $plain:ident $prio:ident $detached:ident $detached_prio:ident) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $plain(
+            handle: starpu_data_handle_t,
+            request: *mut *mut c_void,
+            to: c_int,
+            tag: i64,
+            comm: MPI_Comm,
+        ) -> c_int {
+            isend(stringify!($plain), handle, request, to, tag, comm, $synchronous)
+        }
+
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $prio(
+            handle: starpu_data_handle_t,
+            request: *mut *mut c_void,
+            to: c_int,
+            tag: i64,
+            _priority: c_int,
+            comm: MPI_Comm,
+        ) -> c_int {
+            $plain(handle, request, to, tag, comm)
+        }
+
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $detached(
+            handle: starpu_data_handle_t,
+            to: c_int,
+            tag: i64,
+            comm: MPI_Comm,
+            callback: MessageCallback,
+            argument: *mut c_void,
+        ) -> c_int {
+            let end = End::calls(callback, argument);
+            send_detached(stringify!($detached), handle, to, tag, comm, $synchronous, end)
+        }
+
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $detached_prio(
+            handle: starpu_data_handle_t,
+            to: c_int,
+            tag: i64,
+            _priority: c_int,
+            comm: MPI_Comm,
+            callback: MessageCallback,
+            argument: *mut c_void,
+        ) -> c_int {
+            $detached(handle, to, tag, comm, callback, argument)
+        }
+    };
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_mpi_isend_prio(
-    handle: starpu_data_handle_t,
-    request: *mut *mut c_void,
-    to: c_int,
-    tag: i64,
-    _priority: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    isend("starpu_mpi_isend_prio", handle, request, to, tag, comm, false)
+sends! {
+    false: starpu_mpi_isend starpu_mpi_isend_prio starpu_mpi_isend_detached starpu_mpi_isend_detached_prio
 }
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_mpi_issend(
-    handle: starpu_data_handle_t,
-    request: *mut *mut c_void,
-    to: c_int,
-    tag: i64,
-    comm: MPI_Comm,
-) -> c_int {
-    isend("starpu_mpi_issend", handle, request, to, tag, comm, true)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_mpi_issend_prio(
-    handle: starpu_data_handle_t,
-    request: *mut *mut c_void,
-    to: c_int,
-    tag: i64,
-    _priority: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    isend("starpu_mpi_issend_prio", handle, request, to, tag, comm, true)
+sends! {
+    true: starpu_mpi_issend starpu_mpi_issend_prio starpu_mpi_issend_detached starpu_mpi_issend_detached_prio
 }
 
 #[unsafe(no_mangle)]
@@ -219,58 +234,6 @@ pub unsafe extern "C" fn starpu_mpi_recv_prio(
     status: *mut MPI_Status,
 ) -> c_int {
     starpu_mpi_recv(handle, from, tag, comm, status)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_mpi_isend_detached(
-    handle: starpu_data_handle_t,
-    to: c_int,
-    tag: i64,
-    comm: MPI_Comm,
-    callback: MessageCallback,
-    argument: *mut c_void,
-) -> c_int {
-    let end = End::calls(callback, argument);
-    send_detached("starpu_mpi_isend_detached", handle, to, tag, comm, false, end)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_mpi_isend_detached_prio(
-    handle: starpu_data_handle_t,
-    to: c_int,
-    tag: i64,
-    _priority: c_int,
-    comm: MPI_Comm,
-    callback: MessageCallback,
-    argument: *mut c_void,
-) -> c_int {
-    starpu_mpi_isend_detached(handle, to, tag, comm, callback, argument)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_mpi_issend_detached(
-    handle: starpu_data_handle_t,
-    to: c_int,
-    tag: i64,
-    comm: MPI_Comm,
-    callback: MessageCallback,
-    argument: *mut c_void,
-) -> c_int {
-    let end = End::calls(callback, argument);
-    send_detached("starpu_mpi_issend_detached", handle, to, tag, comm, true, end)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_mpi_issend_detached_prio(
-    handle: starpu_data_handle_t,
-    to: c_int,
-    tag: i64,
-    _priority: c_int,
-    comm: MPI_Comm,
-    callback: MessageCallback,
-    argument: *mut c_void,
-) -> c_int {
-    starpu_mpi_issend_detached(handle, to, tag, comm, callback, argument)
 }
 
 #[unsafe(no_mangle)]
@@ -350,6 +313,9 @@ pub unsafe extern "C" fn starpu_mpi_irecv_detached_unlock_tag(
 
 /// Begins `count` messages, of which the last one to end notifies a tag.
 unsafe fn array(count: c_uint, unlocked: starpu_tag_t, begin: impl Fn(usize, End) -> c_int) -> c_int {
+    if count == 0 {
+        starpu_tag_notify_from_apps(unlocked);
+    }
     let left = Arc::new(AtomicUsize::new(count as usize));
     for at in 0..count as usize {
         let left = Arc::clone(&left);

@@ -21,9 +21,6 @@ use crate::types::*;
 
 const NAME: &str = "starpu_mpi_task_insert";
 
-/// Bits of the mode that a task has for data that it writes on several nodes.
-const SAME: starpu_data_access_mode = STARPU_MPI_SAME;
-
 /// The place where a task runs, and its data.
 struct Placement {
     raw: MPI_Comm,
@@ -129,7 +126,20 @@ unsafe fn owner_of_written(all: &[starpu_data_descr]) -> Result<Option<c_int>, c
 }
 
 /// Reads where a task runs out of its list of arguments.
-unsafe fn plan(raw: MPI_Comm, cl: *const starpu_codelet, items: &[Item]) -> Result<Placement, c_int> {
+///
+/// # Errors
+/// The error number, after a message.
+unsafe fn plan(
+    raw: MPI_Comm,
+    cl: *mut starpu_codelet,
+    items: *const Item,
+    n: usize,
+    unknown: c_int,
+) -> Result<Placement, c_int> {
+    if unknown != 0 {
+        return Err(zellige_starpu_insert(cl, items, n, unknown));
+    }
+    let items = slice(items, n);
     let Some((_, comm)) = needed(NAME, raw) else { return Err(-errno::EINVAL) };
     let (me, ranks) = (comm.me as c_int, comm.members.len() as c_int);
     let mut data = data_of(cl, items);
@@ -174,7 +184,7 @@ impl Placement {
 
     /// Brings what the task has written to its owners, and drops copies.
     unsafe fn after(&self) -> Result<(), c_int> {
-        for one in self.data.iter().filter(|one| !one.handle.is_null() && one.mode & SAME == 0) {
+        for one in self.data.iter().filter(|one| !one.handle.is_null() && one.mode & STARPU_MPI_SAME == 0) {
             bring_back(self.raw, one.handle, one.mode, self.me, self.node)?;
             owners::after_task(one.handle, one.mode, self.executes(), self.me);
         }
@@ -217,17 +227,9 @@ unsafe fn bring(
         return Ok(false);
     }
     let source = source_of(handle, node).unwrap_or(owner);
-    if executes == (source == me) {
-        return Ok(false);
-    }
-    let tag = tag_of(handle).ok_or_else(|| unregistered(NAME, data(handle)))?;
-    if executes && !owners::receives(handle) {
-        check(receive_detached(NAME, handle, source, tag, raw, true, End::default()))?;
-    }
-    if !executes && !owners::sends_to(handle, node, raw) {
-        check(send_detached(NAME, handle, node, tag, raw, mode & STARPU_SSEND != 0, End::default()))?;
-    }
-    Ok(true)
+    let synchronous = mode & STARPU_SSEND != 0;
+    check(owners::copy_to(NAME, raw, handle, (source, node), me, synchronous, End::default()))?;
+    Ok(source != node && (me == source || me == node))
 }
 
 /// Sends data that a task on `node` has written to their owner.
@@ -296,10 +298,7 @@ pub unsafe extern "C" fn zellige_starpu_mpi_insert(
     n: usize,
     unknown: c_int,
 ) -> c_int {
-    if unknown != 0 {
-        return zellige_starpu_insert(cl, items, n, unknown);
-    }
-    let plan = match plan(raw, cl, slice(items, n)) {
+    let plan = match plan(raw, cl, items, n, unknown) {
         Ok(plan) => plan,
         Err(error) => return error,
     };
@@ -320,10 +319,7 @@ pub unsafe extern "C" fn zellige_starpu_mpi_build(
     n: usize,
     unknown: c_int,
 ) -> *mut starpu_task {
-    if unknown != 0 {
-        return zellige_starpu_build(cl, items, n, unknown);
-    }
-    match plan(raw, cl, slice(items, n)) {
+    match plan(raw, cl, items, n, unknown) {
         Ok(plan) if plan.before().is_ok() && plan.executes() => zellige_starpu_build(cl, items, n, unknown),
         _ => ptr::null_mut(),
     }
@@ -338,10 +334,7 @@ pub unsafe extern "C" fn zellige_starpu_mpi_post_build(
     n: usize,
     unknown: c_int,
 ) -> c_int {
-    if unknown != 0 {
-        return -errno::EINVAL;
-    }
-    match plan(raw, cl, slice(items, n)) {
+    match plan(raw, cl, items, n, unknown) {
         Ok(plan) => code(plan.after()),
         Err(error) => error,
     }
@@ -358,14 +351,14 @@ pub unsafe extern "C" fn zellige_starpu_mpi_insert_on(
     n: usize,
     unknown: c_int,
 ) -> c_int {
-    if unknown != 0 {
-        return zellige_starpu_insert(cl, items, n, unknown);
-    }
-    let mut plan = match plan(raw, cl, slice(items, n)) {
+    let mut plan = match plan(raw, cl, items, n, unknown) {
         Ok(plan) => plan,
         Err(error) => return error,
     };
-    plan.data.iter_mut().filter(|one| one.mode & STARPU_RW == STARPU_RW).for_each(|one| one.mode |= SAME);
+    plan.data
+        .iter_mut()
+        .filter(|one| one.mode & STARPU_RW == STARPU_RW)
+        .for_each(|one| one.mode |= STARPU_MPI_SAME);
     let mut result = 0;
     for &node in std::slice::from_raw_parts(nodes, count.max(0) as usize) {
         plan.node = node;

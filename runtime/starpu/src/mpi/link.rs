@@ -3,7 +3,7 @@
 //! A message has a head of four numbers: its kind, the communicator, the tag, and its number among
 //! those with the same sender, receiver, communicator and tag. Senders and receivers count in the
 //! order of the calls, so the first send belongs to the first receive whatever data get ready
-//! first. A message that nobody has asked for yet is kept.
+//! first. A message that comes before its receive is kept.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::c_int;
@@ -46,7 +46,7 @@ type Taker = Box<dyn FnOnce(Vec<u8>) + Send>;
 struct State {
     sent: HashMap<Key, u64>,
     received: HashMap<Key, u64>,
-    /// Messages that nobody has asked for yet.
+    /// Messages that came before their receives.
     arrived: HashMap<(Key, u64), Vec<u8>>,
     /// Receives whose data are ready for a message.
     expected: HashMap<(Key, u64), Taker>,
@@ -189,7 +189,7 @@ impl Link {
         next(&mut self.state.lock().received, key)
     }
 
-    /// Sends a message. If an answer is asked for, `answered` is called when it comes.
+    /// Sends a message. `answered` is called when the receiver answers.
     pub fn post(&self, key: Key, number: u64, message: Vec<u8>, answered: Option<Job>) {
         if let Some(answered) = answered {
             self.state.lock().unanswered.insert((key, number), answered);

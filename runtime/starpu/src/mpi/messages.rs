@@ -261,12 +261,12 @@ pub unsafe fn receive_detached(
 
 /// Ends when the tasks before have written the data.
 pub unsafe fn when_ready(function: &str, handle: starpu_data_handle_t, end: End) -> c_int {
-    let (Some(instance), Some(link)) = (instance::needed(function), link::get()) else {
-        return -errno::EINVAL;
-    };
     if end.callback.is_none() {
         return 0;
     }
+    let (Some(instance), Some(link)) = (instance::needed(function), link::get()) else {
+        return -errno::EINVAL;
+    };
     link.begins();
     let (here, carried) = (Arc::clone(&link), Carried(handle));
     let result = request(instance, handle, STARPU_R, true, move || {

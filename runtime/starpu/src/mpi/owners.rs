@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::mpi::ffi::MPI_Comm;
 use parking_lot::Mutex;
 
-use super::messages::{End, MessageCallback, receive_detached, send_detached};
+use super::messages::{End, MessageCallback, receive_detached, send_detached, wait_for, when_ready};
 use super::types::Datatype;
 use super::world::{comm, needed, starpu_mpi_world_size};
 use crate::data::{Data, data};
@@ -137,14 +137,12 @@ pub unsafe fn sends_to(handle: starpu_data_handle_t, rank: c_int, raw: MPI_Comm)
 
 /// Drops the copies of data: those elsewhere are no longer counted on, and one here is invalidated.
 pub unsafe fn drop_copies(handle: starpu_data_handle_t) {
-    ALL.lock().copied.remove(&(handle as usize));
-    let had_one = data(handle).mpi.set(|owned| {
-        owned.sent.clear();
-        std::mem::replace(&mut owned.received, false)
-    });
-    if had_one {
-        starpu_data_invalidate_submit(handle);
+    if with_owned(handle, |owned| Some(owned.received || !owned.sent.is_empty())) != Some(true) {
+        return;
     }
+    ALL.lock().copied.remove(&(handle as usize));
+    starpu_mpi_cached_send_clear(handle);
+    starpu_mpi_cached_receive_clear(handle);
 }
 
 /// Drops the copies after a task has used data with this mode.
@@ -351,8 +349,41 @@ pub fn unregistered(function: &str, of: &Data) -> c_int {
     -errno::EINVAL
 }
 
-/// Brings data to a rank; `end` is for that rank alone.
-pub unsafe fn bring(
+/// Sends data from one rank to another one, on both of them, unless that has a copy. `end` is for
+/// the receiver alone.
+///
+/// # Errors
+/// The error number of the message.
+pub unsafe fn copy_to(
+    function: &str,
+    raw: MPI_Comm,
+    handle: starpu_data_handle_t,
+    (from, to): (c_int, c_int),
+    me: c_int,
+    synchronous: bool,
+    end: End,
+) -> c_int {
+    if from == to || (me != from && me != to) {
+        return if me == to { when_ready(function, handle, end) } else { 0 };
+    }
+    let Some(tag) = tag_of(handle) else { return unregistered(function, data(handle)) };
+    if me == from {
+        let has_one = sends_to(handle, to, raw);
+        return if has_one {
+            0
+        } else {
+            send_detached(function, handle, to, tag, raw, synchronous, End::default())
+        };
+    }
+    if receives(handle) {
+        when_ready(function, handle, end)
+    } else {
+        receive_detached(function, handle, from, tag, raw, true, end)
+    }
+}
+
+/// Brings data from their owner to a rank; `end` is for that rank alone.
+unsafe fn bring_to(
     function: &str,
     raw: MPI_Comm,
     handle: starpu_data_handle_t,
@@ -362,26 +393,8 @@ pub unsafe fn bring(
     let Some((_, comm)) = needed(function, raw) else { return -errno::EINVAL };
     super::collect::finish(handle);
     let Some(owner) = rank_of(handle) else { return unregistered(function, data(handle)) };
-    let me = comm.me as c_int;
-    if owner == PER_NODE || owner == node {
-        if me == node {
-            // It is here once the tasks before are done; the end says only that.
-            return super::messages::when_ready(function, handle, end);
-        }
-        return 0;
-    }
-    let Some(tag) = tag_of(handle) else { return unregistered(function, data(handle)) };
-    if me == node {
-        return if receives(handle) {
-            super::messages::when_ready(function, handle, end)
-        } else {
-            receive_detached(function, handle, owner, tag, raw, true, end)
-        };
-    }
-    if me == owner && !sends_to(handle, node, raw) {
-        return send_detached(function, handle, node, tag, raw, false, End::default());
-    }
-    0
+    let owner = if owner == PER_NODE { node } else { owner };
+    copy_to(function, raw, handle, (owner, node), comm.me as c_int, false, end)
 }
 
 #[unsafe(no_mangle)]
@@ -392,7 +405,7 @@ pub unsafe extern "C" fn starpu_mpi_get_data_on_node_detached(
     callback: MessageCallback,
     argument: *mut std::ffi::c_void,
 ) -> c_int {
-    bring("starpu_mpi_get_data_on_node_detached", comm, handle, node, End::calls(callback, argument))
+    bring_to("starpu_mpi_get_data_on_node_detached", comm, handle, node, End::calls(callback, argument))
 }
 
 #[unsafe(no_mangle)]
@@ -402,10 +415,10 @@ pub unsafe extern "C" fn starpu_mpi_get_data_on_node(
     node: c_int,
 ) -> c_int {
     const NAME: &str = "starpu_mpi_get_data_on_node";
-    let result = bring(NAME, raw, handle, node, End::default());
+    let result = bring_to(NAME, raw, handle, node, End::default());
     let involved =
         comm(raw).is_some_and(|comm| comm.me as c_int == node || rank_of(handle) == Some(comm.me as c_int));
-    if result != 0 || !involved { result } else { super::messages::wait_for(handle, STARPU_R) }
+    if result != 0 || !involved { result } else { wait_for(handle, STARPU_R) }
 }
 
 #[unsafe(no_mangle)]
@@ -415,7 +428,7 @@ pub unsafe extern "C" fn starpu_mpi_get_data_on_all_nodes_detached(
 ) {
     let Some(comm) = comm(raw) else { return };
     for node in 0..comm.members.len() as c_int {
-        bring("starpu_mpi_get_data_on_all_nodes_detached", raw, handle, node, End::default());
+        bring_to("starpu_mpi_get_data_on_all_nodes_detached", raw, handle, node, End::default());
     }
 }
 
@@ -423,7 +436,7 @@ pub unsafe extern "C" fn starpu_mpi_get_data_on_all_nodes_detached(
 pub unsafe extern "C" fn starpu_mpi_data_migrate(raw: MPI_Comm, handle: starpu_data_handle_t, to: c_int) {
     const NAME: &str = "starpu_mpi_data_migrate";
     let old = rank_of(handle);
-    if old == Some(to) || bring(NAME, raw, handle, to, End::default()) != 0 {
+    if old == Some(to) || bring_to(NAME, raw, handle, to, End::default()) != 0 {
         return;
     }
     let Some(comm) = comm(raw) else { return };

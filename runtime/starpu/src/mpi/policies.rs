@@ -47,15 +47,20 @@ unsafe fn with_most_data(ranks: c_int, all: &[starpu_data_descr]) -> c_int {
 
 /// Chooses the node of a task.
 pub unsafe fn choose(policy: c_int, me: c_int, ranks: c_int, all: &mut [starpu_data_descr]) -> c_int {
-    let chosen = {
+    let (policy, chosen) = {
         let policies = POLICIES.lock();
         let policy = if policy == CURRENT { policies.current } else { policy };
-        policies.registered.get(policy as usize).copied().flatten()
+        (policy, policies.registered.get(policy as usize).copied().flatten())
     };
-    match chosen {
-        Some(policy) => policy(me, ranks, all.as_mut_ptr(), all.len() as c_int),
-        None => with_most_data(ranks, all),
+    if let Some(chosen) = chosen {
+        return chosen(me, ranks, all.as_mut_ptr(), all.len() as c_int);
     }
+    if policy != 0 {
+        complain(format_args!(
+            "starpu_mpi_task_insert: there is no policy {policy} of this program: that of most data is used"
+        ));
+    }
+    with_most_data(ranks, all)
 }
 
 #[unsafe(no_mangle)]

@@ -135,7 +135,7 @@ pub unsafe fn needed(function: &str, raw: MPI_Comm) -> Option<(Arc<Link>, Arc<Co
     Some((link, comm(raw)?))
 }
 
-/// Initialises MPI if that is asked for, and says what level of threads it has.
+/// Initialises MPI if `initialize` says so, and warns if its level of threads is too low.
 unsafe fn start_mpi(argc: *mut c_int, argv: *mut *mut *mut c_char, initialize: bool) -> Result<(), c_int> {
     let (mut level, mut is_there) = (0, 0);
     MPI_Initialized(&raw mut is_there);
@@ -159,7 +159,7 @@ unsafe fn start_mpi(argc: *mut c_int, argv: *mut *mut *mut c_char, initialize: b
     }
     if level <= RSMPI_THREAD_FUNNELED {
         complain(format_args!(
-            "MPI was initialised for one thread: do not call it while messages are on their way, or initialise it with MPI_THREAD_MULTIPLE"
+            "MPI was initialised for one thread: do not call it while messages are in transit, or initialise it with MPI_THREAD_MULTIPLE"
         ));
     }
     Ok(())

@@ -178,6 +178,9 @@ static void tags(void)
 	DONE(starpu_mpi_isend_array_detached_unlock_tag(N, from, ranks, data_tags, comms, 78));
 	DONE(starpu_tag_wait(77));
 	DONE(starpu_tag_wait(78));
+	/* Of no messages, too. */
+	DONE(starpu_mpi_isend_array_detached_unlock_tag(0, from, ranks, data_tags, comms, 79));
+	DONE(starpu_tag_wait(79));
 	for (i = 0; i < N; i++) {
 		starpu_data_unregister(from[i]);
 		starpu_data_unregister(to[i]);
