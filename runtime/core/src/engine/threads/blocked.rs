@@ -266,7 +266,7 @@ impl Drop for BlockedEntry<'_> {
 }
 
 /// Result of a search for a cycle.
-pub(super) struct Cycle {
+struct Cycle {
     /// One sentence for each step.
     steps: Vec<String>,
     /// Another blocked thread of the cycle.
@@ -325,14 +325,17 @@ impl Engine {
         self.wake_blocked(|_| true);
     }
 
-    /// Returns the cycle of waits that the calling thread closes, if it does: the awaited event
-    /// cannot occur before the thread goes on.
-    pub(super) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
-        if !blocked.is_waited_for() || blocked.gives_up(self) {
-            return None;
+    /// Returns an error if the calling thread, which is `blocked`, closes a cycle of waits, unless
+    /// the wait of another thread is ended instead.
+    pub(super) fn refuse_cycle(&self, blocked: &Arc<Blocked>) -> Result<(), Error> {
+        if !blocked.is_waited_for() {
+            return Ok(());
         }
-        let list = self.waits.blocked.list.lock();
-        Walk::new(self, &list).find(blocked)
+        let ended = self.end_cycle(&self.waits.blocked.list.lock(), blocked);
+        if let Some(other) = ended.filter(|ended| !Arc::ptr_eq(ended, blocked)) {
+            other.wake(self);
+        }
+        blocked.check()
     }
 
     /// Looks for a cycle among all blocked threads, and ends the wait of one thread in it. Called
@@ -343,16 +346,25 @@ impl Engine {
             return;
         }
         let list = self.waits.blocked.list.lock();
-        let bound = list.iter().filter(|blocked| blocked.is_waited_for() && !blocked.gives_up(self));
-        for blocked in bound {
-            if let Some(cycle) = Walk::new(self, &list).find(blocked) {
-                let victim = cycle.victim(blocked);
-                // Set once: another search may have chosen the same one.
-                let _ = victim.deadlock.set(cycle.steps);
-                drop(list);
-                return victim.wake(self);
-            }
+        let ended = list.iter().find_map(|blocked| self.end_cycle(&list, blocked));
+        drop(list);
+        if let Some(ended) = ended {
+            ended.wake(self);
         }
+    }
+
+    /// Ends the wait of one thread in the cycle of waits that contains `blocked`, and returns that
+    /// thread. `list` is locked by the caller until the thread is marked: otherwise a second search
+    /// would end the wait of another thread in the same cycle.
+    fn end_cycle(&self, list: &[Arc<Blocked>], blocked: &Arc<Blocked>) -> Option<Arc<Blocked>> {
+        if !blocked.is_waited_for() || blocked.gives_up(self) {
+            return None;
+        }
+        let cycle = Walk::new(self, list).find(blocked)?;
+        let victim = cycle.victim(blocked);
+        let marked = victim.deadlock.set(cycle.steps);
+        debug_assert!(marked.is_ok(), "a search goes past threads whose wait has ended");
+        Some(victim)
     }
 
     /// Describes the wait of each blocked thread.
@@ -368,18 +380,6 @@ impl Cycle {
             blocked.kind == WaitKind::Uninterruptible && other.kind == WaitKind::Interruptible
         });
         Arc::clone(other.unwrap_or(blocked))
-    }
-
-    /// Ends the wait of one thread in the cycle: an error if that is the calling one, which is
-    /// `blocked`.
-    pub(super) fn resolve(self, blocked: &Arc<Blocked>, engine: &Engine) -> Result<(), Error> {
-        let victim = self.victim(blocked);
-        // Set once: another search may have chosen the same one.
-        let _ = victim.deadlock.set(self.steps);
-        if !Arc::ptr_eq(&victim, blocked) {
-            victim.wake(engine);
-        }
-        blocked.check()
     }
 }
 
@@ -566,20 +566,23 @@ mod models {
         });
     }
 
-    /// Two threads close a cycle by waiting for each other: each enters the list before it looks,
-    /// so one of them sees the other.
+    /// Two threads close a cycle by waiting for each other. Each enters the list before it looks,
+    /// and is marked before the next one looks, so the wait of exactly one of them ends.
     #[test]
     fn one_of_two_crossed_waits_sees_the_cycle() {
         loom::model(|| {
             let list = Arc::new(Mutex::new(Vec::new()));
-            let wait = |list: &Mutex<Vec<u32>>, me: u32| {
-                list.lock().push(me);
-                list.lock().len() == 2
+            let wait = |list: &Mutex<Vec<(u32, bool)>>, me: u32| {
+                list.lock().push((me, false));
+                let mut list = list.lock();
+                let ends = list.iter().any(|&(thread, ended)| thread != me && !ended);
+                list.iter_mut().filter(|(thread, _)| *thread == me).for_each(|own| own.1 = ends);
+                ends
             };
             let there = Arc::clone(&list);
             let other = loom::thread::spawn(move || wait(&there, 1));
             let mine = wait(&list, 2);
-            assert!(mine | other.join().unwrap());
+            assert!(mine ^ other.join().unwrap());
         });
     }
 }

@@ -217,15 +217,6 @@ impl Engine {
         }
     }
 
-    /// Returns an error if the calling thread closes a cycle of waits, unless the wait of another
-    /// thread is ended instead.
-    fn refuse_cycle(&self, blocked: &Arc<Blocked>) -> Result<(), Error> {
-        match self.find_cycle(blocked) {
-            None => Ok(()),
-            Some(cycle) => cycle.resolve(blocked, self),
-        }
-    }
-
     /// Waits in a body on `worker`. It runs tasks that the body has submitted, on its own stack. If
     /// none is ready it looks for others, which a spare thread runs in its place.
     fn wait_in_body(
