@@ -46,9 +46,10 @@ fn main() {
         let edges: Vec<usize> = (0..cols).step_by(GROUP).chain([cols]).collect();
         let scales = vec![0.5f32; rows * (edges.len() - 1)];
         let matrix = |c: usize| {
-            let codes: Vec<i8> =
-                (0..rows * cols).map(|at| ((at * (c + 7)) as i32 % (2 * most) - most) as i8).collect();
-            FewBits::new(rows, bits, edges.clone(), &codes, &scales)
+            let codes: Vec<i16> =
+                (0..rows * cols).map(|at| ((at * (c + 7)) as i32 % (2 * most) - most) as i16).collect();
+            let of_blocks = vec![bits as u8; rows.div_ceil(ROWS) * (edges.len() - 1)];
+            FewBits::new(rows, of_blocks, edges.clone(), &codes, &scales)
         };
         let first = matrix(0);
         let packed: Vec<FewBits> =

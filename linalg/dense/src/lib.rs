@@ -100,7 +100,7 @@ pub use policy::{
 };
 pub use refine::{RefineEnd, RefineUntil, Refinement, refine, refine_bytes, widened};
 pub use residual::{BackwardError, backward_error};
-pub use rounding::{RoundedTile, RoundedTiles, Rounding};
+pub use rounding::{RoundedTile, RoundedTiles, Rounding, RoundingBlock};
 pub use scalar::TileScalar;
 pub use scale::unit_scale;
 pub use solve::{Solution, solve, solve_with};

@@ -92,7 +92,8 @@ pub fn solve_with<T: TileScalar, S: Submit>(
         return Err(Error::Format { got: T::FORMAT, want: StorageFormat::F32 });
     }
     let counts = Arc::new(GemmCounts::new(b.row_grid().tiles(), l.tiles()));
-    let rounded = submission.rounding.map(|format| RoundedTiles::new(s, format, b.row_grid(), b.col_grid()));
+    let rounded =
+        submission.rounding.clone().map(|format| RoundedTiles::new(s, format, b.row_grid(), b.col_grid()));
     half(s, l, b, policy, submission, &counts, Op::Trans, None)?;
     between(b)?;
     let last = half(s, l, b, policy, submission, &counts, Op::None, rounded.as_ref())?;

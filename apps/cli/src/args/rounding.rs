@@ -13,9 +13,10 @@ pub struct RoundingArgs {
     /// It is rounded within the solve, so that columns make up for the errors of others: the
     /// residual, not each entry, changes least.
     ///
-    /// auto takes the fewest bits that lose at most --max-strehl-loss of the exact Strehl ratio, by
-    /// up to four runs. It is for one precision rule.
-    #[arg(long, value_name = "4..8|auto")]
+    /// auto chooses the bits of each block of 64 rows and 32 columns, 2 to 16, so that all blocks
+    /// lose about as much, and the reconstructor at most --max-strehl-loss of the exact Strehl
+    /// ratio. It takes three to seven runs, and is for one precision rule.
+    #[arg(long, value_name = "2..16|auto")]
     pub bits: Option<Bits>,
     /// Largest loss of the exact Strehl ratio by --bits auto [default: 1e-4].
     #[arg(long, value_name = "LOSS", requires = "bits", value_parser = loss, hide_short_help = true)]
@@ -45,9 +46,9 @@ impl FromStr for Bits {
 
     fn from_str(text: &str) -> Result<Bits, String> {
         match text.parse() {
-            Ok(number) if (4..=8).contains(&number) => Ok(Bits::Number(number)),
+            Ok(number) if Rounding::BITS.contains(&number) => Ok(Bits::Number(number)),
             _ if text == "auto" => Ok(Bits::Auto),
-            _ => Err("4, 5, 6, 7, 8 and auto are possible".into()),
+            _ => Err("2 to 16 and auto are possible".into()),
         }
     }
 }
@@ -60,21 +61,22 @@ impl RoundingArgs {
     pub fn format(&self) -> Option<Rounding> {
         match self.bits? {
             Bits::Auto => None,
-            Bits::Number(bits) => self.of_bits(bits),
+            Bits::Number(bits) => Some(self.by(Rounding::new(bits, RoundingArgs::GROUP)?)),
         }
     }
 
-    /// Returns the formats to choose from, the narrowest first, and the largest loss of the Strehl
-    /// ratio; none if the format is given.
+    /// Returns the format in which an entry is expected to lose `loss`.
+    pub fn within(&self, loss: f64) -> Rounding {
+        self.by(Rounding::within(loss, RoundingArgs::GROUP))
+    }
+
+    /// Returns the largest loss of the Strehl ratio if the bits are to be chosen.
     ///
     /// # Errors
     /// A largest loss without a choice.
-    pub fn choice(&self) -> anyhow::Result<Option<(Vec<Rounding>, f64)>> {
+    pub fn largest_loss(&self) -> anyhow::Result<Option<f64>> {
         match self.bits {
-            Some(Bits::Auto) => {
-                let formats = (4..=8).filter_map(|bits| self.of_bits(bits)).collect();
-                Ok(Some((formats, self.max_strehl_loss.unwrap_or(1e-4))))
-            }
+            Some(Bits::Auto) => Ok(Some(self.max_strehl_loss.unwrap_or(1e-4))),
             _ if self.max_strehl_loss.is_some() => {
                 anyhow::bail!(
                     "--max-strehl-loss is for --bits auto: a given number of bits is taken as it is"
@@ -84,8 +86,7 @@ impl RoundingArgs {
         }
     }
 
-    fn of_bits(&self, bits: u32) -> Option<Rounding> {
-        let format = Rounding::new(bits, RoundingArgs::GROUP)?;
-        Some(if self.nearest { format.to_nearest() } else { format })
+    fn by(&self, format: Rounding) -> Rounding {
+        if self.nearest { format.to_nearest() } else { format }
     }
 }

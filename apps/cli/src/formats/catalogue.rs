@@ -41,7 +41,8 @@ pub fn all() -> Vec<FormatResult> {
         format.used = uses(&format.name);
     }
     formats.push(integers_of_samples());
-    formats.extend(FewBits::BITS.map(integers_of_control));
+    // Those of 16 bits are in the list already.
+    formats.extend(FewBits::BITS.filter(|bits| *bits < 16).map(integers_of_control));
     formats
 }
 
@@ -120,8 +121,9 @@ fn of_entries(format: PackedFormat) -> FormatResult {
 /// Returns the 16-bit fixed point of samples.
 fn integers_of_samples() -> FormatResult {
     let roundoff = 0.5 / f64::from(SampleFormat::STEPS);
-    let searches = vec!["samples of searches (psa run int16)".to_owned()];
-    FormatResult { used: searches, ..shared("int16", 16.0, roundoff, "all samples of a signal") }
+    let used = vec!["samples of searches (psa run int16)".to_owned(), "matrices of tor rtc".to_owned()];
+    let scope = "all samples of a signal, a row of a group of columns";
+    FormatResult { used, ..shared("int16", 16.0, roundoff, scope) }
 }
 
 /// Returns the integers of the matrices of a real-time controller.

@@ -175,8 +175,8 @@ fn reconstruct_rounded(
     observer: &dyn Observer,
 ) -> anyhow::Result<Outcome> {
     let run = |options: &Options| reconstruct(session, input, options, observer);
-    let outcome = match rounding.choice()? {
-        Some((formats, most)) => pipeline::with_fewest_bits(options, &formats, most, run),
+    let outcome = match rounding.largest_loss()? {
+        Some(most) => pipeline::with_fewest_bits(options, |loss| rounding.within(loss), most, run),
         None => run(options),
     };
     Ok(outcome?)

@@ -1,12 +1,13 @@
 //! Reconstructors in few bits: integers with scales for groups of columns, in NumPy's npz format.
+//! Each block of 64 rows of a group has its own number of bits.
 
 use crate::{Error, Matrix};
 use std::ops::Range;
 use std::path::Path;
-use zellige_dense::{RoundedTiles, Rounding};
+use zellige_dense::RoundedTiles;
 use zellige_files::array::Array;
 use zellige_files::array::npz::{NpzWriter, names};
-use zellige_kernels::few_bits::FewBits;
+use zellige_kernels::few_bits::{FewBits, ROWS, largest};
 use zellige_runtime::Runtime;
 
 /// A matrix in few bits: `codes[i, j] scales[i, g]` in row `i` and column `j` of group `g`.
@@ -15,10 +16,10 @@ pub struct RoundedMatrix {
     rows: usize,
     /// First column of each group, and the number of columns.
     edges: Vec<usize>,
-    /// Bits of an integer.
-    bits: u32,
+    /// Bits of an integer, for each group of each block of [`ROWS`] rows, block after block.
+    bits: Vec<u8>,
     /// Integers, row by row.
-    codes: Vec<i8>,
+    codes: Vec<i16>,
     /// Scales, row by row.
     scales: Vec<f32>,
 }
@@ -45,7 +46,7 @@ impl RoundedMatrix {
         let (groups, width) = (edges.len() - 1, cols.len());
         let mut matrix = RoundedMatrix {
             rows: rows.len(),
-            bits: tiles.rounding().bits(),
+            bits: vec![0; rows.len().div_ceil(ROWS) * groups],
             codes: vec![0; rows.len() * width],
             scales: vec![0.0; rows.len() * groups],
             edges,
@@ -59,8 +60,12 @@ impl RoundedMatrix {
                 for (at, &code) in tile.codes().iter().enumerate() {
                     matrix.codes[(first + at % height) * width + start + at / height] = code;
                 }
-                for (at, &scale) in tile.scales().iter().enumerate() {
-                    matrix.scales[(first + at % height) * groups + first_group + at / height] = scale;
+                for (at, (&scale, &bits)) in tile.scales().iter().zip(tile.bits()).enumerate() {
+                    let (row, group) = (first + at % height, first_group + at / height);
+                    matrix.scales[row * groups + group] = scale;
+                    // A block may lie in two tiles, which have chosen separately.
+                    let of_block = &mut matrix.bits[row / ROWS * groups + group];
+                    *of_block = bits.max(*of_block);
                 }
                 first_group += tile.scales().len() / height;
             }
@@ -77,14 +82,31 @@ impl RoundedMatrix {
         self.edges[self.edges.len() - 1]
     }
 
-    /// Returns the number of bits of an integer.
-    pub fn bits(&self) -> u32 {
-        self.bits
+    /// Returns the number of bits of an integer, for each group of columns of each block of 64
+    /// rows, block after block.
+    pub fn bits(&self) -> &[u8] {
+        &self.bits
+    }
+
+    /// Returns the mean number of bits of the integers.
+    pub fn mean_bits(&self) -> f64 {
+        self.code_bits() as f64 / self.codes.len() as f64
+    }
+
+    /// Returns the number of bits of all integers together.
+    fn code_bits(&self) -> u64 {
+        let groups = self.edges.len() - 1;
+        let of_block = |(at, &bits): (usize, &u8)| {
+            let (block, g) = (at / groups, at % groups);
+            let rows = (self.rows - block * ROWS).min(ROWS);
+            (rows * (self.edges[g + 1] - self.edges[g]) * usize::from(bits)) as u64
+        };
+        self.bits.iter().enumerate().map(of_block).sum()
     }
 
     /// Returns the size in bytes with integers packed without gaps and scales of 16 bits.
     pub fn bytes(&self) -> u64 {
-        (self.codes.len() as u64 * u64::from(self.bits)).div_ceil(8) + 2 * self.scales.len() as u64
+        self.code_bits().div_ceil(8) + 2 * self.scales.len() as u64
     }
 
     /// Returns the entries.
@@ -111,24 +133,37 @@ impl RoundedMatrix {
                 Err(Error::numeric("scales", format!("{scale} is no bfloat16 number: round it to 8 bits")))
             }
             None => {
-                let bits = self.bits.max(*FewBits::BITS.start());
-                Ok(FewBits::new(self.rows, bits, self.edges.clone(), &self.codes, &self.scales))
+                let (bits, edges) = (self.bits.clone(), self.edges.clone());
+                Ok(FewBits::new(self.rows, bits, edges, &self.codes, &self.scales))
             }
         }
     }
 
-    /// Writes the arrays `bits`, `codes` (rows x columns), `edges` (groups + 1) and `scales` (rows
-    /// x groups).
+    /// Writes the arrays `bits` (blocks of 64 rows x groups, or one number for all), `codes` (rows x
+    /// columns), `edges` (groups + 1) and `scales` (rows x groups).
     ///
     /// # Errors
     /// The file cannot be written. No partial file remains.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let edges: Vec<i64> = self.edges.iter().map(|&edge| edge as i64).collect();
+        let groups = edges.len() - 1;
+        let is_uniform = self.bits.iter().all(|bits| *bits == self.bits[0]);
+        let bits: Vec<i8> = self.bits.iter().map(|&bits| bits as i8).collect();
+        let shape = [self.rows, self.cols()];
         let written = NpzWriter::write(path, |npz| {
-            npz.put("bits", &[1], &[i64::from(self.bits)])?;
-            npz.put("codes", &[self.rows, self.cols()], &self.codes)?;
+            match is_uniform {
+                true => npz.put("bits", &[1], &bits[..1])?,
+                false => npz.put("bits", &[bits.len() / groups, groups], &bits)?,
+            }
+            match self.bits.iter().all(|bits| *bits <= 8) {
+                true => {
+                    let narrow: Vec<i8> = self.codes.iter().map(|&code| code as i8).collect();
+                    npz.put("codes", &shape, &narrow)?;
+                }
+                false => npz.put("codes", &shape, &self.codes)?,
+            }
             npz.put("edges", &[edges.len()], &edges)?;
-            npz.put("scales", &[self.rows, edges.len() - 1], &self.scales)
+            npz.put("scales", &[self.rows, groups], &self.scales)
         });
         written.map_err(|error| Error::system(path, error.problem, error.source))
     }
@@ -145,21 +180,16 @@ impl RoundedMatrix {
     /// integers of more bits than it says.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let array = |name: &str| Array::open(&path.join(name));
-        let integers = |name: &str, count: &[usize]| -> Result<Vec<i64>, Error> {
-            let array = array(name)?;
-            match count {
-                [] => Ok(array.of(&["i8", "i4"], 1)?.integers()?),
-                _ => Ok(array.sized(&["i8", "i4"], count)?.integers()?),
-            }
-        };
         let wrong = |name: &str, problem: String| Err(Error::content(&path.join(name), problem));
-        let bits = integers("bits", &[1])?[0];
-        let Some(format) = u32::try_from(bits).ok().and_then(|bits| Rounding::new(bits, 1)) else {
-            return wrong("bits", format!("{bits}: integers have 2 to 8 bits"));
-        };
-        let codes = array("codes")?.of(&["i1"], 2)?;
+        let codes = array("codes")?.of(&["i1", "i2"], 2)?;
         let (rows, cols) = (codes.sides()[0], codes.sides()[1]);
-        let edges: Vec<usize> = integers("edges", &[])?
+        let codes: Vec<i16> = match codes.kind() {
+            "i1" => codes.values::<i8>()?.into_iter().map(i16::from).collect(),
+            _ => codes.values()?,
+        };
+        let edges: Vec<usize> = array("edges")?
+            .of(&["i8", "i4"], 1)?
+            .integers()?
             .into_iter()
             .map(|edge| usize::try_from(edge).unwrap_or(usize::MAX))
             .collect();
@@ -170,15 +200,33 @@ impl RoundedMatrix {
                 format!("the first columns of groups must rise from 0 to {cols}, the columns of codes"),
             );
         }
-        let codes: Vec<i8> = codes.values()?;
-        if let Some(code) = codes.iter().find(|code| code.unsigned_abs() > format.largest().unsigned_abs()) {
+        let groups = edges.len() - 1;
+        let blocks = rows.div_ceil(ROWS);
+        let kinds = &["i1", "i4", "i8"];
+        let bits = array("bits")?;
+        let bits = match bits.sides() {
+            [1] => vec![bits.of(kinds, 1)?.integers()?[0]; blocks * groups],
+            _ => bits.sized(kinds, &[blocks, groups])?.integers()?,
+        };
+        let is_known = |bits: i64| u32::try_from(bits).is_ok_and(|bits| FewBits::BITS.contains(&bits));
+        if let Some(bits) = bits.iter().find(|bits| !is_known(**bits)) {
+            return wrong("bits", format!("{bits}: integers have 2 to 16 bits"));
+        }
+        let bits: Vec<u8> = bits.into_iter().map(|bits| bits as u8).collect();
+        let group_of: Vec<usize> =
+            (0..groups).flat_map(|g| std::iter::repeat_n(g, edges[g + 1] - edges[g])).collect();
+        let bits_at = |at: usize| bits[at / cols / ROWS * groups + group_of[at % cols]];
+        let is_wide =
+            |&(at, code): &(usize, &i16)| code.unsigned_abs() > largest(bits_at(at).into()).unsigned_abs();
+        if let Some((at, code)) = codes.iter().enumerate().find(is_wide) {
+            let bits = bits_at(at);
             return wrong(
                 "codes",
-                format!("{code} is no integer of {bits} bits: the largest is {}", format.largest()),
+                format!("{code} is no integer of {bits} bits: the largest is {}", largest(bits.into())),
             );
         }
-        let scales = array("scales")?.sized(&["f4"], &[rows, edges.len() - 1])?.finite()?;
-        Ok(RoundedMatrix { rows, edges, bits: format.bits(), codes, scales })
+        let scales = array("scales")?.sized(&["f4"], &[rows, groups])?.finite()?;
+        Ok(RoundedMatrix { rows, edges, bits, codes, scales })
     }
 }
 
@@ -190,7 +238,7 @@ mod tests {
         RoundedMatrix {
             rows: 2,
             edges: vec![0, 2, 3],
-            bits: 4,
+            bits: vec![4, 4],
             codes: vec![1, -7, 3, 0, 5, 7],
             scales: vec![0.5, 2.0, 1.0, 0.25],
         }
@@ -202,15 +250,23 @@ mod tests {
         let rows = [[0.5, -3.5, 6.0], [0.0, 5.0, 1.75]];
         assert_eq!(matrix, Matrix::from_fn(2, 3, |i, j| rows[i][j]));
         assert_eq!(small().bytes(), 3 + 8);
+        let mixed = RoundedMatrix { bits: vec![4, 10], ..small() };
+        assert_eq!((mixed.bytes(), mixed.mean_bits()), (5 + 8, 6.0));
     }
 
     #[test]
     fn files_are_read_back_and_wrong_ones_refused() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("r.npz");
-        small().write(&path).unwrap();
-        assert!(RoundedMatrix::is_in(&path));
-        assert_eq!(RoundedMatrix::read(&path).unwrap(), small());
+        for matrix in [
+            small(),
+            RoundedMatrix { bits: vec![5, 8], ..small() },
+            RoundedMatrix { bits: vec![4, 12], codes: vec![1, -7, 2047, 0, 5, -2047], ..small() },
+        ] {
+            matrix.write(&path).unwrap();
+            assert!(RoundedMatrix::is_in(&path));
+            assert_eq!(RoundedMatrix::read(&path).unwrap(), matrix);
+        }
         let refused = |change: &dyn Fn(&mut RoundedMatrix), words: &str| {
             let mut matrix = small();
             change(&mut matrix);
@@ -218,8 +274,11 @@ mod tests {
             let error = RoundedMatrix::read(&path).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         };
-        refused(&|m| m.bits = 3, "-7 is no integer of 3 bits: the largest is 3");
-        refused(&|m| m.bits = 9, "9: integers have 2 to 8 bits");
+        refused(&|m| m.bits = vec![3, 4], "-7 is no integer of 3 bits: the largest is 3");
+        refused(&|m| m.bits = vec![4, 3], "7 is no integer of 3 bits: the largest is 3");
+        refused(&|m| m.bits = vec![17, 17], "17: integers have 2 to 16 bits");
+        refused(&|m| m.bits = vec![4, 1], "1: integers have 2 to 16 bits");
+        refused(&|m| m.bits = vec![4, 4, 5, 5], "bits");
         refused(&|m| m.edges[1] = 0, "must rise from 0 to 3");
         refused(&|m| m.scales[1] = f32::NAN, "scales");
     }

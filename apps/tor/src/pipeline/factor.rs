@@ -175,7 +175,8 @@ pub(super) fn reconstruct<T: Element, S: Session>(
     let start = Instant::now();
     observer.stage(&format!("{rule}: solve"), problem.rows.tiles() as u64 * nt * (nt - 1));
     let submission = submission.with_inverses_of(&factor);
-    let submission = options.rounding.into_iter().fold(submission, Submission::round);
+    let rounding = options.rounding.clone().map(|rounding| rounding.for_matrices_of(problem.m()));
+    let submission = rounding.into_iter().fold(submission, Submission::round);
     let solution = solve_with(s, &l, &x, &solve_policy, &submission, |y| match &mut norms {
         Some(norms) => norms.between(rt, &l, y),
         None => Ok(()),

@@ -1,20 +1,28 @@
 //! Search for the fewest bits of a reconstructor.
 
-use super::{Options, Outcome, PipelineError, Xray};
+use super::{Options, Outcome, PipelineError, RuleResult, Xray};
 use zellige_dense::Rounding;
 
-/// Computes the reconstructors of one rule in the format with the fewest bits in which the exact
-/// Strehl ratio of no target is smaller than without rounding by more than `most`. `formats` are in
-/// order, the narrowest first; each has to lose at least as much as the next, so that bisection
-/// finds it. `run` is [`run`](super::run()) or [`run_with_mirror`](super::run_with_mirror). The
-/// outcome of a rule that loses positive definiteness says so.
+/// Most runs with rounding.
+const RUNS: usize = 6;
+
+/// Share of the allowed loss that ends the search, and at which it aims.
+const ENOUGH: f64 = 0.8;
+const AIM: f64 = 0.92;
+
+/// Computes the reconstructors of one rule in few bits, so that the exact Strehl ratio of no target
+/// is smaller than without rounding by more than `most`. `rounding` is a format for an expected
+/// loss of an entry, such as [`Rounding::within`]; the search is for the largest such loss, which
+/// takes the fewest bits. It ends when the Strehl ratio loses between 0.8 of `most` and `most`, or
+/// after six runs. `run` is [`run`](super::run()) or [`run_with_mirror`](super::run_with_mirror).
+/// The outcome of a rule that loses positive definiteness says so.
 ///
 /// # Errors
 /// The errors of `run`; [`PipelineError::Options`] for several rules, and if no format is accurate
 /// enough.
 pub fn with_fewest_bits<E: From<PipelineError>>(
     options: &Options,
-    formats: &[Rounding],
+    rounding: impl Fn(f64) -> Rounding,
     most: f64,
     run: impl Fn(&Options) -> Result<Outcome, E>,
 ) -> Result<Outcome, E> {
@@ -28,24 +36,38 @@ pub fn with_fewest_bits<E: From<PipelineError>>(
     }
     let judged = |rounding| Options { rounding, judge: true, exact: true, ..options.clone() };
     let exact = run(&Options { xray: Xray::Off, keep_reconstructors: false, ..judged(None) })?;
-    let Some(exact_ratios) = ratios(&exact) else { return Ok(exact) };
-    let (mut low, mut high, mut best, mut least) = (0, formats.len(), None, f64::INFINITY);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        let outcome = run(&judged(Some(formats[middle])))?;
+    let Some((first, exact_ratios)) = exact.results.first().zip(ratios(&exact)) else { return Ok(exact) };
+    let mut limit = first_limit(first, &exact_ratios, most);
+    let (mut best, mut least): (Option<(f64, Outcome)>, _) = (None, f64::INFINITY);
+    for _ in 0..RUNS {
+        let outcome = run(&judged(Some(rounding(limit))))?;
         let lost = ratios(&outcome).map_or(f64::INFINITY, |rounded| lost(&exact_ratios, &rounded));
-        if lost <= most {
-            (high, best) = (middle, Some(outcome));
-        } else {
-            (low, least) = (middle + 1, least.min(lost));
+        least = least.min(lost);
+        if lost <= most && best.as_ref().is_none_or(|(of_best, _)| limit > *of_best) {
+            best = Some((limit, outcome));
         }
+        if lost <= most && lost >= ENOUGH * most {
+            break;
+        }
+        // The loss of the Strehl ratio is nearly proportional to that of the entries.
+        limit *= (AIM * most / lost).clamp(1e-3, 1e3);
     }
     match best {
-        Some(outcome) => Ok(outcome),
+        Some((_, outcome)) => Ok(outcome),
         None => refused(format!(
             "no format of --bits loses at most {most:e} of the Strehl ratio (the best {least:.1e}): allow more by --max-strehl-loss, or leave out --bits"
         )),
     }
+}
+
+/// Returns the expected loss of an entry at which the search begins. By Marechal's approximation
+/// `S = exp(-v)`, a small increase of the variance takes `S ln(1 / S)` times its relative increase
+/// from the Strehl ratio `S`.
+fn first_limit(result: &RuleResult, exact: &[f64], most: f64) -> f64 {
+    let trace = result.measured.as_ref().map_or(0.0, |measured| measured.trace_cee);
+    let strehl = exact.iter().copied().fold(f64::INFINITY, f64::min).clamp(1e-3, 0.999);
+    let relative = most / (strehl * -strehl.ln());
+    relative * trace / (result.m * result.n) as f64
 }
 
 /// Returns the exact Strehl ratio of each target; none if the rule did not survive.

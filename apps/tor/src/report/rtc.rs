@@ -73,7 +73,7 @@ pub fn page(title: &str, result: &RtcResult) -> Page {
 
 fn words(result: &RtcResult) -> String {
     let setting = &result.setting;
-    let bits = if result.bits == 32 { "float32".into() } else { format!("{} bits", result.bits) };
+    let bits = if result.bits == 32.0 { "float32".into() } else { format!("{} bits", digits(result.bits)) };
     let pace = setting.rate_hz.map_or("one after the other".into(), |rate| format!("at {} Hz", digits(rate)));
     format!(
         "{} x {} in {bits}, {} worker(s), {pace}, {}",

@@ -243,9 +243,15 @@ fn rounded(outcome: &Outcome) -> String {
         return String::new();
     };
     let (m, n) = first.shape();
+    let (least, most) = (first.bits().iter().min(), first.bits().iter().max());
+    let bits = match (least, most) {
+        (Some(least), Some(most)) if least < most => {
+            format!("{least} to {most} bits (mean {:.2})", first.mean_bits())
+        }
+        _ => format!("{} bits", first.mean_bits()),
+    };
     format!(
-        "reconstructor in {} bits: {}, {:.1} % of float32\n",
-        first.bits(),
+        "reconstructor in {bits}: {}, {:.1} % of float32\n",
         bytes(first.bytes()),
         100.0 * first.bytes() as f64 / (4 * m * n) as f64
     )

@@ -16,6 +16,7 @@ const GROUP: usize = 32;
 pub struct Packed {
     /// First column of each group, and the number of columns.
     edges: Vec<usize>,
+    mean_bits: f64,
     entries: Entries,
 }
 
@@ -37,16 +38,17 @@ impl Packed {
         }
         let float = RowBlocks::new(rows, cols, |i, j| matrix.col(j)[i] as f32);
         let edges = (0..cols).step_by(GROUP).chain([cols]).collect();
-        Packed { edges, entries: Entries::Float(float) }.not_empty()
+        Packed { edges, mean_bits: 32.0, entries: Entries::Float(float) }.not_empty()
     }
 
-    /// Packs a matrix in few bits. Integers of 2 and 3 bits take 4.
+    /// Packs a matrix in few bits.
     ///
     /// # Errors
     /// A matrix without rows or columns, or a scale that is no bfloat16 number.
     pub fn of_rounded(matrix: &RoundedMatrix) -> Result<Self, Error> {
         let few = matrix.pack()?;
-        Packed { edges: few.edges().to_vec(), entries: Entries::Few(few) }.not_empty()
+        let mean_bits = matrix.mean_bits();
+        Packed { edges: few.edges().to_vec(), mean_bits, entries: Entries::Few(few) }.not_empty()
     }
 
     /// Reads a reconstructor: an npz file in few bits; FITS, npy and other arrays in float32.
@@ -78,12 +80,10 @@ impl Packed {
         }
     }
 
-    /// Returns the bits of an entry: 4 to 8 of integers, 32 in float32.
-    pub fn bits(&self) -> u32 {
-        match &self.entries {
-            Entries::Float(_) => f32::MANTISSA_DIGITS + 8,
-            Entries::Few(few) => few.bits(),
-        }
+    /// Returns the mean number of bits of an entry, without scales: 2 to 16 of integers, 32 in
+    /// float32.
+    pub fn mean_bits(&self) -> f64 {
+        self.mean_bits
     }
 
     /// Returns the bytes that a product reads.
@@ -98,12 +98,14 @@ impl Packed {
     pub fn checksum(&self) -> u64 {
         let (rows, cols) = self.shape();
         let head = [rows, cols].into_iter().chain(self.edges.iter().copied()).map(|size| size as u64);
-        let sum = head.chain([u64::from(self.bits())]).fold(0xcbf2_9ce4_8422_2325, add_word);
+        let sum = head.fold(0xcbf2_9ce4_8422_2325, add_word);
         match &self.entries {
             Entries::Float(float) => {
-                float.values().iter().map(|v| u64::from(v.to_bits())).fold(sum, add_word)
+                float.values().iter().map(|v| u64::from(v.to_bits())).fold(add_word(sum, 32), add_word)
             }
-            Entries::Few(few) => few.data().chunks(8).map(word).fold(sum, add_word),
+            Entries::Few(few) => {
+                few.bits().chunks(8).chain(few.data().chunks(8)).map(word).fold(sum, add_word)
+            }
         }
     }
 

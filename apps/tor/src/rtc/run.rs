@@ -56,8 +56,8 @@ pub struct RtcResult {
     pub rows: usize,
     /// Number of slopes.
     pub columns: usize,
-    /// Bits of an entry.
-    pub bits: u32,
+    /// Mean number of bits of an entry, without scales; 32 in float32.
+    pub bits: f64,
     /// Settings; workers are those that there were.
     pub setting: RtcSetting,
     /// Frames with commands, after 100 first ones that do not count.
@@ -208,7 +208,7 @@ fn receive_all<P: Port>(
         reconstructor: name.to_owned(),
         rows,
         columns,
-        bits: matrix.bits(),
+        bits: matrix.mean_bits(),
         setting: RtcSetting { workers: link.rtc().workers(), ..setting.clone() },
         frames: record.frames,
         seconds: record.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()),

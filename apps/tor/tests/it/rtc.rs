@@ -153,26 +153,29 @@ fn a_matrix_is_replaced_between_two_frames() {
 
 #[test]
 fn a_matrix_may_be_replaced_by_one_of_other_bits_and_groups() {
-    let codes: Vec<i8> = (0..300 * 90).map(|at| (at % 15) as i8 - 7).collect();
+    let codes: Vec<i16> = (0..300 * 90).map(|at| (at % 15) as i16 - 7).collect();
+    let entries = Matrix::from_fn(300, 90, |i, j| 0.5 * f64::from(codes[i * 90 + j]));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.npz");
-    zellige_files::array::npz::NpzWriter::write(&path, |npz| {
-        npz.put("bits", &[1], &[4i64])?;
-        npz.put("codes", &[300, 90], &codes)?;
-        npz.put("edges", &[4], &[0i64, 1, 50, 90])?;
-        npz.put("scales", &[300, 3], &vec![0.5f32; 900])
-    })
-    .unwrap();
-    let few = Packed::read(&path).unwrap();
-    assert_eq!((few.bits(), few.shape()), (4, (300, 90)));
-    let mut rtc = Rtc::new(constant(1.0), 2, false).unwrap();
-    let slopes = slopes(90, 3);
-    assert_product(&Matrix::from_fn(300, 90, |_, _| 1.0), &slopes, rtc.step(&slopes).unwrap());
-    let checksum = few.checksum();
-    rtc.swapper().offer(few, 1, checksum).unwrap();
-    let entries = Matrix::from_fn(300, 90, |i, j| 0.5 * f64::from(codes[i * 90 + j]));
-    assert_product(&entries, &slopes, rtc.step(&slopes).unwrap());
-    assert_eq!(rtc.matrix().bits(), 4);
+    // The same everywhere, and other ones in each block.
+    for (shape, bits) in [(vec![1], vec![4i64]), (vec![5, 3], (0..15).map(|at| 4 + at % 13).collect())] {
+        zellige_files::array::npz::NpzWriter::write(&path, |npz| {
+            npz.put("bits", &shape, &bits)?;
+            npz.put("codes", &[300, 90], &codes)?;
+            npz.put("edges", &[4], &[0i64, 1, 50, 90])?;
+            npz.put("scales", &[300, 3], &vec![0.5f32; 900])
+        })
+        .unwrap();
+        let few = Packed::read(&path).unwrap();
+        assert_eq!((few.mean_bits() > 4.0, few.shape()), (bits.len() > 1, (300, 90)));
+        let mut rtc = Rtc::new(constant(1.0), 2, false).unwrap();
+        let slopes = slopes(90, 3);
+        assert_product(&Matrix::from_fn(300, 90, |_, _| 1.0), &slopes, rtc.step(&slopes).unwrap());
+        let (checksum, mean) = (few.checksum(), few.mean_bits());
+        rtc.swapper().offer(few, 1, checksum).unwrap();
+        assert_product(&entries, &slopes, rtc.step(&slopes).unwrap());
+        assert_eq!(rtc.matrix().mean_bits(), mean);
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn every_frame_is_counted_once() {
             assert!(order.is_sorted() && times.p50_us > 0.0, "{order:?}");
         }
         assert!(result.latency.p50_us <= result.whole.p50_us);
-        assert_eq!((result.rows, result.columns, result.bits), (400, 800, 32));
+        assert_eq!((result.rows, result.columns, result.bits), (400, 800, 32.0));
         assert_eq!(result.bytes_per_frame, 448 * 800 * 4, "blocks of 64 rows");
         let text = report::rtc::text(&result, false);
         assert!(text.contains("last packet to last command") && !text.contains("incomplete"), "{text}");

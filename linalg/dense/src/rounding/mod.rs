@@ -19,7 +19,7 @@ use zellige_runtime::{
     Update, Write, read, write,
 };
 
-pub use tile::{RoundedTile, Rounding};
+pub use tile::{RoundedTile, Rounding, RoundingBlock};
 
 use crate::SUBNORMALS;
 use crate::error::Error;
@@ -41,15 +41,15 @@ pub struct RoundedTiles {
 
 impl RoundedTiles {
     pub(crate) fn new<S: Submit>(s: &S, rounding: Rounding, rows: &TileGrid, cols: &TileGrid) -> Self {
-        let bytes = |i, j| rounding.bytes(rows.width(i), cols.width(j));
+        let bytes = |i, j| tile::bytes(rows.width(i), cols.width(j), rounding.group());
         let tiles = (0..rows.tiles()).flat_map(|i| (0..cols.tiles()).map(move |j| (i, j)));
         let tiles = tiles.map(|(i, j)| s.register_sized(tile::meta(bytes(i, j)))).collect();
         RoundedTiles { rounding, rows: rows.clone(), cols: cols.clone(), tiles }
     }
 
     /// Returns the format.
-    pub fn rounding(&self) -> Rounding {
-        self.rounding
+    pub fn rounding(&self) -> &Rounding {
+        &self.rounding
     }
 
     /// Returns the edges along the rows.
@@ -86,8 +86,9 @@ impl RoundedTiles {
         priority: i32,
     ) -> Result<TaskRef, Error> {
         let codelet = Round {
-            rounding: self.rounding,
+            rounding: self.rounding.clone(),
             at: (m, k),
+            first: (self.rows.range(m).start, self.cols.range(k).start),
             shape: (self.rows.width(m), self.cols.width(k)),
             element: PhantomData,
         };
@@ -100,6 +101,8 @@ impl RoundedTiles {
 struct Round<T> {
     rounding: Rounding,
     at: (usize, usize),
+    /// First row and column of the tile.
+    first: (usize, usize),
     shape: (usize, usize),
     element: PhantomData<fn() -> T>,
 }
@@ -128,7 +131,7 @@ impl<T: TileScalar> Codelet for Round<T> {
         (l, x, mut rounded): (&Tile<T>, &mut Tile<T>, Slot<'_, RoundedTile>),
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        rounded.put(RoundedTile::round(self.rounding, single(l)?, single_mut(x)?));
+        rounded.put(RoundedTile::round(&self.rounding, self.first, single(l)?, single_mut(x)?));
         x.measure()?;
         Ok(())
     }

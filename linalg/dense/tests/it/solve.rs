@@ -207,8 +207,9 @@ fn rounded_columns_make_up_for_the_errors_of_others() {
             solution.wait(&rt).unwrap();
             (solution, b.gather(&rt).unwrap())
         };
-        let (solution, q) = solved(rounding);
-        let [of_columns, nearest] = [&q, &solved(rounding.to_nearest()).1].map(|q| loss(&x, q, &a, (m, n)));
+        let (solution, q) = solved(rounding.clone());
+        let [of_columns, nearest] =
+            [&q, &solved(rounding.clone().to_nearest()).1].map(|q| loss(&x, q, &a, (m, n)));
         assert!(of_columns < 0.25 * nearest, "{grid:?}: {of_columns:e} and {nearest:e}");
         let rounded = solution.rounded().unwrap();
         for (i, j) in (0..rows.tiles()).flat_map(|i| (0..grid.tiles()).map(move |j| (i, j))) {
