@@ -88,6 +88,15 @@ impl RoundedMatrix {
         &self.bits
     }
 
+    /// Returns the number of bits of an integer.
+    ///
+    /// # Panics
+    /// There is no such row or column.
+    pub fn bits_of(&self, row: usize, column: usize) -> u8 {
+        let group = self.edges.partition_point(|edge| *edge <= column) - 1;
+        self.bits[row / ROWS * (self.edges.len() - 1) + group]
+    }
+
     /// Returns the mean number of bits of the integers.
     pub fn mean_bits(&self) -> f64 {
         self.code_bits() as f64 / self.codes.len() as f64
@@ -208,24 +217,24 @@ impl RoundedMatrix {
             [1] => vec![bits.of(kinds, 1)?.integers()?[0]; blocks * groups],
             _ => bits.sized(kinds, &[blocks, groups])?.integers()?,
         };
-        let is_known = |bits: i64| u32::try_from(bits).is_ok_and(|bits| FewBits::BITS.contains(&bits));
+        let is_known =
+            |bits: i64| u32::try_from(bits).is_ok_and(|bits| bits == 0 || FewBits::BITS.contains(&bits));
         if let Some(bits) = bits.iter().find(|bits| !is_known(**bits)) {
             return wrong("bits", format!("{bits}: integers have 2 to 16 bits"));
         }
         let bits: Vec<u8> = bits.into_iter().map(|bits| bits as u8).collect();
-        let group_of: Vec<usize> =
-            (0..groups).flat_map(|g| std::iter::repeat_n(g, edges[g + 1] - edges[g])).collect();
-        let bits_at = |at: usize| bits[at / cols / ROWS * groups + group_of[at % cols]];
-        let is_wide =
-            |&(at, code): &(usize, &i16)| code.unsigned_abs() > largest(bits_at(at).into()).unsigned_abs();
-        if let Some((at, code)) = codes.iter().enumerate().find(is_wide) {
-            let bits = bits_at(at);
-            return wrong(
-                "codes",
-                format!("{code} is no integer of {bits} bits: the largest is {}", largest(bits.into())),
-            );
-        }
         let scales = array("scales")?.sized(&["f4"], &[rows, groups])?.finite()?;
+        for (row, codes) in codes.chunks_exact(cols.max(1)).enumerate() {
+            for (g, columns) in edges.windows(2).enumerate() {
+                let bits = bits[row / ROWS * groups + g];
+                let most = largest(bits.into());
+                let is_wide = |code: &&i16| code.unsigned_abs() > most.unsigned_abs();
+                if let Some(code) = codes[columns[0]..columns[1]].iter().find(is_wide) {
+                    let problem = format!("{code} is no integer of {bits} bits: the largest is {most}");
+                    return wrong("codes", problem);
+                }
+            }
+        }
         Ok(RoundedMatrix { rows, edges, bits, codes, scales })
     }
 }

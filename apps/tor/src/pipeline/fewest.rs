@@ -38,22 +38,29 @@ pub fn with_fewest_bits<E: From<PipelineError>>(
     let exact = run(&Options { xray: Xray::Off, keep_reconstructors: false, ..judged(None) })?;
     let Some((first, exact_ratios)) = exact.results.first().zip(ratios(&exact)) else { return Ok(exact) };
     let mut limit = first_limit(first, &exact_ratios, most);
-    let (mut best, mut least): (Option<(f64, Outcome)>, _) = (None, f64::INFINITY);
+    // The largest limit that was accurate enough, and the smallest one that was not.
+    let (mut enough, mut too_much) = (0.0, f64::INFINITY);
+    let (mut best, mut least) = (None, f64::INFINITY);
     for _ in 0..RUNS {
         let outcome = run(&judged(Some(rounding(limit))))?;
         let lost = ratios(&outcome).map_or(f64::INFINITY, |rounded| lost(&exact_ratios, &rounded));
         least = least.min(lost);
-        if lost <= most && best.as_ref().is_none_or(|(of_best, _)| limit > *of_best) {
-            best = Some((limit, outcome));
+        if lost <= most {
+            (enough, best) = (limit, Some(outcome));
+        } else {
+            too_much = limit;
         }
         if lost <= most && lost >= ENOUGH * most {
             break;
         }
         // The loss of the Strehl ratio is nearly proportional to that of the entries.
         limit *= (AIM * most / lost).clamp(1e-3, 1e3);
+        if limit <= enough || limit >= too_much {
+            limit = (enough * too_much).sqrt();
+        }
     }
     match best {
-        Some((_, outcome)) => Ok(outcome),
+        Some(outcome) => Ok(outcome),
         None => refused(format!(
             "no format of --bits loses at most {most:e} of the Strehl ratio (the best {least:.1e}): allow more by --max-strehl-loss, or leave out --bits"
         )),

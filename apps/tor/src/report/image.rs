@@ -136,6 +136,17 @@ fn bright(size: usize, values: &[f64], decade: f64) -> String {
     source(&bitmap(size, &pixels, |k| colour(k as f64 / 255.0)))
 }
 
+/// Returns a picture of values from 0 to 1, row by row from the top.
+pub(super) fn shares(size: usize, values: &[f64]) -> String {
+    let pixels: Vec<u8> = values.iter().map(|value| (value.clamp(0.0, 1.0) * 255.0) as u8).collect();
+    source(&bitmap(size, &pixels, |k| colour(k as f64 / 255.0)))
+}
+
+/// Returns a strip of the colours of values from `low` to `high`.
+pub(super) fn share_ramp(low: &str, high: &str) -> String {
+    strip(colour, &format!("<span>{low}</span><span>{high}</span>"))
+}
+
 /// Returns an 8-bit bitmap with a palette of 256 colours, row after row from the bottom; rows are
 /// padded to 4 bytes.
 fn bitmap(size: usize, pixels: &[u8], palette: impl Fn(usize) -> [u8; 3]) -> Vec<u8> {

@@ -33,6 +33,7 @@ pub fn page(outcome: &Outcome) -> Result<Page, PipelineError> {
     rules(out, outcome);
     strehl(out, outcome);
     maps(out, outcome);
+    bits(out, outcome);
     images(out, outcome);
     xray(out, outcome);
     let geometry = Geometry::new(&outcome.input.system)?;
@@ -195,6 +196,38 @@ fn maps(out: &mut String, outcome: &Outcome) {
     out.push_str("</div></section>\n");
 }
 
+/// Draws the bits of the first reconstructor of each rule, if they are not the same everywhere.
+fn bits(out: &mut String, outcome: &Outcome) {
+    const SIDE: usize = 340;
+    let mixed = outcome.results.iter().filter_map(|result| {
+        let matrix = result.extras.rounded.first()?;
+        let (low, high) = (*matrix.bits().iter().min()?, *matrix.bits().iter().max()?);
+        (low < high).then_some((result, matrix, low, high))
+    });
+    for (result, matrix, low, high) in mixed {
+        section(
+            out,
+            "Bits of the reconstructor",
+            "Of the integers in each block of 64 rows and 32 columns: commands or slopes of the truth sensor from the top, \
+             measurements from the left.",
+        );
+        out.push_str(&image::share_ramp(&format!("{low} bits"), &format!("{high} bits")));
+        let (rows, cols) = matrix.shape();
+        let share = |at: usize| {
+            let bits = matrix.bits_of(at / SIDE * rows / SIDE, at % SIDE * cols / SIDE);
+            f64::from(bits - low) / f64::from(high - low)
+        };
+        let values: Vec<f64> = (0..SIDE * SIDE).map(share).collect();
+        let rule = escape(&result.rule);
+        let source = image::shares(SIDE, &values);
+        let picture = format!("<img class=\"psf\" alt=\"bits of {rule}\" src=\"{source}\">");
+        let words = format!("<code>{rule}</code>, {:.2} bits on average", matrix.mean_bits());
+        out.push_str("<div class=\"row small\">");
+        figure(out, &picture, &words);
+        out.push_str("</div></section>\n");
+    }
+}
+
 fn images(out: &mut String, outcome: &Outcome) {
     let shown: Vec<_> =
         outcome.results.iter().filter_map(|r| r.extras.images.first().map(|i| (r, i))).collect();
@@ -282,20 +315,28 @@ mod tests {
     use crate::params::{Mode, parse};
     use crate::pipeline::{self, Options, Silent, TileChoice, Xray};
     use std::path::Path;
+    use zellige_dense::Rounding;
     use zellige_runtime::Runtime;
 
-    fn outcome(rules: &[&str], targets: Vec<[f64; 2]>) -> Outcome {
-        let text = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
-        let input = parse(Path::new("small.toml"), &text, None, Mode::Strict).unwrap();
-        let rt = Runtime::builder().workers(2).bind(false).build().unwrap();
-        let options = Options {
+    fn options(rules: &[&str], targets: Vec<[f64; 2]>) -> Options {
+        Options {
             rules: rules.iter().map(|r| r.to_string()).collect(),
             tile: TileChoice::Uniform(32),
             targets: Some(targets),
             xray: Xray::Auto,
             ..Options::default()
-        };
-        pipeline::run(&rt, &input, &options, &Silent).unwrap()
+        }
+    }
+
+    fn outcome(rules: &[&str], targets: Vec<[f64; 2]>) -> Outcome {
+        run(&options(rules, targets))
+    }
+
+    fn run(options: &Options) -> Outcome {
+        let text = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
+        let input = parse(Path::new("small.toml"), &text, None, Mode::Strict).unwrap();
+        let rt = Runtime::builder().workers(2).bind(false).build().unwrap();
+        pipeline::run(&rt, &input, options, &Silent).unwrap()
     }
 
     #[test]
@@ -350,6 +391,19 @@ mod tests {
         let text = page(&outcome).unwrap().finish();
         assert!(text.contains("were not computed") && !text.contains("NaN"));
         assert!(!text.contains("<h2>Strehl") && !text.contains("Strehl ratio by target"));
+    }
+
+    #[test]
+    fn bits_are_drawn_where_they_differ() {
+        let page_with = |rounding| {
+            let options = Options { rounding: Some(rounding), ..options(&["fp32"], vec![[0.0, 0.0]]) };
+            page(&run(&options)).unwrap().finish()
+        };
+        assert!(!page_with(Rounding::new(6, 32).unwrap()).contains("Bits of the reconstructor"));
+        let text = page_with(Rounding::by_block(32, |block| 4 + (block.cols.start / 32 % 5) as u32));
+        for part in ["Bits of the reconstructor", ">4 bits<", ">8 bits<", "alt=\"bits of fp32\""] {
+            assert!(text.contains(part), "{part}");
+        }
     }
 
     #[test]
