@@ -148,8 +148,8 @@ impl RoundedMatrix {
         }
     }
 
-    /// Writes the arrays `bits` (blocks of 64 rows x groups, or one number for all), `codes` (rows x
-    /// columns), `edges` (groups + 1) and `scales` (rows x groups).
+    /// Writes the arrays `bits` (blocks of 64 rows x groups, or one number for all), `codes`
+    /// (rows x columns), `edges` (groups + 1) and `scales` (rows x groups).
     ///
     /// # Errors
     /// The file cannot be written. No partial file remains.
