@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ends, wrong};
+use super::{is_of_kind, wrong};
 use crate::{FileError, foreign};
 
 /// Endings of the names of such files.
@@ -37,9 +37,9 @@ pub fn unit(path: &Path) -> Option<String> {
     unit_of(path, file, name(path, file))
 }
 
-/// Returns true if this is an HDF5 file by its first bytes, or a file with one of the endings.
+/// Returns true if this is an HDF5 file by its first bytes, or by its ending if they are unknown.
 pub(super) fn is_file(path: &Path) -> bool {
-    foreign::begins(path, foreign::HDF5) || ends(path, &ENDINGS) && path.is_file()
+    is_of_kind(path, foreign::HDF5, &ENDINGS)
 }
 
 #[cfg(not(feature = "hdf5"))]

@@ -46,6 +46,14 @@ pub fn is_array(path: &Path) -> bool {
         || path.ancestors().any(|path| ends(path, &["npz"]) || ends(path, &hdf5::ENDINGS) || is_archive(path))
 }
 
+/// Returns true if a file begins with `magic`, or has one of the endings and does not begin as an
+/// array file of another kind.
+fn is_of_kind(path: &Path, magic: &[u8], endings: &[&str]) -> bool {
+    let known = [foreign::NPY, foreign::ZIP, foreign::HDF5];
+    foreign::begins(path, magic)
+        || ends(path, endings) && path.is_file() && !known.iter().any(|other| foreign::begins(path, other))
+}
+
 /// Returns true if a name has one of these endings.
 fn ends(path: &Path, endings: &[&str]) -> bool {
     path.extension().is_some_and(|end| endings.iter().any(|known| end.eq_ignore_ascii_case(known)))
@@ -462,6 +470,21 @@ mod tests {
             std::fs::write(&path, content).expect("written");
             let error = Array::open(&path).err().expect("another size").to_string();
             assert!(error.contains(what) && error.contains("a.npy"), "{error}");
+        }
+    }
+
+    /// The first bytes of a file count, not its ending.
+    #[test]
+    fn files_with_the_ending_of_another_kind_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [plain, packed] = ["plain.npy", "packed.npz"].map(|name| folder.path().join(name));
+        write(&plain, &[2], [1.0, 2.0]).expect("written");
+        npz::NpzWriter::write(&packed, |npz| npz.put("a", &[2], &[1.0, 2.0])).expect("written");
+        for (source, ending) in [(&plain, "npz"), (&plain, "h5"), (&packed, "npy"), (&packed, "h5")] {
+            let path = folder.path().join("renamed").with_extension(ending);
+            std::fs::copy(source, &path).expect("copied");
+            assert!(is_array(&path));
+            assert_eq!(Array::open(&path).expect(ending).reals().expect("values"), [1.0, 2.0]);
         }
     }
 

@@ -10,7 +10,7 @@ use npyz::Order;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::{Number, cannot, ends, wrong};
+use super::{Number, cannot, is_of_kind, wrong};
 use crate::{FileError, WriteError, foreign, write_whole};
 
 /// Largest expansion of a byte by deflating.
@@ -33,9 +33,10 @@ pub(super) fn member(path: &Path, most: u64) -> Option<Result<Member, FileError>
     }
 }
 
-/// Returns true if this is an archive by its first bytes, or a file with the ending `npz`.
+/// Returns true if this is an archive by its first bytes, or by the ending `npz` if they are
+/// unknown.
 pub(super) fn is_archive(path: &Path) -> bool {
-    foreign::begins(path, foreign::ZIP) || ends(path, &["npz"]) && path.is_file()
+    is_of_kind(path, foreign::ZIP, &["npz"])
 }
 
 /// Returns the names of the arrays of an archive.
