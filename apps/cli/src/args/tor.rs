@@ -292,6 +292,13 @@ pub struct BuildArgs {
     /// Order of the slopes in the file.
     #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
     pub slope_order: Order,
+    /// Round this reconstructor instead of computing one (.fits, FILE.fits/NAME, .npy,
+    /// FILE.npz/NAME): truth-sensor slopes x measurements.
+    ///
+    /// Its slopes are in the order that its header says, else xxyy. Errors are made up for by the
+    /// covariances of the system. Commands x measurements become the slopes that they make.
+    #[arg(long, value_name = "R.fits", requires = "bits")]
+    pub rec: Option<Input>,
     #[command(flatten)]
     pub system: SystemArgs,
     #[command(flatten)]

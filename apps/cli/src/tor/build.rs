@@ -1,8 +1,9 @@
 //! `zellige tor build`.
 
 use std::iter;
+use std::sync::Arc;
 
-use zellige_tor::pipeline::{self, Options};
+use zellige_tor::pipeline::{self, Foreign, Observer, Options};
 use zellige_tor::report::{self, text};
 
 use super::files;
@@ -10,7 +11,7 @@ use crate::args::BuildArgs;
 use crate::devices::Needs;
 use crate::run::Setup;
 
-/// Computes a reconstructor for every target and writes it to a file. The reconstructor is not
+/// Computes a reconstructor for every target, or rounds a given one, and writes it to a file. The reconstructor is not
 /// judged, because that takes much longer than its computation.
 ///
 /// # Errors
@@ -19,7 +20,17 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let rules = iter::once(&args.precision).chain(&args.factor.solve_precision);
     let setup = Setup::on_ranks(&args.execution, &Needs::of_rules(rules), &args.outputs)?;
     let input = super::read(&args.system)?;
+    let (given, notes) = match args.rec.as_deref() {
+        None => (None, Vec::new()),
+        Some(path) => {
+            let foreign = Foreign { reconstructor: path.to_path_buf(), ..Foreign::default() };
+            let (matrices, notes) =
+                pipeline::read_reconstructors(&input.system, &input.atmosphere, &foreign)?;
+            (Some(matrices.into_iter().map(Arc::new).collect()), notes)
+        }
+    };
     let options = Options {
+        given,
         rules: vec![args.precision.to_string()],
         judge: false,
         keep_reconstructors: true,
@@ -28,6 +39,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     };
     let run = super::start(setup, &input, &options)?;
     let outcome = run.work(|progress| {
+        notes.iter().for_each(|note| progress.warn(note));
         super::reconstruct_rounded(run.session(), &input, &options, &args.rounding, progress)
     })?;
     let Some(finished) = run.finish()? else { return Ok(()) };

@@ -142,6 +142,28 @@ fn a_reconstructor_comes_back_whatever_the_order_of_its_slopes() {
     run(other.path(), &["tor", "eval", "small.toml", "--rec", "R.npy"]).expect(2).says("R.npy").says(" x ");
 }
 
+/// A reconstructor from a file loses what is allowed, whatever the order of its slopes.
+#[test]
+fn a_given_reconstructor_is_rounded_to_few_bits() {
+    let folder = folder(6);
+    let here = folder.path();
+    let strehl = |file: &str| {
+        let judged = run(here, &["tor", "eval", "small.toml", "--rec", file, "--json", "-"]).expect(0);
+        result(&judged.stdout)["strehl_exact"].as_f64().unwrap()
+    };
+    for order in ["xxyy", "xyxy"] {
+        run(here, &["tor", "build", "small.toml", "--slope-order", order, "-o", "R.fits"]).expect(0);
+        let auto = ["--bits", "auto", "--max-strehl-loss", "1e-3"];
+        let rounded = ["tor", "build", "small.toml", "--rec", "R.fits", "-o", "R.npz"];
+        run(here, &[&rounded[..], &auto[..]].concat()).expect(0).says("% of float32");
+        let lost = strehl("R.fits") - strehl("R.npz");
+        assert!(lost > 5e-4 && lost <= 1e-3, "{order}: {lost:e}");
+    }
+    run(here, &["tor", "build", "small.toml", "--rec", "R.fits", "-o", "R.npz"]).expect(2).says("--bits");
+    let missing = ["tor", "build", "small.toml", "--rec", "none.fits", "--bits", "6", "-o", "R.npz"];
+    run(here, &missing).expect(2).says("none.fits");
+}
+
 /// The header identifies the telescope, even if shapes agree. Another atmosphere is permitted,
 /// because users want to study its effect.
 #[test]

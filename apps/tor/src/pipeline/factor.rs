@@ -305,7 +305,8 @@ fn generate<T: Element, S: Session>(
             for i in 0..x.row_grid().tiles() {
                 (0..grid.tiles()).try_for_each(|j| s.set_owner(x.tile(i, j), owner(i, j)))?;
             }
-            x.fill_with(s, &watched(problem.ctm::<T>(), &counter), gpus.as_ref().map(|[_, ctm]| ctm))?;
+            let ctm = gpus.as_ref().map(|[_, ctm]| ctm).filter(|_| problem.given.is_none());
+            x.fill_with(s, &watched(problem.right_hand_side::<T>(), &counter), ctm)?;
             s.wait_all()?;
             Ok(x)
         },
@@ -335,7 +336,7 @@ fn refined<S: Session>(
     let blocks = problem.plan.tiles() as u64 * (problem.plan.tiles() as u64 + 1) / 2;
     observer.stage(&format!("refinement, {steps} steps at most"), (steps as u64 + 1) * blocks);
     let (wide, asked) = (widened(s, x)?, Counter::default());
-    let (a, b) = (watched(problem.cmm::<f64>(), &asked), problem.ctm::<f64>());
+    let (a, b) = (watched(problem.cmm::<f64>(), &asked), problem.right_hand_side::<f64>());
     let until = RefineUntil { steps, tolerance: REFINED };
     let made = watch(
         s.runtime(),

@@ -56,6 +56,7 @@ pub use zellige_files::observe::{Observer, Silent};
 use crate::Matrix;
 use crate::params::Input;
 use info::Info;
+use std::sync::Arc;
 use zellige_dense::Rounding;
 use zellige_runtime::Session;
 
@@ -124,6 +125,9 @@ pub struct Options {
     /// Format to which reconstructors are rounded within the solve, so that columns make up for the
     /// errors of others. They are judged as rounded.
     pub rounding: Option<Rounding>,
+    /// Reconstructors by target, truth-sensor slopes x measurements, in place of those of the
+    /// covariances, so that they are rounded.
+    pub given: Option<Vec<Arc<Matrix>>>,
     /// Whether reconstructors are judged. Without it there is no backward error, no `Cee`, no image
     /// and no Strehl ratio: those figures are NaN (`null` in the JSON), and [`Measured::targets`]
     /// is empty.
@@ -163,6 +167,7 @@ impl Default for Options {
             on_not_spd: OnNotSpd::Fail,
             refine: 0,
             rounding: None,
+            given: None,
             judge: true,
             exact: true,
             xray: Xray::Off,

@@ -65,6 +65,9 @@ const IMAGE_ARRAYS: f64 = 9.0;
 /// panels.
 const WORK_TILES: f64 = 4.0;
 
+/// Number of rows of `Cmm` in a product with a given reconstructor.
+pub(super) const GIVEN_PANEL: usize = 512;
+
 /// Returns a plan with the needs of every run: the program, and so many workers.
 pub(super) fn memory_of_workers(limit: Option<u64>, workers: usize) -> MemoryPlan {
     let mut memory = MemoryPlan::new(memory::limit(limit));
@@ -291,6 +294,14 @@ fn need(system: &System, info: &Info, grid: &TileGrid, rules: &[Rule], options: 
     add("reconstructors in tiles".into(), part * targets * n * m * (master + most(|b| b.1)));
     let kept = if options.keep_reconstructors { rules.len() as f64 * targets } else { targets };
     add("reconstructors in float64".into(), 8.0 * kept * n * m);
+    if options.rounding.is_some() {
+        add("reconstructors in few bits".into(), 4.0 * targets * n * m);
+    }
+    if options.given.is_some() {
+        let panel = GIVEN_PANEL as f64 + m;
+        add("given reconstructors".into(), 8.0 * targets * n * m);
+        add("their products with Cmm".into(), 8.0 * workers as f64 * panel * grid.max_width() as f64);
+    }
     if options.refine > 0 {
         add("refinement".into(), targets * n * m * 24.0);
     }

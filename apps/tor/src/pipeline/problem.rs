@@ -1,16 +1,19 @@
 //! A system prepared for computation: covariances, tiles, scale.
 
-use super::plan::{Plan, precheck, with_targets};
+use super::plan::{GIVEN_PANEL, Plan, precheck, with_targets};
 use super::watch::Counter;
 use super::{Options, PipelineError};
 use crate::covariance::device::{DeviceModel, SOURCE};
 use crate::covariance::{Covariance, Kind, Scalar};
+use crate::evaluate;
 use crate::params::Input;
 use crate::system::System;
+use crate::{Error, Matrix};
 use std::ops::Range;
 use std::sync::Arc;
 use zellige_dense::{Generator, GpuGenerator, TileGrid, TileScalar, generator, unit_scale};
-use zellige_runtime::{Handle, Submit};
+use zellige_kernels::{MatMut, MatRef, Op, gemm};
+use zellige_runtime::{Handle, Submit, TaskError};
 
 /// Number type of tiles and covariances.
 pub(super) trait Element: TileScalar + Scalar<Real = f64> {}
@@ -27,6 +30,8 @@ pub(super) struct Problem {
     pub(super) scale: f64,
     /// Boundaries of the stacked rows of all targets.
     pub(super) rows: TileGrid,
+    /// Reconstructors by target that are rounded instead of those of the covariances.
+    pub(super) given: Option<Vec<Arc<Matrix>>>,
 }
 
 impl Problem {
@@ -41,7 +46,22 @@ impl Problem {
         let scale = unit_scale(largest_variance(&cov)?);
         let rows = stacked(cov.truth_slopes(), cov.targets(), plan.grid.max_width(), options.tile.step())?;
         let input = Input { system, ..input.clone() };
-        Ok(Problem { input, plan, cov, scale, rows })
+        let given = options.given.clone();
+        if let Some(given) = &given {
+            let wanted = (cov.truth_slopes(), cov.measurements());
+            let wrong = given.iter().map(|r| (r.rows(), r.cols())).find(|shape| *shape != wanted);
+            if given.len() != cov.targets() || wrong.is_some() {
+                let (count, targets) = (given.len(), cov.targets());
+                let got = wrong.map_or_else(String::new, |(rows, cols)| format!(", one of {rows} x {cols}"));
+                let needed = format!("{targets} of {} x {}", wanted.0, wanted.1);
+                return Err(Error::shape(
+                    "given reconstructors",
+                    format!("{count}{got} instead of {needed}"),
+                )
+                .into());
+            }
+        }
+        Ok(Problem { input, plan, cov, scale, rows, given })
     }
 
     pub(super) fn system(&self) -> &System {
@@ -70,8 +90,37 @@ impl Problem {
         })
     }
 
+    /// Returns the generator of the scaled right-hand side, stacked by target: `Ctm`, or `R Cmm` of
+    /// the given reconstructors.
+    pub(super) fn right_hand_side<T: Element>(&self) -> Generator<T> {
+        self.given.as_ref().map_or_else(|| self.ctm(), |given| self.given_times_cmm(given.clone()))
+    }
+
+    fn given_times_cmm<T: Element>(&self, given: Vec<Arc<Matrix>>) -> Generator<T> {
+        let (cov, scale, m, n) = (Arc::clone(&self.cov), self.scale, self.m(), self.n());
+        generator(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], ld: usize| {
+            let (height, width) = (rows.len(), cols.len());
+            let mut sum = vec![0.0f64; height * width];
+            let mut block = vec![0.0f64; GIVEN_PANEL.min(n) * width];
+            for panel in evaluate::panels(n, GIVEN_PANEL) {
+                let block = &mut block[..panel.len() * width];
+                cov.fill(Kind::Cmm, panel.clone(), cols.clone(), block, panel.len())?;
+                let block = MatRef::new(block, panel.len(), width, panel.len())?;
+                // Boundaries of targets are boundaries of tiles.
+                let first = rows.start % m + panel.start * m;
+                let r = MatRef::new(&given[rows.start / m].data()[first..], height, panel.len(), m)?;
+                let sum = MatMut::new(&mut sum, height, width, height)?;
+                gemm(1.0, r, Op::None, block, Op::None, 1.0, sum)?;
+            }
+            for (out, sum) in out.chunks_mut(ld).zip(sum.chunks_exact(height)) {
+                out.iter_mut().zip(sum).for_each(|(to, sum)| *to = T::from_f64(sum * scale));
+            }
+            Ok::<(), TaskError>(())
+        })
+    }
+
     /// Returns the generator of the scaled rows of `Ctm`, stacked by target.
-    pub(super) fn ctm<T: Element>(&self) -> Generator<T> {
+    fn ctm<T: Element>(&self) -> Generator<T> {
         let (cov, scale, m) = (Arc::clone(&self.cov), self.scale, self.m());
         generator(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], ld: usize| {
             let mut row = rows.start;

@@ -2,6 +2,7 @@
 //! nearest numbers.
 
 use std::path::Path;
+use std::sync::Arc;
 use zellige_dense::Rounding;
 use zellige_runtime::Runtime;
 use zellige_tor::Matrix;
@@ -9,7 +10,8 @@ use zellige_tor::end_to_end::{LoopOptions, Simulation};
 use zellige_tor::files::{RoundedMatrix, SlopeOrder};
 use zellige_tor::params::{Input, Mode, parse};
 use zellige_tor::pipeline::{
-    self, Foreign, Options, Outcome, Silent, TileChoice, evaluate, read_reconstructors, write_reconstructors,
+    self, Foreign, Options, Outcome, RuleResult, Silent, TileChoice, evaluate, read_reconstructors,
+    write_reconstructors,
 };
 
 fn runtime() -> Runtime {
@@ -94,6 +96,36 @@ fn several_targets_have_files_of_their_own() {
     for (file, matrix) in files.iter().zip(&outcome.results[0].extras.reconstructors) {
         assert_eq!(RoundedMatrix::read(file).unwrap().to_matrix(), Matrix::clone(matrix));
     }
+}
+
+/// A given reconstructor comes back, and is rounded as the system's own one is.
+#[test]
+fn given_reconstructors_are_rounded() {
+    let (mut input, rt) = (system(6), runtime());
+    input.system.targets = vec![[0.0, 0.0], [15.0, -5.0]];
+    let with = |given: Option<Vec<Arc<Matrix>>>, rounding| {
+        let outcome = pipeline::run(&rt, &input, &Options { given, ..options(rounding) }, &Silent).unwrap();
+        outcome.results.into_iter().next().unwrap()
+    };
+    let own = Options { rules: vec!["fp64".into()], ..options(None) };
+    let own = pipeline::run(&rt, &input, &own, &Silent).unwrap().results[0].extras.reconstructors.clone();
+    let other: Vec<Arc<Matrix>> = own
+        .iter()
+        .map(|r| Arc::new(Matrix::from_fn(r.rows(), r.cols(), |i, j| (1.0 + 0.1 * i as f64) * r.col(j)[i])))
+        .collect();
+    for (wanted, found) in other.iter().zip(&with(Some(other.clone()), None).extras.reconstructors) {
+        let most = wanted.data().iter().fold(0.0, |most: f64, r| most.max(r.abs()));
+        let apart = wanted.data().iter().zip(found.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(apart < 1e-3 * most, "{apart:e} of {most:e}");
+    }
+    let trace = |result: &RuleResult| result.measured.as_ref().unwrap().trace_cee;
+    let exact = trace(&with(Some(own.clone()), None));
+    let given = trace(&with(Some(own.clone()), Some(bits(5)))) - exact;
+    let computed = trace(&with(None, Some(bits(5)))) - exact;
+    assert!(given > 0.0 && (0.8..1.25).contains(&(given / computed)), "{given:e} and {computed:e}");
+    let one = Options { given: Some(own[..1].to_vec()), ..options(Some(bits(5))) };
+    let refused = pipeline::run(&rt, &input, &one, &Silent).unwrap_err().to_string();
+    assert!(refused.contains("1 instead of 2 of"), "{refused}");
 }
 
 #[test]
