@@ -11,8 +11,8 @@ use crate::args::BuildArgs;
 use crate::devices::Needs;
 use crate::run::Setup;
 
-/// Computes a reconstructor for every target, or rounds a given one, and writes it to a file. The reconstructor is not
-/// judged, because that takes much longer than its computation.
+/// Computes a reconstructor for every target, or rounds a given one, and writes it to a file. The
+/// reconstructor is not judged, because that takes much longer than its computation.
 ///
 /// # Errors
 /// The errors of the pipeline; outputs that cannot be written; a rule that does not survive.
