@@ -297,7 +297,7 @@ pub struct BuildArgs {
     ///
     /// Its slopes are in the order that its header says, else xxyy. Errors are made up for by the
     /// covariances of the system. Commands x measurements become the slopes that they make.
-    #[arg(long, value_name = "R.fits", requires = "bits")]
+    #[arg(long, value_name = "R.fits", requires = "bits", hide_short_help = true)]
     pub rec: Option<Input>,
     #[command(flatten)]
     pub system: SystemArgs,
