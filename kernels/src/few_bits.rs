@@ -203,10 +203,11 @@ fn unpack(bits: u32, bytes: &[u8], column: &mut [u8; ROWS]) {
         rest = &rest[16..];
     }
     if bits & 1 != 0 {
-        for r in 0..8 {
-            for k in 0..8 {
-                column[k + 8 * r] |= ((rest[k] >> r) & 1) << (bits - 1);
-            }
+        // There are no shifts of bytes in vector registers, but comparisons.
+        let mut spread = [0u8; ROWS];
+        spread.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&rest[..8]));
+        for (i, code) in column.iter_mut().enumerate() {
+            *code |= if spread[i] & (1 << (i / 8)) == 0 { 0 } else { 1 << (bits - 1) };
         }
     }
 }
