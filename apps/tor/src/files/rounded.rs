@@ -217,8 +217,7 @@ impl RoundedMatrix {
             [1] => vec![bits.of(kinds, 1)?.integers()?[0]; blocks * groups],
             _ => bits.sized(kinds, &[blocks, groups])?.integers()?,
         };
-        let is_known =
-            |bits: i64| u32::try_from(bits).is_ok_and(|bits| bits == 0 || FewBits::BITS.contains(&bits));
+        let is_known = |bits: i64| u32::try_from(bits).is_ok_and(|bits| FewBits::BITS.contains(&bits));
         if let Some(bits) = bits.iter().find(|bits| !is_known(**bits)) {
             return wrong("bits", format!("{bits}: integers have 2 to 16 bits"));
         }
@@ -286,6 +285,8 @@ mod tests {
         refused(&|m| m.bits = vec![3, 4], "-7 is no integer of 3 bits: the largest is 3");
         refused(&|m| m.bits = vec![4, 3], "7 is no integer of 3 bits: the largest is 3");
         refused(&|m| m.bits = vec![17, 17], "17: integers have 2 to 16 bits");
+        refused(&|m| m.bits = vec![0, 0], "0: integers have 2 to 16 bits");
+        refused(&|m| m.bits = vec![4, 0], "0: integers have 2 to 16 bits");
         refused(&|m| m.bits = vec![4, 1], "1: integers have 2 to 16 bits");
         refused(&|m| m.bits = vec![4, 4, 5, 5], "bits");
         refused(&|m| m.edges[1] = 0, "must rise from 0 to 3");

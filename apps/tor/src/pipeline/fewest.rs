@@ -6,8 +6,10 @@ use zellige_dense::Rounding;
 /// Most runs with rounding.
 const RUNS: usize = 6;
 
-/// Share of the allowed loss that ends the search, and at which it aims.
+/// Share of the allowed loss from which on the search ends.
 const ENOUGH: f64 = 0.8;
+
+/// Share of the allowed loss at which it aims.
 const AIM: f64 = 0.92;
 
 /// Computes the reconstructors of one rule in few bits, so that the exact Strehl ratio of no target
