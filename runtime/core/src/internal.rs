@@ -2,6 +2,14 @@
 //! and may change with any version.
 
 pub mod ranks;
+/// Hashes of integers (SplitMix64).
+pub mod splitmix {
+    pub use crate::splitmix::{STEP, scramble};
+}
+/// Threads that start under a limit of address space.
+pub mod threads {
+    pub use crate::thread_start::{SMALL_STACK, start_thread};
+}
 pub mod untyped;
 
 use crate::engine::graph::Graph;
@@ -12,7 +20,6 @@ pub use crate::error::caught;
 pub use crate::mutant::mutant;
 pub use crate::operand::Wanted;
 pub use crate::sched::by_name as policy_by_name;
-pub use crate::splitmix::{STEP, scramble};
 use crate::task::Handle;
 pub use crate::task::plan::Times;
 pub use crate::task::{Accesses, Body, Env, Formats, Metas, Refusal, Spec};

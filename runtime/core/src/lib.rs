@@ -72,6 +72,7 @@ mod subnormals;
 mod swap;
 mod sync;
 mod task;
+mod thread_start;
 pub mod topology;
 mod trace_recorder;
 mod value;

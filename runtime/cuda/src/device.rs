@@ -15,6 +15,7 @@ use zellige_runtime::Subnormals;
 use zellige_runtime::device::{
     Device, DeviceMemory, Done, LaunchDepth, LinkSpec, Mark, NodeId, Op, Span, Stream, StreamId,
 };
+use zellige_runtime::internal::threads::{SMALL_STACK, start_thread};
 
 use super::landing::Landing;
 use super::mark::GpuMark;
@@ -224,7 +225,7 @@ fn start(name: &str, how: &Start, work: impl FnOnce() + Send + 'static) -> JoinH
         mode.set();
         work();
     };
-    let thread = thread::Builder::new().name(name.into()).spawn(work);
+    let thread = start_thread(name.into(), SMALL_STACK, work);
     thread.expect("a thread for a stream can be started")
 }
 

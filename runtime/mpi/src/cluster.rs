@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use zellige_runtime::data::ReadGuard;
 use zellige_runtime::internal::ranks::{Event, WeakHandle, number_of, placed_recorder};
+use zellige_runtime::internal::threads::{SMALL_STACK, start_thread};
 use zellige_runtime::internal::{Body, Spec};
 use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Submit, TaskRef, Trace};
 
@@ -65,13 +66,11 @@ impl Cluster {
         let progress = Progress::new(&transport, timeout, &runtime);
         let driver = Driver::new(Arc::clone(&progress), transport);
         let elsewhere = Event::of(&runtime, "a task on another rank")?.task().clone();
-        let thread = std::thread::Builder::new()
-            .name(format!("zellige-rank-{}", progress.rank))
-            .spawn(move || driver.run())
-            .map_err(|error| Error::Os {
-                what: "starting the progress thread".into(),
-                cause: error.to_string(),
-            })?;
+        let name = format!("zellige-rank-{}", progress.rank);
+        let thread = start_thread(name, SMALL_STACK, move || driver.run()).map_err(|error| Error::Os {
+            what: "starting the progress thread".into(),
+            cause: error.to_string(),
+        })?;
         Ok(Cluster { progress, thread: Some(thread), state: Arc::default(), elsewhere, runtime })
     }
 

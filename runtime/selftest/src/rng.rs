@@ -1,6 +1,6 @@
 //! The generator of all random numbers in a case.
 
-use zellige_runtime::internal::{STEP, scramble};
+use zellige_runtime::internal::splitmix::{STEP, scramble};
 
 /// The state of a sequence of numbers.
 pub(super) struct Rng(u64);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use zellige_runtime::internal::scramble;
+use zellige_runtime::internal::splitmix::scramble;
 
 use crate::data::Carried;
 use crate::gate::{Edge, Gate, Parked, Passage};

@@ -1,7 +1,7 @@
 //! Random numbers by a counter, so that a number depends on nothing but its place.
 
 use super::elementary::{ln, sin_cos};
-use zellige_runtime::internal::{STEP, scramble};
+use zellige_runtime::internal::splitmix::{STEP, scramble};
 
 /// A family of sequences of random numbers, one for each counter.
 #[derive(Debug, Clone, Copy)]

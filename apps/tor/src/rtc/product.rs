@@ -9,6 +9,7 @@ use crate::Error;
 use crate::end_to_end::ControlLaw;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use zellige_runtime::internal::threads::{SMALL_STACK, start_thread};
 
 /// A product of a reconstructor with the slopes of one frame after the other.
 ///
@@ -69,7 +70,7 @@ impl Rtc {
                 help(&shared, worker - 1, part);
             };
             let name = format!("rtc-{worker}");
-            let started = std::thread::Builder::new().name(name).spawn(body);
+            let started = start_thread(name, SMALL_STACK, body);
             let thread = started.map_err(|error| Error::numeric("workers", error.to_string()))?;
             rtc.helpers.push(Helper { rows, thread });
         }

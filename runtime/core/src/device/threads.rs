@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::StreamId;
 use crate::buffer::HostPool;
 use crate::subnormals::Subnormals;
+use crate::thread_start::{SMALL_STACK, start_thread};
 
 /// One piece of a stream's work; pieces run one after the other.
 type Piece = Box<dyn FnOnce() + Send>;
@@ -48,7 +49,7 @@ impl Streams {
             let _serving = pool.serve();
             pieces.into_iter().for_each(|piece| piece());
         };
-        let thread = thread::Builder::new().name(format!("zellige-{}", self.name)).spawn(work);
+        let thread = start_thread(format!("zellige-{}", self.name), SMALL_STACK, work);
         (sender, thread.expect("a thread for a stream can be started"))
     }
 

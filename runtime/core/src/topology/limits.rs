@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Resource, getrlimit};
+
 /// Returns the CPUs in this process's affinity mask.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     match rustix::thread::sched_getaffinity(None) {
@@ -45,10 +47,14 @@ pub fn available_memory() -> Option<u64> {
             _ => Vec::new(),
         }
     });
-    let limit = read("/proc/self/limits").and_then(|text| address_space(&text));
-    let used = || kilobytes(&read("/proc/self/status")?, "VmSize:");
-    let space = limit.and_then(|limit| Some(limit.saturating_sub(used()?)));
-    groups.chain(free).chain(space).min()
+    groups.chain(free).chain(free_address_space()).min()
+}
+
+/// Returns the bytes of address space that this process can still map; `None` if there is no limit.
+pub(crate) fn free_address_space() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    let used = kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmSize:")?;
+    Some(limit.saturating_sub(used))
 }
 
 /// Returns the remaining amount at each level of a control group.
@@ -66,12 +72,6 @@ fn grants(root: &str, group: &str, [limit, used]: [&str; 2]) -> Vec<u64> {
 fn kilobytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// Returns the soft limit of address space in `/proc/self/limits`; `None` for no limit.
-fn address_space(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("Max address space"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Parses the quota: `max 100000` means no limit, `150000 100000` one and a half CPUs.
@@ -100,9 +100,6 @@ mod tests {
         assert_eq!(kilobytes(text, "MemAvailable:"), Some(12 << 10));
         assert_eq!(kilobytes("MemTotal: 5 kB\n", "MemAvailable:"), None);
         assert_eq!(kilobytes("MemAvailable: many kB\n", "MemAvailable:"), None);
-        let limits = |word| format!("Max cpu time  unlimited\nMax address space  {word}  unlimited  bytes\n");
-        assert_eq!(address_space(&limits("4096")), Some(4096));
-        assert_eq!(address_space(&limits("unlimited")), None);
         assert_eq!(levels("/sys/fs/cgroup", "/a/b").count(), 3);
     }
 

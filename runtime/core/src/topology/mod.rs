@@ -5,6 +5,7 @@ mod hwloc;
 mod limits;
 mod sysfs;
 
+pub(crate) use limits::free_address_space;
 pub use limits::{available_memory, cpu_limit};
 
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zellige_mpi::{Cluster, Traffic};
 use zellige_runtime::codelet::Apart;
 use zellige_runtime::data::{Portability, Portable};
-use zellige_runtime::internal::{STEP, scramble};
+use zellige_runtime::internal::splitmix::{STEP, scramble};
 use zellige_runtime::{
     Choice, Codelet, Commute, Data, Error, Format, Handle, Meta, Read, Slot, Submit, TaskContext, TaskError,
     Update, Write, commute, read, update, write,

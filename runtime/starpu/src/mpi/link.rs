@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use zellige_mpi::{Sender, Transport, TransportError, Waker};
+use zellige_runtime::internal::threads::{SMALL_STACK, start_thread};
 
 use super::world::Comm;
 use crate::instance::{complain, errno};
@@ -109,7 +110,7 @@ pub fn begin(transport: impl Transport) {
         counts: AtomicBool::new(std::env::var("STARPU_MPI_STATS").is_ok_and(|text| text.trim() != "0")),
     });
     let here = Arc::clone(&link);
-    let thread = std::thread::Builder::new().name("starpu-mpi".into()).spawn(move || here.drive(transport));
+    let thread = start_thread("starpu-mpi".into(), SMALL_STACK, move || here.drive(transport));
     match thread {
         Ok(thread) => *LINK.lock() = Some((link, thread)),
         Err(error) => {

@@ -9,11 +9,12 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::blocked::Blocked;
-use super::worker::work;
+use super::worker::{STACK, work};
 use crate::engine::transfer::Next;
 use crate::engine::{Engine, WorkerSlot};
 use crate::error::Error;
 use crate::sync::Parker;
+use crate::thread_start::start_thread;
 
 /// Maximum number of spare threads of a runtime. It limits the bodies that wait at the same time,
 /// each with a stack of its own.
@@ -126,7 +127,7 @@ impl Engine {
         // separately.
         let first = Arc::new(Mutex::new(Some(next)));
         let given = Arc::clone(&first);
-        let spawned = super::worker::thread_of(worker, "+").spawn(move || {
+        let spawned = start_thread(format!("zellige-{worker}+"), STACK, move || {
             let first = given.lock().take();
             work(&engine, worker, first);
         });

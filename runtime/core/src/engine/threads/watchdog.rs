@@ -13,6 +13,7 @@ use crate::engine::graph::Graph;
 use crate::error::format_coords;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, pause};
 use crate::task::{Header, Role, Task, TaskCell, TaskPtr};
+use crate::thread_start::{SMALL_STACK, start_thread};
 
 /// Slots of the table of waiting tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;
@@ -268,9 +269,9 @@ impl Watchdog {
     ) -> std::io::Result<Self> {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let seen = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name("zellige-watchdog".into())
-            .spawn(move || watch(&engine, patience, &seen, report))?;
+        let thread = start_thread("zellige-watchdog".into(), SMALL_STACK, move || {
+            watch(&engine, patience, &seen, report);
+        })?;
         Ok(Watchdog { stop, thread: Some(thread) })
     }
 }

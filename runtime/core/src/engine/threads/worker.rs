@@ -13,6 +13,7 @@ use crate::engine::transfer::{Next, TransferDriver};
 use crate::engine::{Engine, Ready};
 use crate::error::{Error, caught};
 use crate::task::{ReadyTask, Work, WorkerLocal};
+use crate::thread_start::start_thread;
 
 /// Number of searches for work before a worker announces that it will sleep. The second value holds
 /// if there are more workers than cores: a searching worker then keeps a core from those that have
@@ -29,19 +30,13 @@ const SHORT_TASK: Duration = Duration::from_micros(2);
 /// so each body has at least that half.
 pub(super) const STACK: usize = 16 << 20;
 
-/// Returns the builder of a thread that acts as worker `index`.
-pub(super) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
-    thread::Builder::new().name(format!("zellige-{index}{suffix}")).stack_size(STACK)
-}
-
 /// Starts one thread per worker.
 pub(crate) fn spawn_workers(engine: &Arc<Engine>) -> Result<Vec<thread::JoinHandle<()>>, Error> {
     (0..engine.workers.len())
         .map(|index| {
             engine.workers.begin_thread();
             let engine = Arc::clone(engine);
-            thread_of(index, "")
-                .spawn(move || work(&engine, index, None))
+            start_thread(format!("zellige-{index}"), STACK, move || work(&engine, index, None))
                 .map_err(|e| Error::Os { what: format!("starting worker {index}"), cause: e.to_string() })
         })
         .collect()
