@@ -10,7 +10,7 @@
 //! | [`blas`] | `gemm`, `syrk`, `trsm`, `potrf` on one `f32` or `f64` tile |
 //! | [`distance`] | sums of powers of differences, for many points at once |
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
-//! | [`few_bits`], [`row_blocks`] | matrices packed for products with vectors: 4 to 8 bits, float32 |
+//! | [`few_bits`], [`row_blocks`] | matrices packed for products with vectors: 2 to 16 bits, float32 |
 //! | [`packed`] | entries of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
 //! | [`sell`] | sparse matrices of such entries, laid out for products |
 //! | [`tile`] | GEMM, SYRK, TRSM and POTRF on numbers that may carry their rounding errors |
@@ -62,7 +62,7 @@
 //! ```
 //!
 //! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`,
-//! `formats::simd`, `packed::x86`, `distance::x86`, `sell::x86` and `sites::x86` (instructions by
+//! `few_bits::dot`, `formats::simd`, `packed::x86`, `distance::x86`, `sell::x86` and `sites::x86` (instructions by
 //! name) and the one launch of `cuda`.
 #![deny(missing_docs, unsafe_code, unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]

@@ -141,10 +141,7 @@ impl RoundedMatrix {
             Some(scale) => {
                 Err(Error::numeric("scales", format!("{scale} is no bfloat16 number: round it to 8 bits")))
             }
-            None => {
-                let (bits, edges) = (self.bits.clone(), self.edges.clone());
-                Ok(FewBits::new(self.rows, bits, edges, &self.codes, &self.scales))
-            }
+            None => Ok(FewBits::new(self.rows, &self.bits, &self.edges, &self.codes, &self.scales)),
         }
     }
 

@@ -45,7 +45,7 @@ impl Control {
     pub(super) fn prepare(&mut self) {
         if let (Some(product), false) = (&mut self.interaction, self.is_ready) {
             product.begin();
-            for (to, &volts) in product.slopes.iter_mut().zip(&self.mirror) {
+            for (to, &volts) in product.slopes.values.iter_mut().zip(&self.mirror) {
                 *to = volts as f32;
             }
             product.add(0..product.matrix.groups());

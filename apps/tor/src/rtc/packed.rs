@@ -4,7 +4,7 @@ use crate::files::{RoundedMatrix, fits, npy};
 use crate::{Error, Matrix};
 use std::ops::Range;
 use std::path::Path;
-use zellige_kernels::few_bits::{FewBits, ROWS};
+use zellige_kernels::few_bits::{Digits, FewBits, ROWS};
 use zellige_kernels::row_blocks::RowBlocks;
 
 /// Number of columns of a group of a float32 matrix.
@@ -24,6 +24,21 @@ pub struct Packed {
 enum Entries {
     Float(RowBlocks),
     Few(FewBits),
+}
+
+/// Slopes of a frame, for products with any packed matrix.
+#[derive(Debug)]
+pub(super) struct Slopes {
+    pub(super) values: Vec<f32>,
+    /// For products with few bits.
+    digits: Digits,
+}
+
+impl Slopes {
+    /// Makes slopes of 0.
+    pub(super) fn new(count: usize) -> Self {
+        Slopes { values: vec![0.0; count], digits: Digits::new(count) }
+    }
 }
 
 impl Packed {
@@ -122,13 +137,22 @@ impl Packed {
         self.shape().0.div_ceil(ROWS)
     }
 
-    /// Adds the products of a block of rows with groups of columns to `sums`.
-    pub(super) fn multiply(&self, block: usize, groups: Range<usize>, x: &[f32], sums: &mut [f32; ROWS]) {
+    /// Brings slopes of groups of columns into the form that products take.
+    pub(super) fn prepare(&self, groups: Range<usize>, x: &mut Slopes) {
+        if let Entries::Few(_) = &self.entries {
+            x.digits.put(&self.edges, groups, &x.values);
+        }
+    }
+
+    /// Adds the products of a block of rows with groups of columns, which are
+    /// [prepared](Packed::prepare), to `sums`.
+    pub(super) fn multiply(&self, block: usize, groups: Range<usize>, x: &Slopes, sums: &mut [f32; ROWS]) {
         match &self.entries {
             Entries::Float(float) => {
-                float.multiply_block(block, self.edges[groups.start]..self.edges[groups.end], x, sums);
+                let columns = self.edges[groups.start]..self.edges[groups.end];
+                float.multiply_block(block, columns, &x.values, sums);
             }
-            Entries::Few(few) => few.multiply_block(block, groups, x, sums),
+            Entries::Few(few) => few.multiply_block(block, groups, &x.digits, sums),
         }
     }
 }

@@ -113,7 +113,7 @@ impl Rtc {
 
     /// Returns the number of slopes that the frame waits for.
     pub fn missing(&self) -> usize {
-        if self.open { self.arrivals.missing() } else { self.part.slopes.len() }
+        if self.open { self.arrivals.missing() } else { self.part.slopes.values.len() }
     }
 
     /// Takes slopes of the frame, from slope `first` on, and multiplies all groups of columns that
@@ -130,14 +130,14 @@ impl Rtc {
 
     /// Takes slopes like [`receive`](Rtc::receive), and leaves the work of this thread for later.
     pub(super) fn take(&mut self, first: usize, slopes: &[f32]) -> Result<usize, Error> {
-        let cols = self.part.slopes.len();
+        let cols = self.part.slopes.values.len();
         if first.checked_add(slopes.len()).is_none_or(|end| end > cols) {
             let problem = format!("{} from {first} on, of a matrix with {cols} columns", slopes.len());
             return Err(Error::shape("slopes", problem));
         }
         self.begin();
         let (before, missing, shared) = (self.steps, self.arrivals.missing(), &self.shared);
-        let own = &mut self.part.slopes;
+        let own = &mut self.part.slopes.values;
         let seen = self.control.as_ref().map_or(&[][..], Control::seen);
         self.arrivals.mark(
             self.part.matrix.edges(),
@@ -242,7 +242,7 @@ impl Rtc {
     /// # Errors
     /// There are more or fewer slopes than columns; the errors of [`finish`](Rtc::finish).
     pub fn step(&mut self, slopes: &[f32]) -> Result<&[f32], Error> {
-        let cols = self.part.slopes.len();
+        let cols = self.part.slopes.values.len();
         if slopes.len() != cols {
             return Err(Error::shape("slopes", format!("{} instead of {cols}", slopes.len())));
         }

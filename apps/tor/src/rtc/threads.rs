@@ -6,6 +6,7 @@
 //! frame begins when all helpers are done, so that nothing is overwritten that is still read.
 
 use super::Packed;
+use super::packed::Slopes;
 use super::swap::Store;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::spin_loop;
@@ -172,7 +173,7 @@ pub(super) fn pause(round: &mut u32) {
 #[derive(Debug)]
 pub(super) struct RowPart {
     pub(super) matrix: Arc<Packed>,
-    pub(super) slopes: Vec<f32>,
+    pub(super) slopes: Slopes,
     blocks: Range<usize>,
     sums: Vec<[f32; ROWS]>,
 }
@@ -182,7 +183,12 @@ impl RowPart {
     pub(super) fn new(matrix: Arc<Packed>, part: usize, parts: usize) -> Self {
         let edge = |part: usize| part * matrix.blocks() / parts;
         let blocks = edge(part)..edge(part + 1);
-        RowPart { slopes: vec![0.0; matrix.shape().1], sums: vec![[0.0; ROWS]; blocks.len()], blocks, matrix }
+        RowPart {
+            slopes: Slopes::new(matrix.shape().1),
+            sums: vec![[0.0; ROWS]; blocks.len()],
+            blocks,
+            matrix,
+        }
     }
 
     /// Returns the rows.
@@ -195,6 +201,7 @@ impl RowPart {
     }
 
     pub(super) fn add(&mut self, groups: Range<usize>) {
+        self.matrix.prepare(groups.clone(), &mut self.slopes);
         for (block, sums) in self.blocks.clone().zip(&mut self.sums) {
             self.matrix.multiply(block, groups.clone(), &self.slopes, sums);
         }
@@ -232,7 +239,7 @@ pub(super) fn help(shared: &Shared, helper: usize, mut part: RowPart) {
             let edges = part.matrix.edges();
             let columns = edges[groups.start]..edges[groups.end];
             for j in columns {
-                part.slopes[j] = f32::from_bits(shared.slopes[j].load(Relaxed));
+                part.slopes.values[j] = f32::from_bits(shared.slopes[j].load(Relaxed));
             }
             left -= groups.len();
             part.add(groups);

@@ -1,0 +1,321 @@
+//! Products of integers of up to 8 bits with digits: the module that calls instructions by name.
+//!
+//! Each function stores, for each row, the sum over columns of integer times entry of the vector,
+//! in units of the vector. Sums for each digit are sums of integers, which are exact, so results
+//! are the same with all instructions.
+
+use super::digits::{DIGITS, FourDigits};
+use super::planes::unpack;
+use super::{Block, MOST_COLUMNS, PART, ROWS};
+
+impl Block<'_> {
+    /// Multiplies with the instructions that this machine has.
+    pub(super) fn multiply(self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if x86::has_vnni() {
+                // SAFETY: the features that it enables were detected on this machine.
+                return unsafe { self.with_vnni() };
+            }
+            if x86::has_avx2() {
+                // SAFETY: the features that it enables were detected on this machine.
+                return unsafe { self.with_avx2() };
+            }
+        }
+        self.portably();
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")]
+    fn with_vnni(self) {
+        self.by(|dot| dot.vnni());
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    fn with_avx2(self) {
+        self.by(|dot| dot.avx2());
+    }
+
+    fn portably(self) {
+        self.by(|dot| dot.portable());
+    }
+}
+
+/// Integers of four columns of 16 rows, row by row.
+type FourColumns = [u8; 4 * PART];
+
+/// Arguments of all functions.
+pub(super) struct Dot<'a> {
+    /// Number of bits of an integer.
+    pub(super) bits: u32,
+    /// Packed integers.
+    pub(super) packed: &'a [u8],
+    /// Room for unpacked ones of 16 rows.
+    pub(super) room: &'a mut [FourColumns; MOST_COLUMNS / 4],
+    pub(super) digits: [&'a [FourDigits]; DIGITS],
+    /// Added to the sums of the digits.
+    pub(super) start: [i32; DIGITS],
+    pub(super) values: &'a mut [f32; ROWS],
+}
+
+impl Dot<'_> {
+    /// Returns the integers of 16 rows, and room for their results.
+    #[inline(always)]
+    fn part(&mut self, part: usize) -> (&[FourColumns], &mut [f32; PART]) {
+        let values = &mut self.values.as_chunks_mut().0[part];
+        let fours = self.digits[0].len();
+        let bytes = fours * PART / 2 * self.bits as usize;
+        let packed = &self.packed[part * bytes..(part + 1) * bytes];
+        if self.bits == 8 {
+            return (packed.as_chunks().0, values);
+        }
+        unpack(self.bits, packed, self.room[..fours].as_flattened_mut());
+        (&self.room[..fours], values)
+    }
+
+    #[inline(always)]
+    pub(super) fn portable(mut self) {
+        let (digits, start) = (self.digits, self.start);
+        for part in 0..ROWS / PART {
+            let mut sums = start.map(|start| [start; PART]);
+            let (codes, values) = self.part(part);
+            for (sums, digits) in sums.iter_mut().zip(digits) {
+                for (codes, digits) in codes.iter().zip(digits) {
+                    for (sum, codes) in sums.iter_mut().zip(codes.as_chunks::<4>().0) {
+                        let product = |(&code, &digit): (&u8, &i8)| i32::from(code) * i32::from(digit);
+                        *sum += codes.iter().zip(digits).map(product).sum::<i32>();
+                    }
+                }
+            }
+            let [low, middle, high] = sums;
+            for (((value, low), middle), high) in values.iter_mut().zip(low).zip(middle).zip(high) {
+                *value = (high as f32).mul_add(256.0, middle as f32).mul_add(256.0, low as f32);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use core::arch::x86_64::*;
+
+    use pulp::cast;
+
+    use super::{DIGITS, Dot, FourDigits, MOST_COLUMNS, PART, ROWS};
+
+    pub(super) fn has_vnni() -> bool {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vnni")
+            && has_avx2()
+    }
+
+    pub(super) fn has_avx2() -> bool {
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    }
+
+    /// Sums of the digits of 16 rows.
+    struct Sums([__m512i; DIGITS]);
+
+    impl Sums {
+        #[target_feature(enable = "avx512f")]
+        #[inline]
+        fn new(start: [i32; DIGITS]) -> Self {
+            let [low, middle, high] = start;
+            Sums([_mm512_set1_epi32(low), _mm512_set1_epi32(middle), _mm512_set1_epi32(high)])
+        }
+
+        /// Adds the products of the integers of four columns.
+        #[target_feature(enable = "avx512f,avx512vnni")]
+        #[inline]
+        fn add(&mut self, codes: __m512i, digits: [&[FourDigits]; DIGITS], four: usize) {
+            for d in 0..DIGITS {
+                let digits = _mm512_set1_epi32(cast(digits[d][four]));
+                self.0[d] = _mm512_dpbusd_epi32(self.0[d], codes, digits);
+            }
+        }
+
+        #[target_feature(enable = "avx512f")]
+        #[inline]
+        fn values(self) -> [f32; PART] {
+            let base = _mm512_set1_ps(256.0);
+            let [low, middle, high] = self.0;
+            let value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), base, _mm512_cvtepi32_ps(middle));
+            cast(_mm512_fmadd_ps(value, base, _mm512_cvtepi32_ps(low)))
+        }
+    }
+
+    /// Adds `width` bits from bit `from` of each byte on, as bits `to` on, to `codes`.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    #[inline]
+    fn pick(bytes: __m512i, codes: __m512i, width: u32, from: u32, to: u32) -> __m512i {
+        // The compiler knows all three numbers.
+        let by = |count: u32| _mm_cvtsi32_si128(count as i32);
+        let moved = if from >= to {
+            _mm512_srl_epi16(bytes, by(from - to))
+        } else {
+            _mm512_sll_epi16(bytes, by(to - from))
+        };
+        let mask = _mm512_set1_epi8((((1 << width) - 1) << to) as i8);
+        // `codes | moved & mask`
+        _mm512_ternarylogic_epi32::<0xf8>(codes, moved, mask)
+    }
+
+    /// Returns the first `N` elements, or zeros if there are fewer.
+    #[inline(always)]
+    fn first<const N: usize>(of: &[[u8; 64]]) -> &[[u8; 64]; N] {
+        of.first_chunk().unwrap_or(&[[0; 64]; N])
+    }
+
+    /// Two digits of 16 bits each, for every four columns.
+    type Pairs = [[[i32; 8]; MOST_COLUMNS / 32]; DIGITS];
+
+    /// Returns the digits of columns 0 and 2 of each four, and of columns 1 and 3.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn pairs(digits: [&[FourDigits]; DIGITS]) -> [Pairs; 2] {
+        let mut pairs = [[[[0; 8]; MOST_COLUMNS / 32]; DIGITS]; 2];
+        for d in 0..DIGITS {
+            for (part, digits) in digits[d].chunks(8).enumerate() {
+                let mut bytes = [[0; 4]; 8];
+                bytes[..digits.len()].copy_from_slice(digits);
+                let bytes = cast(bytes);
+                pairs[0][d][part] = cast(_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(bytes)));
+                pairs[1][d][part] = cast(_mm256_srai_epi16::<8>(bytes));
+            }
+        }
+        pairs
+    }
+
+    impl Dot<'_> {
+        /// Uses instructions that multiply four pairs of 8 bits and add the products.
+        #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+        #[inline]
+        pub(in super::super) fn vnni(mut self) {
+            match (self.bits, self.digits[0].len()) {
+                (1, 8) => self.vnni_packed::<1>(),
+                (2, 8) => self.vnni_packed::<2>(),
+                (3, 8) => self.vnni_packed::<3>(),
+                (4, 8) => self.vnni_packed::<4>(),
+                (5, 8) => self.vnni_packed::<5>(),
+                (6, 8) => self.vnni_packed::<6>(),
+                (7, 8) => self.vnni_packed::<7>(),
+                (8, 8) => self.vnni_packed::<8>(),
+                _ => {
+                    let (digits, start) = (self.digits, self.start);
+                    for part in 0..ROWS / PART {
+                        let mut sums = Sums::new(start);
+                        let (codes, values) = self.part(part);
+                        for (four, codes) in codes.iter().enumerate() {
+                            sums.add(cast(*codes), digits, four);
+                        }
+                        *values = sums.values();
+                    }
+                }
+            }
+        }
+
+        /// Multiplies integers of `BITS` bits, 1 to 8, of 32 columns. They are unpacked in
+        /// registers, which takes a third of the time that it takes in memory.
+        #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+        #[inline]
+        fn vnni_packed<const BITS: u32>(self) {
+            let digits = self.digits.map(|digits| &digits[..8]);
+            let lines = self.packed.as_chunks::<64>().0.chunks_exact(BITS as usize);
+            for (lines, values) in lines.zip(self.values.as_chunks_mut().0) {
+                let (fours, rest) = lines.split_at(if BITS & 4 == 0 { 0 } else { 4 });
+                let (twos, ones) = rest.split_at(if BITS & 2 == 0 { 0 } else { 2 });
+                let (fours, twos, ones) = (first::<4>(fours), first::<2>(twos), first::<1>(ones));
+                let mut sums = Sums::new(self.start);
+                macro_rules! add {
+                    ($($four:literal)*) => {
+                        $({
+                            let mut codes = if BITS == 8 { cast(lines[$four % BITS as usize]) } else { _mm512_setzero_si512() };
+                            if BITS & 4 != 0 {
+                                codes = pick(cast(fours[$four % 4]), codes, 4, $four / 4 * 4, 0);
+                            }
+                            if BITS & 2 != 0 {
+                                codes = pick(cast(twos[$four % 2]), codes, 2, $four / 2 * 2, BITS & 4);
+                            }
+                            if BITS & 1 != 0 {
+                                codes = pick(cast(ones[0]), codes, 1, $four, BITS & 6);
+                            }
+                            sums.add(codes, digits, $four);
+                        })*
+                    };
+                }
+                add!(0 1 2 3 4 5 6 7);
+                *values = sums.values();
+            }
+        }
+
+        /// Uses instructions that multiply two pairs of 16 bits and add the products.
+        #[target_feature(enable = "avx2,fma")]
+        #[inline]
+        pub(in super::super) fn avx2(mut self) {
+            let lower_bytes = _mm256_set1_epi16(0xff);
+            let base = _mm256_set1_ps(256.0);
+            let [of_even, of_odd] = pairs(self.digits);
+            let start = self.start;
+            for part in 0..ROWS / PART {
+                let (codes, values) = self.part(part);
+                let mut sums = [[_mm256_setzero_si256(); 2]; DIGITS];
+                for (four, codes) in codes.iter().enumerate() {
+                    let codes: [__m256i; 2] = cast(*codes);
+                    for half in 0..2 {
+                        let even = _mm256_and_si256(codes[half], lower_bytes);
+                        let odd = _mm256_srli_epi16::<8>(codes[half]);
+                        for d in 0..DIGITS {
+                            let even =
+                                _mm256_madd_epi16(even, _mm256_set1_epi32(of_even[d].as_flattened()[four]));
+                            let odd =
+                                _mm256_madd_epi16(odd, _mm256_set1_epi32(of_odd[d].as_flattened()[four]));
+                            sums[d][half] = _mm256_add_epi32(sums[d][half], _mm256_add_epi32(even, odd));
+                        }
+                    }
+                }
+                for (half, values) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                    let mut value = _mm256_setzero_ps();
+                    for d in [2, 1, 0] {
+                        let sum = _mm256_add_epi32(sums[d][half], _mm256_set1_epi32(start[d]));
+                        value = _mm256_fmadd_ps(value, base, _mm256_cvtepi32_ps(sum));
+                    }
+                    *values = cast(value);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Digits;
+    use super::super::tests::{all_bits, matrix, vector};
+    use super::*;
+
+    /// Sums of integers are exact, so all instructions give the same bits.
+    #[test]
+    fn products_have_the_same_bits_with_all_instructions() {
+        let edges = [0, 32, 40, 71];
+        let mut x = Digits::new(71);
+        x.put(&edges, 0..3, &vector(71));
+        for bits in all_bits() {
+            let (matrix, ..) = matrix(150, &bits, &edges);
+            let by = |multiply: fn(Block<'_>)| {
+                let mut y = [1.0; ROWS];
+                multiply(Block { matrix: &matrix, block: 1, groups: 0..3, x: &x, y: &mut y });
+                y.map(f32::to_bits)
+            };
+            let portable = by(|block| block.portably());
+            assert_eq!(by(|block| block.multiply()), portable, "{bits:?}");
+            #[cfg(target_arch = "x86_64")]
+            if x86::has_avx2() {
+                // SAFETY: the features that it enables were detected on this machine.
+                let by_avx2 = by(|block| unsafe { block.with_avx2() });
+                assert_eq!(by_avx2, portable, "{bits:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Products with matrices of integers of 2 to 16 bits, with a scale for each row of a group of
+//! columns.
+//!
+//! Such a product takes as long as its bytes take from memory, so integers are packed without gaps,
+//! in the order in which they are read. Each block of 64 rows of a group of columns has its own
+//! number of bits:
+//!
+//! ```text
+//! block of 64 rows -> group of columns -> 64 scales (bfloat16), then integers:
+//!     the low 8 bits of all, a byte for each            (9 to 16 bits)
+//!     16 rows after the other: up to 8 bits that are left
+//!         a byte for each                               (8 bits)
+//!         4 bits, of the first half in low halves of bytes, of the second one in high ones
+//!         2 bits more, of the first quarter in the lowest bits of bytes
+//!         1 bit more, of the first eighth in the lowest bit
+//! ```
+//!
+//! The last three are there if the number of bits has the binary digit 4, 2 or 1. Within 16 rows,
+//! the integers of four columns follow each other, row by row; a group whose width is no multiple
+//! of four ends with columns of zeros. Integers are stored with the offset `2^(bits - 1)`.
+//! A product reads bytes in this order, which is what processors fetch ahead.
+//!
+//! The vector is in fixed point ([`Digits`]), so that sums within a group are sums of integers,
+//! which are exact. Sums over groups are in `f32`, in the same order on every machine.
+
+mod digits;
+#[allow(unsafe_code)]
+mod dot;
+mod planes;
+
+use std::ops::{Range, RangeInclusive};
+
+pub use digits::Digits;
+use dot::Dot;
+use planes::pack;
+
+/// Number of rows of a block.
+pub const ROWS: usize = 64;
+
+/// Number of rows whose integers are packed together.
+const PART: usize = 16;
+
+/// Largest number of columns of a group. Its sums of products are below 2^24: exact in `f32`, too.
+const MOST_COLUMNS: usize = 128;
+
+/// Returns the largest integer of `bits` bits; the smallest one is its negative.
+pub fn largest(bits: u32) -> i16 {
+    ((1i32 << (bits - 1)) - 1) as i16
+}
+
+/// A packed matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FewBits {
+    rows: usize,
+    /// First column of each group, and the number of columns.
+    edges: Vec<usize>,
+    /// Bits of an integer, for each group of each block of rows, block after block.
+    bits: Vec<u8>,
+    /// First byte of each group of each block, and the number of bytes.
+    starts: Vec<usize>,
+    /// Block after block.
+    bytes: Vec<u8>,
+}
+
+impl FewBits {
+    /// Numbers of bits of an integer.
+    pub const BITS: RangeInclusive<u32> = 2..=16;
+
+    /// Packs `codes` and `scales`, both row by row. `edges` has the first column of each group, and
+    /// the number of columns; `bits` has the number of bits of each group of each block of [`ROWS`]
+    /// rows, block after block. Groups of more than 128 columns are divided.
+    ///
+    /// # Panics
+    /// A number of bits is not in [`BITS`](FewBits::BITS), sizes do not fit, or an integer has more
+    /// bits.
+    pub fn new(rows: usize, bits: &[u8], edges: &[usize], codes: &[i16], scales: &[f32]) -> Self {
+        let (cols, given, blocks) = (edges[edges.len() - 1], edges.len() - 1, rows.div_ceil(ROWS));
+        assert_eq!((codes.len(), scales.len()), (rows * cols, rows * given), "codes and scales");
+        assert_eq!(bits.len(), blocks * given, "numbers of bits");
+        // Groups as they were given, and the columns of each part of them.
+        let parts: Vec<(usize, Range<usize>)> = (0..given)
+            .flat_map(|g| (edges[g]..edges[g + 1]).step_by(MOST_COLUMNS).map(move |first| (g, first)))
+            .map(|(g, first)| (g, first..edges[g + 1].min(first + MOST_COLUMNS)))
+            .collect();
+        let (mut bits_of_parts, mut starts, mut bytes) = (Vec::new(), vec![0], Vec::new());
+        for block in 0..blocks {
+            let of_block = block * ROWS..rows.min((block + 1) * ROWS);
+            for (g, columns) in &parts {
+                let bits = bits[block * given + g];
+                assert!(FewBits::BITS.contains(&bits.into()), "{bits} bits");
+                let mut of_rows = [0u16; ROWS];
+                for (to, i) in of_rows.iter_mut().zip(of_block.clone()) {
+                    *to = (scales[i * given + g].to_bits() >> 16) as u16;
+                }
+                bytes.extend(of_rows.iter().flat_map(|scale| scale.to_le_bytes()));
+                let mut unsigned = vec![0u16; integers(columns)];
+                let offset = 1i32 << (bits - 1);
+                for (at, j) in columns.clone().enumerate() {
+                    for (row, i) in of_block.clone().enumerate() {
+                        let code = codes[i * cols + j];
+                        let shifted = i32::from(code) + offset;
+                        assert!((0..2 * offset).contains(&shifted), "{code} has more than {bits} bits");
+                        // Four columns of 16 rows after those before them.
+                        let four = row / PART * (columns.len().div_ceil(4)) + at / 4;
+                        unsigned[(four * PART + row % PART) * 4 + at % 4] = shifted as u16;
+                    }
+                }
+                pack(&unsigned, bits.into(), &mut bytes);
+                bits_of_parts.push(bits);
+                starts.push(bytes.len());
+            }
+        }
+        let edges = parts.iter().map(|(_, columns)| columns.start).chain([cols]).collect();
+        FewBits { rows, edges, bits: bits_of_parts, starts, bytes }
+    }
+
+    /// Returns `(rows, columns)`.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.rows, self.edges[self.edges.len() - 1])
+    }
+
+    /// Returns the number of blocks of rows; the last one may have fewer than [`ROWS`].
+    pub fn blocks(&self) -> usize {
+        self.rows.div_ceil(ROWS)
+    }
+
+    /// Returns the number of groups of columns.
+    pub fn groups(&self) -> usize {
+        self.edges.len() - 1
+    }
+
+    /// Returns the first column of each group, and the number of columns.
+    pub fn edges(&self) -> &[usize] {
+        &self.edges
+    }
+
+    /// Returns the bits of an integer, for each group of each block of rows, block after block.
+    pub fn bits(&self) -> &[u8] {
+        &self.bits
+    }
+
+    /// Returns the size of the packed matrix.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns the packed matrix.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Adds the products of a block of rows with the columns of `groups` to `y`; `x` has the entries
+    /// of these columns.
+    ///
+    /// # Panics
+    /// There is no such block or group, or `x` does not fit.
+    pub fn multiply_block(&self, block: usize, groups: Range<usize>, x: &Digits, y: &mut [f32; ROWS]) {
+        assert_eq!(x.entries(), self.shape().1, "entries of x");
+        assert!(block < self.blocks() && groups.end <= self.groups(), "block {block}, groups {groups:?}");
+        Block { matrix: self, block, groups, x, y }.multiply();
+    }
+
+    /// Computes `y = A x`.
+    ///
+    /// # Panics
+    /// Sizes do not fit.
+    pub fn multiply(&self, x: &[f32], y: &mut [f32]) {
+        assert_eq!(y.len(), self.rows, "entries of y");
+        let mut digits = Digits::new(self.shape().1);
+        digits.put(&self.edges, 0..self.groups(), x);
+        for (block, y) in y.chunks_mut(ROWS).enumerate() {
+            let mut sums = [0.0; ROWS];
+            self.multiply_block(block, 0..self.groups(), &digits, &mut sums);
+            y.copy_from_slice(&sums[..y.len()]);
+        }
+    }
+}
+
+/// Returns the number of integers of a block of these columns.
+#[inline(always)]
+fn integers(columns: &Range<usize>) -> usize {
+    ROWS * columns.len().next_multiple_of(4)
+}
+
+/// The product of a block with groups of columns.
+struct Block<'a> {
+    matrix: &'a FewBits,
+    block: usize,
+    groups: Range<usize>,
+    x: &'a Digits,
+    y: &'a mut [f32; ROWS],
+}
+
+impl Block<'_> {
+    /// Adds products to `y`; `dot` multiplies integers of up to 8 bits.
+    #[inline(always)]
+    fn by(self, dot: impl Fn(Dot<'_>)) {
+        let matrix = self.matrix;
+        let first = self.block * matrix.groups();
+        let mut room = [[0; 4 * PART]; MOST_COLUMNS / 4];
+        let (mut values, mut of_low) = ([0.0; ROWS], [0.0; ROWS]);
+        for group in self.groups {
+            let (scales, bytes) = matrix.bytes[matrix.starts[first + group]..].split_at(2 * ROWS);
+            let bits = u32::from(matrix.bits[first + group]);
+            let columns = matrix.edges[group]..matrix.edges[group + 1];
+            let count = integers(&columns);
+            let (digits, unit) = (self.x.of(columns), self.x.unit(group));
+            // Beyond 8 bits, the low ones are multiplied apart.
+            let (low, packed) = bytes.split_at(if bits > 8 { count } else { 0 });
+            let bits_of_packed = (bits - 1) % 8 + 1;
+            let start = self.x.sums(group).map(|sum| -sum << (bits_of_packed - 1));
+            let room = &mut room;
+            if bits > 8 {
+                dot(Dot { bits: 8, packed: low, room, digits, start: [0; 3], values: &mut of_low });
+            }
+            dot(Dot { bits: bits_of_packed, packed, room, digits, start, values: &mut values });
+            if bits > 8 {
+                for (value, low) in values.iter_mut().zip(&of_low) {
+                    *value = value.mul_add(256.0, *low);
+                }
+            }
+            for ((y, value), scale) in self.y.iter_mut().zip(&values).zip(scales.as_chunks::<2>().0) {
+                let scale = f32::from_bits(u32::from(u16::from_le_bytes(*scale)) << 16);
+                *y = (value * unit).mul_add(scale, *y);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns one of the integers that have so many bits.
+    fn value(at: usize, bits: u32) -> i16 {
+        let span = (1 << bits) - 1;
+        ((at * 7919 % span) as i32 - span as i32 / 2) as i16
+    }
+
+    /// Integers of all values and scales that are powers of two.
+    pub(super) fn matrix(rows: usize, bits: &[u8], edges: &[usize]) -> (FewBits, Vec<i16>, Vec<f32>) {
+        let (cols, groups) = (edges[edges.len() - 1], edges.len() - 1);
+        let group_of = |j: usize| edges.iter().filter(|&&edge| edge <= j).count() - 1;
+        let bits_at = |i: usize, j: usize| u32::from(bits[i / ROWS * groups + group_of(j)]);
+        let codes: Vec<i16> = (0..rows * cols).map(|at| value(at, bits_at(at / cols, at % cols))).collect();
+        let scales: Vec<f32> = (0..rows * groups).map(|at| 2f32.powi(at as i32 % 9 - 4)).collect();
+        (FewBits::new(rows, bits, edges, &codes, &scales), codes, scales)
+    }
+
+    pub(super) fn vector(cols: usize) -> Vec<f32> {
+        (0..cols).map(|j| (j as f32 * 0.7).sin()).collect()
+    }
+
+    /// Numbers of bits of nine blocks: the same, and different ones.
+    pub(super) fn all_bits() -> impl Iterator<Item = Vec<u8>> {
+        let steps = (2..=16).map(|bits| (bits, 0)).chain([(2, 1), (5, 7)]);
+        steps.map(|(first, step)| (0..9).map(|at| 2 + (first - 2 + step * at) % 15).collect())
+    }
+
+    #[test]
+    fn products_are_those_of_the_integers() {
+        let (rows, edges, cols) = (150, [0, 32, 40, 71], 71);
+        let x = vector(cols);
+        for bits in all_bits() {
+            let (matrix, codes, scales) = matrix(rows, &bits, &edges);
+            // The last group has a column of zeros.
+            let bytes =
+                bits.iter().zip([32, 8, 32].into_iter().cycle()).map(|(&b, n)| 128 + n * 8 * usize::from(b));
+            assert_eq!(matrix.bytes(), bytes.sum::<usize>());
+            let mut y = vec![0.0; rows];
+            matrix.multiply(&x, &mut y);
+            for (i, &y) in y.iter().enumerate() {
+                let term = |j: usize| {
+                    let group = edges.iter().filter(|&&edge| edge <= j).count() - 1;
+                    let scale = f64::from(scales[i * 3 + group]);
+                    f64::from(codes[i * cols + j]) * scale * f64::from(x[j])
+                };
+                let (exact, size) = (0..cols).map(term).fold((0.0, 0.0), |(s, m), t| (s + t, m + t.abs()));
+                assert!((f64::from(y) - exact).abs() <= 3e-7 * size, "{bits:?}, row {i}: {y} of {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn wide_groups_are_divided() {
+        let (whole, codes, scales) = matrix(20, &[6, 11], &[0, 300, 310]);
+        let repeated: Vec<f32> = scales.chunks(2).flat_map(|s| [s[0], s[0], s[0], s[1]]).collect();
+        let divided = FewBits::new(20, &[6, 6, 6, 11], &[0, 128, 256, 300, 310], &codes, &repeated);
+        assert_eq!(whole, divided);
+    }
+
+    #[test]
+    fn parts_of_the_columns_add_up() {
+        let (matrix, ..) = matrix(64, &[6, 9, 4], &[0, 16, 32, 48]);
+        let x: Vec<f32> = (0..48).map(|j| 1.0 / (1 + j) as f32).collect();
+        let mut digits = Digits::new(48);
+        digits.put(matrix.edges(), 1..3, &x);
+        digits.put(matrix.edges(), 0..1, &x);
+        let (mut whole, mut parts) = ([0.0; ROWS], [0.0; ROWS]);
+        matrix.multiply_block(0, 0..3, &digits, &mut whole);
+        matrix.multiply_block(0, 0..1, &digits, &mut parts);
+        matrix.multiply_block(0, 1..3, &digits, &mut parts);
+        assert_eq!(whole, parts);
+    }
+
+    #[test]
+    fn a_group_with_an_entry_that_is_not_finite_has_no_product() {
+        let (matrix, ..) = matrix(2, &[8], &[0, 8]);
+        for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut x = vector(8);
+            x[3] = wrong;
+            let mut y = [0.0; 2];
+            matrix.multiply(&x, &mut y);
+            assert!(y.iter().all(|y| y.is_nan()), "{wrong}: {y:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "8 has more than 4 bits")]
+    fn integers_of_more_bits_are_refused() {
+        FewBits::new(1, &[4], &[0, 1], &[8], &[1.0]);
+    }
+}
