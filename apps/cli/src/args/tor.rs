@@ -286,7 +286,7 @@ pub struct BuildArgs {
     #[arg(long, value_name = "RULE", default_value = "fp32")]
     pub precision: Rule,
     /// Reconstructor to write: .fits (an image per target) or .npy (a file per target); with --bits
-    /// also .npz (integers and scales, a file per target).
+    /// .fits or .npz (integers and scales, a file per target).
     #[arg(short, long, value_name = "R.fits|.npy|.npz", value_parser = with_ending(RECONSTRUCTORS))]
     pub output: OutputFile,
     /// Order of the slopes in the file.
@@ -506,8 +506,8 @@ pub struct RunArgs {
     pub xray: Xray,
     /// Write the reconstructor of the first rule that succeeds: .fits, .npy, or .npz with --bits.
     ///
-    /// FITS has an image per target, npy a file per target, npz integers and scales in a file per
-    /// target.
+    /// FITS has an image per target, npy a file per target; with --bits, FITS and npz have integers
+    /// and scales in a file per target.
     #[arg(short, long, value_name = "R.fits|.npy|.npz", value_parser = with_ending(RECONSTRUCTORS))]
     pub output: Option<OutputFile>,
     /// Write the norms of all tiles for `simulate tor --norms`; `-` is standard output.

@@ -34,6 +34,8 @@ fn astropy_opens_fits_files() {
     std::fs::write(here.join("a.yaml"), system).unwrap();
     ok(here, &["tor", "build", "a.yaml", "-o", "R.fits", "--slope-order", "xyxy"]);
     ok(here, &["tor", "cov", "a.yaml", "-o", "C.fits"]);
+    ok(here, &["tor", "build", "a.yaml", "-o", "six.fits", "--bits", "6"]);
+    ok(here, &["tor", "build", "a.yaml", "-o", "six.npy", "--bits", "6"]);
     python(
         here,
         "astropy",
@@ -63,6 +65,12 @@ with fits.open("R.fits") as f:
         assert sorted(both) == list(range(count))
     assert list(cells["YSLOPE"] - cells["XSLOPE"]) == [1] * len(cells)
     assert np.hypot(cells["X"], cells["Y"]).max() < 3.6
+with fits.open("six.fits") as f:
+    f.verify("exception")
+    assert [h.name for h in f] == ["CODES", "SCALES", "EDGES", "BITS", "STARS", "GEOMETRY"], f.info()
+    assert f["CODES"].header["NMEAS"] == n and (f["BITS"].data == 6).all() and abs(f["CODES"].data).max() == 31
+    entries = f["CODES"].data * np.repeat(f["SCALES"].data, np.diff(f["EDGES"].data), axis=1).astype(float)
+    assert (entries == np.load("six.npy")).all()
 with fits.open("C.fits") as f:
     assert [h.name for h in f] == ["CMM", "CTM", "CTT", "STARS", "GEOMETRY"]
     for name in ("CMM", "CTM", "CTT"):

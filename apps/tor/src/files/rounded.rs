@@ -1,9 +1,10 @@
-//! Reconstructors in few bits: integers with scales for groups of columns, in NumPy's npz format.
-//! Each block of 64 rows of a group has its own number of bits.
+//! Reconstructors in few bits: integers with scales for groups of columns, in NumPy's npz format or
+//! in FITS. Each block of 64 rows of a group has its own number of bits.
 
+use super::fits::{self, BinaryTable, Card, Hdu, Pixels};
 use crate::{Error, Matrix};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use zellige_dense::RoundedTiles;
 use zellige_files::array::Array;
 use zellige_files::array::npz::{NpzWriter, names};
@@ -174,31 +175,136 @@ impl RoundedMatrix {
         written.map_err(|error| Error::system(path, error.problem, error.source))
     }
 
-    /// Returns whether a file has the arrays of a rounded matrix.
-    pub fn is_in(path: &Path) -> bool {
-        names(path).is_ok_and(|names| ARRAYS.iter().all(|array| names.iter().any(|name| name == array)))
+    /// Writes the arrays of [`write`](RoundedMatrix::write) as images `CODES`, `SCALES`, `EDGES` and
+    /// `BITS` of a FITS file. The first one gets further `cards`, and `tables` follow.
+    ///
+    /// # Errors
+    /// The file cannot be written. No partial file remains.
+    pub fn write_fits(&self, path: &Path, cards: Vec<Card>, tables: &[BinaryTable]) -> Result<(), Error> {
+        let groups = self.edges.len() - 1;
+        let shape = vec![self.rows, self.cols()];
+        let edges: Vec<i32> = self.edges.iter().map(|&edge| edge as i32).collect();
+        let narrow: Vec<u8>;
+        let mut codes = vec![Card::new("BUNIT", "", "R = CODES SCALES, a scale for each group")];
+        let pixels = if self.bits.iter().all(|bits| *bits <= 8) {
+            codes.push(Card::new("BZERO", -128.0, "integers from -127 on"));
+            codes.push(Card::new("BSCALE", 1.0, ""));
+            narrow = self.codes.iter().map(|&code| (code + 128) as u8).collect();
+            Pixels::U8 { shape, values: &narrow }
+        } else {
+            Pixels::I16 { shape, values: &self.codes }
+        };
+        codes.extend(cards);
+        let image = |name: &str, pixels, axes, cards| Hdu { name: name.into(), pixels, axes, cards };
+        let blocks = vec![self.bits.len() / groups, groups];
+        let hdus = [
+            image("CODES", pixels, &["commands or truth-sensor slopes", "measurements"][..], codes),
+            image(
+                "SCALES",
+                Pixels::F32 { shape: vec![self.rows, groups], values: &self.scales },
+                &["rows", "groups of columns"],
+                Vec::new(),
+            ),
+            image(
+                "EDGES",
+                Pixels::I32 { shape: vec![edges.len()], values: &edges },
+                &["first column of each group, and their number"],
+                Vec::new(),
+            ),
+            image(
+                "BITS",
+                Pixels::U8 { shape: blocks, values: &self.bits },
+                &["blocks of 64 rows", "groups of columns"],
+                Vec::new(),
+            ),
+        ];
+        fits::write(path, &hdus, tables)
     }
 
-    /// Reads what [`write`](RoundedMatrix::write) writes.
+    /// Returns whether a file has the arrays of a rounded matrix.
+    pub fn is_in(path: &Path) -> bool {
+        fits::has_image(path, "CODES")
+            || names(path)
+                .is_ok_and(|names| ARRAYS.iter().all(|array| names.iter().any(|name| name == array)))
+    }
+
+    /// Reads what [`write`](RoundedMatrix::write) and [`write_fits`](RoundedMatrix::write_fits)
+    /// write.
     ///
     /// # Errors
     /// The file cannot be read; sizes that do not fit each other, scales that are not finite, or
     /// integers of more bits than it says.
     pub fn read(path: &Path) -> Result<Self, Error> {
+        if fits::has_image(path, "CODES") {
+            return RoundedMatrix::read_fits(path);
+        }
         let array = |name: &str| Array::open(&path.join(name));
-        let wrong = |name: &str, problem: String| Err(Error::content(&path.join(name), problem));
         let codes = array("codes")?.of(&["i1", "i2"], 2)?;
         let (rows, cols) = (codes.sides()[0], codes.sides()[1]);
         let codes: Vec<i16> = match codes.kind() {
             "i1" => codes.values::<i8>()?.into_iter().map(i16::from).collect(),
             _ => codes.values()?,
         };
-        let edges: Vec<usize> = array("edges")?
-            .of(&["i8", "i4"], 1)?
-            .integers()?
-            .into_iter()
-            .map(|edge| usize::try_from(edge).unwrap_or(usize::MAX))
-            .collect();
+        let edges = array("edges")?.of(&["i8", "i4"], 1)?.integers()?;
+        let (blocks, groups) = (rows.div_ceil(ROWS), edges.len().saturating_sub(1));
+        let kinds = &["i1", "i4", "i8"];
+        let bits = array("bits")?;
+        let bits = match bits.sides() {
+            [1] => vec![bits.of(kinds, 1)?.integers()?[0]; blocks * groups],
+            _ => bits.sized(kinds, &[blocks, groups])?.integers()?,
+        };
+        let scales = array("scales")?.sized(&["f4"], &[rows, groups])?.finite()?;
+        RoundedMatrix::checked(|name| path.join(name), (rows, cols), &edges, &bits, codes, scales)
+    }
+
+    fn read_fits(path: &Path) -> Result<Self, Error> {
+        let whole = |name: &str| -> Result<(Vec<usize>, Vec<i64>), Error> {
+            let image = fits::read(path, Some(name))?;
+            match image.values.iter().find(|value| value.fract() != 0.0 || value.abs() > 2f64.powi(53)) {
+                Some(value) => Err(Error::content(&path.join(name), format!("{value} is no integer"))),
+                None => Ok((image.shape, image.values.iter().map(|&value| value as i64).collect())),
+            }
+        };
+        let wrong = |name: &str, problem: String| Err(Error::content(&path.join(name), problem));
+        let (shape, codes) = whole("CODES")?;
+        let &[rows, cols] = &shape[..] else {
+            return wrong("CODES", format!("an image of shape {shape:?}; it needs two dimensions"));
+        };
+        if let Some(code) = codes.iter().find(|code| i16::try_from(**code).is_err()) {
+            return wrong("CODES", format!("{code} has more than 16 bits"));
+        }
+        let (_, edges) = whole("EDGES")?;
+        let (of_bits, bits) = whole("BITS")?;
+        let scales = fits::read(path, Some("SCALES"))?;
+        let (blocks, groups) = (rows.div_ceil(ROWS), edges.len().saturating_sub(1));
+        for (name, shape, expected) in
+            [("BITS", &of_bits, [blocks, groups]), ("SCALES", &scales.shape, [rows, groups])]
+        {
+            if shape[..] != expected {
+                return wrong(name, format!("an image of shape {shape:?} instead of {expected:?}"));
+            }
+        }
+        if let Some(scale) = scales.values.iter().find(|scale| !(**scale as f32).is_finite()) {
+            return wrong("SCALES", format!("{scale} is not finite"));
+        }
+        let codes = codes.into_iter().map(|code| code as i16).collect();
+        let scales = scales.values.into_iter().map(|scale| scale as f32).collect();
+        let place = |name: &str| path.join(name.to_uppercase());
+        RoundedMatrix::checked(place, (rows, cols), &edges, &bits, codes, scales)
+    }
+
+    /// Makes a matrix of arrays whose sizes fit each other. `place` names an array in messages.
+    fn checked(
+        place: impl Fn(&str) -> PathBuf,
+        (rows, cols): (usize, usize),
+        edges: &[i64],
+        bits: &[i64],
+        codes: Vec<i16>,
+        scales: Vec<f32>,
+    ) -> Result<Self, Error> {
+        let wrong = |name: &str, problem: String| Err(Error::content(&place(name), problem));
+        let edges: Vec<usize> =
+            edges.iter().map(|&edge| usize::try_from(edge).unwrap_or(usize::MAX)).collect();
         let is_rising = edges.windows(2).all(|pair| pair[0] < pair[1]);
         if !is_rising || edges.first() != Some(&0) || edges.last() != Some(&cols) {
             return wrong(
@@ -206,20 +312,12 @@ impl RoundedMatrix {
                 format!("the first columns of groups must rise from 0 to {cols}, the columns of codes"),
             );
         }
-        let groups = edges.len() - 1;
-        let blocks = rows.div_ceil(ROWS);
-        let kinds = &["i1", "i4", "i8"];
-        let bits = array("bits")?;
-        let bits = match bits.sides() {
-            [1] => vec![bits.of(kinds, 1)?.integers()?[0]; blocks * groups],
-            _ => bits.sized(kinds, &[blocks, groups])?.integers()?,
-        };
         let is_known = |bits: i64| u32::try_from(bits).is_ok_and(|bits| FewBits::BITS.contains(&bits));
         if let Some(bits) = bits.iter().find(|bits| !is_known(**bits)) {
             return wrong("bits", format!("{bits}: integers have 2 to 16 bits"));
         }
-        let bits: Vec<u8> = bits.into_iter().map(|bits| bits as u8).collect();
-        let scales = array("scales")?.sized(&["f4"], &[rows, groups])?.finite()?;
+        let groups = edges.len() - 1;
+        let bits: Vec<u8> = bits.iter().map(|&bits| bits as u8).collect();
         for (row, codes) in codes.chunks_exact(cols.max(1)).enumerate() {
             for (g, columns) in edges.windows(2).enumerate() {
                 let bits = bits[row / ROWS * groups + g];
@@ -262,22 +360,30 @@ mod tests {
     #[test]
     fn files_are_read_back_and_wrong_ones_refused() {
         let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("r.npz");
+        let [npz, fits] = ["r.npz", "r.fits"].map(|name| place.path().join(name));
+        let write = |matrix: &RoundedMatrix| {
+            matrix.write(&npz).unwrap();
+            matrix.write_fits(&fits, Vec::new(), &[]).unwrap();
+        };
         for matrix in [
             small(),
             RoundedMatrix { bits: vec![5, 8], ..small() },
             RoundedMatrix { bits: vec![4, 12], codes: vec![1, -7, 2047, 0, 5, -2047], ..small() },
         ] {
-            matrix.write(&path).unwrap();
-            assert!(RoundedMatrix::is_in(&path));
-            assert_eq!(RoundedMatrix::read(&path).unwrap(), matrix);
+            write(&matrix);
+            for path in [&npz, &fits] {
+                assert!(RoundedMatrix::is_in(path));
+                assert_eq!(RoundedMatrix::read(path).unwrap(), matrix);
+            }
         }
         let refused = |change: &dyn Fn(&mut RoundedMatrix), words: &str| {
             let mut matrix = small();
             change(&mut matrix);
-            matrix.write(&path).unwrap();
-            let error = RoundedMatrix::read(&path).unwrap_err().to_string();
-            assert!(error.contains(words), "{error}");
+            write(&matrix);
+            for path in [&npz, &fits] {
+                let error = RoundedMatrix::read(path).unwrap_err().to_string();
+                assert!(error.to_lowercase().contains(&words.to_lowercase()), "{error}");
+            }
         };
         refused(&|m| m.bits = vec![3, 4], "-7 is no integer of 3 bits: the largest is 3");
         refused(&|m| m.bits = vec![4, 3], "7 is no integer of 3 bits: the largest is 3");
@@ -288,5 +394,21 @@ mod tests {
         refused(&|m| m.bits = vec![4, 4, 5, 5], "bits");
         refused(&|m| m.edges[1] = 0, "must rise from 0 to 3");
         refused(&|m| m.scales[1] = f32::NAN, "scales");
+    }
+
+    #[test]
+    fn images_of_other_programs_are_checked() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("r.fits");
+        let codes = [0.0, 1.5];
+        let image = |name: &str, pixels| Hdu { name: name.into(), pixels, axes: &[], cards: Vec::new() };
+        fits::write(&path, &[image("CODES", Pixels::F64 { shape: vec![1, 2], values: &codes })], &[])
+            .unwrap();
+        let error = RoundedMatrix::read(&path).unwrap_err().to_string();
+        assert!(error.contains("CODES") && error.contains("1.5 is no integer"), "{error}");
+        let codes = [0u8, 1];
+        fits::write(&path, &[image("CODES", Pixels::U8 { shape: vec![1, 2], values: &codes })], &[]).unwrap();
+        let error = RoundedMatrix::read(&path).unwrap_err().to_string();
+        assert!(error.contains("no image called EDGES"), "{error}");
     }
 }

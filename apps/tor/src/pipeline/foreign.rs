@@ -205,11 +205,10 @@ fn read(path: &Path) -> Result<Matrix, Error> {
 
 /// Reads an array, a matrix in few bits, or the first image of a FITS file.
 fn read_any(path: &Path) -> Result<Matrix, Error> {
-    match is_array(path) {
-        true if RoundedMatrix::is_in(path) => Ok(RoundedMatrix::read(path)?.to_matrix()),
-        true => npy::read(path),
-        false => fits::read_matrix(path, None),
+    if RoundedMatrix::is_in(path) {
+        return Ok(RoundedMatrix::read(path)?.to_matrix());
     }
+    if is_array(path) { npy::read(path) } else { fits::read_matrix(path, None) }
 }
 
 fn finite(path: &Path, matrix: Matrix) -> Result<Matrix, Error> {

@@ -186,9 +186,9 @@ fn write_matrices(
 
 /// Writes the reconstructors of one rule with their slopes in `order`. It is one FITS file with
 /// one HDU per target (`R`, or `R0`, `R1`, ...). For a name ending in `.npy` it is the matrix
-/// alone, with one file per target if there are several (`name-r0.npy`). A name ending in `.npz`
-/// gets the integers and scales of [`Options::rounding`](super::Options::rounding). The run must
-/// have kept them ([`Options::keep_reconstructors`]). Returns the written paths.
+/// alone, with one file per target if there are several (`name-r0.npy`). In few bits
+/// ([`Options::rounding`](super::Options::rounding)) FITS and npz get integers and scales, a file
+/// per target. The run must have kept them ([`Options::keep_reconstructors`]). Returns the written paths.
 ///
 /// # Errors
 /// There is no reconstructor, because it was not kept or the rule failed; the file cannot be
@@ -209,11 +209,25 @@ pub fn write_reconstructors(
     if kept.is_empty() {
         return Err(PipelineError::Options(format!("the reconstructors of {} were not kept", result.rule)));
     }
-    if ends_with(path, "npz") {
-        return write_rounded(path, &result.extras.rounded, order);
-    }
     let input = &outcome.input;
     let geometry = Geometry::new(&input.system)?;
+    let tables = || [fits::stars_table(&input.system), fits::geometry_table(&geometry, order)];
+    let all_cards = |t: usize| {
+        let mut cards = fits::provenance_cards();
+        cards.extend(fits::system_cards(&input.system, &input.atmosphere, &geometry, order));
+        let strehl = measured.targets.get(t).map(|r| r.strehl_moao);
+        let error = Some(measured.backward_error).filter(|error| !error.is_nan());
+        cards.extend(fits::reconstructor_cards(&result.rule, error, strehl));
+        cards.extend(input.system.targets.get(t).copied().map(target_cards).into_iter().flatten());
+        cards
+    };
+    let rounded = &result.extras.rounded;
+    if ends_with(path, "npz") || (!is_npy(path) && !rounded.is_empty()) {
+        return write_rounded(path, rounded, order, |t, path, matrix| match ends_with(path, "npz") {
+            true => matrix.write(path),
+            false => matrix.write_fits(path, all_cards(t), &tables()),
+        });
+    }
     let mut turned: Vec<Matrix> = Vec::new();
     if order != SlopeOrder::Xxyy {
         for r in kept {
@@ -223,15 +237,9 @@ pub fn write_reconstructors(
     }
     let list: Vec<(String, &Matrix)> =
         (0..kept.len()).map(|t| (numbered("R", t, kept.len()), turned.get(t).unwrap_or(&kept[t]))).collect();
-    let tables = [fits::stars_table(&input.system), fits::geometry_table(&geometry, order)];
-    write_matrices(path, &list, |_| &["truth-sensor slopes", "measurements"], &tables, &|t| {
+    write_matrices(path, &list, |_| &["truth-sensor slopes", "measurements"], &tables(), &|t| {
         let mut cards = vec![Card::new("BUNIT", "", "slopes of slopes: no unit")];
-        cards.extend(fits::provenance_cards());
-        cards.extend(fits::system_cards(&input.system, &input.atmosphere, &geometry, order));
-        let strehl = measured.targets.get(t).map(|r| r.strehl_moao);
-        let error = Some(measured.backward_error).filter(|error| !error.is_nan());
-        cards.extend(fits::reconstructor_cards(&result.rule, error, strehl));
-        cards.extend(input.system.targets.get(t).copied().map(target_cards).into_iter().flatten());
+        cards.extend(all_cards(t));
         cards
     })
 }
@@ -241,6 +249,7 @@ fn write_rounded(
     path: &Path,
     list: &[Arc<RoundedMatrix>],
     order: SlopeOrder,
+    write: impl Fn(usize, &Path, &RoundedMatrix) -> Result<(), Error>,
 ) -> Result<Vec<PathBuf>, PipelineError> {
     let refused = |problem: &str| Err(PipelineError::Options(format!("{}: {problem}", path.display())));
     if list.is_empty() {
@@ -251,7 +260,7 @@ fn write_rounded(
     }
     let name = |t| if list.len() == 1 { path.to_owned() } else { file_of(path, &format!("r{t}")) };
     let files: Vec<PathBuf> = (0..list.len()).map(name).collect();
-    files.iter().zip(list).try_for_each(|(file, matrix)| matrix.write(file))?;
+    files.iter().zip(list).enumerate().try_for_each(|(t, (file, matrix))| write(t, file, matrix))?;
     Ok(files)
 }
 

@@ -66,7 +66,8 @@ impl Packed {
         Packed { edges: few.edges().to_vec(), mean_bits, entries: Entries::Few(few) }.not_empty()
     }
 
-    /// Reads a reconstructor: an npz file in few bits; FITS, npy and other arrays in float32.
+    /// Reads a reconstructor: npz and FITS files in few bits as they are; other FITS, npy and other
+    /// arrays in float32.
     ///
     /// # Errors
     /// The file cannot be read, or holds no such matrix.

@@ -13,6 +13,7 @@ use zellige_tor::pipeline::{
     self, Foreign, Options, Outcome, RuleResult, Silent, TileChoice, evaluate, read_reconstructors,
     write_reconstructors,
 };
+use zellige_tor::rtc::Packed;
 
 fn runtime() -> Runtime {
     Runtime::builder().workers(2).bind(false).build().unwrap()
@@ -69,10 +70,18 @@ fn files_are_judged_and_simulated_as_the_run_judged_them() {
     let bytes = (result.m * result.n * 6).div_ceil(8) + 2 * scales * result.m;
     assert_eq!((file.bytes(), measured.reconstructor_bytes), (bytes as u64, Some(bytes as u64)));
     assert_eq!(file.to_matrix(), Matrix::clone(&result.extras.reconstructors[0]));
+    let fits = folder.path().join("r.fits");
+    write_reconstructors(&fits, &outcome, result, SlopeOrder::Xxyy).unwrap();
+    assert_eq!(RoundedMatrix::read(&fits).unwrap(), file);
+    let [packed, of_fits] = [&path, &fits].map(|path| Packed::read(path).unwrap());
+    assert_eq!(packed, of_fits);
 
+    for reconstructor in [&path, &fits] {
+        let foreign = Foreign { reconstructor: reconstructor.clone(), ..Foreign::default() };
+        let judgement = evaluate(&rt, &input, &Options::default(), &foreign, &Silent).unwrap();
+        assert_eq!(judgement.strehl_exact, measured.strehl_exact);
+    }
     let foreign = Foreign { reconstructor: path, ..Foreign::default() };
-    let judgement = evaluate(&rt, &input, &Options::default(), &foreign, &Silent).unwrap();
-    assert_eq!(judgement.strehl_exact, measured.strehl_exact);
     let (matrices, _) = read_reconstructors(&input.system, &input.atmosphere, &foreign).unwrap();
     input.system.simulation.pixels = 4;
     let options = LoopOptions { frames: 20, skip: 2, images: 1, ..LoopOptions::default() };

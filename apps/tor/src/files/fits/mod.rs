@@ -7,7 +7,7 @@
 mod read;
 mod write;
 
-pub use read::{Image, KeyValue, is_fits, names_image, read, read_matrix};
+pub use read::{Image, KeyValue, has_image, is_fits, names_image, read, read_matrix};
 pub use write::{BinaryTable, Card, CardValue, Column, Hdu, Pixels, write};
 
 use crate::files::SlopeOrder;

@@ -118,6 +118,23 @@ pub fn read(path: &Path, name: Option<&str>) -> Result<Image, Error> {
     }
 }
 
+/// Returns whether a FITS file has an image of this name. No data are read.
+pub fn has_image(path: &Path, name: &str) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let fits = Fits::from_reader(BufReader::new(file));
+    let has_name = |hdu: HDU| match hdu {
+        HDU::Primary(image) | HDU::XImage(image) => {
+            let is_name = |(key, value): &(String, KeyValue)| {
+                key == "EXTNAME" && matches!(value, KeyValue::Text(text) if text == name)
+            };
+            keys(image.get_header()).iter().any(is_name)
+        }
+        _ => false,
+    };
+    // The parser has assertions on headers that a damaged file may violate.
+    catch_unwind(AssertUnwindSafe(|| fits.map_while(Result::ok).any(has_name))).unwrap_or(false)
+}
+
 /// Image to look for.
 #[derive(Clone, Copy)]
 enum Wanted<'n> {

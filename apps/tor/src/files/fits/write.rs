@@ -125,6 +125,27 @@ pub enum Pixels<'a> {
         /// Values, last axis fastest.
         values: &'a [f64],
     },
+    /// Integers from 0 to 255, `BITPIX` 8; `shape` in NumPy's order.
+    U8 {
+        /// Sizes, slowest axis first.
+        shape: Vec<usize>,
+        /// Values, last axis fastest.
+        values: &'a [u8],
+    },
+    /// Integers of 16 bits; `shape` in NumPy's order.
+    I16 {
+        /// Sizes, slowest axis first.
+        shape: Vec<usize>,
+        /// Values, last axis fastest.
+        values: &'a [i16],
+    },
+    /// Integers of 32 bits; `shape` in NumPy's order.
+    I32 {
+        /// Sizes, slowest axis first.
+        shape: Vec<usize>,
+        /// Values, last axis fastest.
+        values: &'a [i32],
+    },
     /// A matrix, written as `float64`.
     Matrix(&'a Matrix),
     /// A matrix, written as `float32`.
@@ -144,7 +165,11 @@ impl Pixels<'_> {
     fn shape(&self) -> Vec<usize> {
         match self {
             Pixels::None => Vec::new(),
-            Pixels::F32 { shape, .. } | Pixels::F64 { shape, .. } => shape.clone(),
+            Pixels::F32 { shape, .. }
+            | Pixels::F64 { shape, .. }
+            | Pixels::U8 { shape, .. }
+            | Pixels::I16 { shape, .. }
+            | Pixels::I32 { shape, .. } => shape.clone(),
             Pixels::Matrix(m) | Pixels::MatrixF32(m) => vec![m.rows(), m.cols()],
             Pixels::ColumnsF32 { rows, cols, .. } => vec![*rows, *cols],
         }
@@ -155,15 +180,28 @@ impl Pixels<'_> {
             Pixels::None => 0,
             Pixels::F32 { values, .. } | Pixels::ColumnsF32 { values, .. } => values.len(),
             Pixels::F64 { values, .. } => values.len(),
+            Pixels::U8 { values, .. } => values.len(),
+            Pixels::I16 { values, .. } => values.len(),
+            Pixels::I32 { values, .. } => values.len(),
             Pixels::Matrix(m) | Pixels::MatrixF32(m) => m.data().len(),
         }
     }
 
-    fn width(&self) -> usize {
+    /// Returns the value and the comment of `BITPIX`.
+    fn bits(&self) -> (i64, &'static str) {
         match self {
-            Pixels::F64 { .. } | Pixels::Matrix(_) => 8,
-            Pixels::None | Pixels::F32 { .. } | Pixels::MatrixF32(_) | Pixels::ColumnsF32 { .. } => 4,
+            Pixels::U8 { .. } => (8, "unsigned integers"),
+            Pixels::I16 { .. } => (16, "integers"),
+            Pixels::I32 { .. } => (32, "integers"),
+            Pixels::F64 { .. } | Pixels::Matrix(_) => (-64, "IEEE floating point"),
+            Pixels::None | Pixels::F32 { .. } | Pixels::MatrixF32(_) | Pixels::ColumnsF32 { .. } => {
+                (-32, "IEEE floating point")
+            }
         }
+    }
+
+    fn width(&self) -> usize {
+        self.bits().0.unsigned_abs() as usize / 8
     }
 
     fn put(&self, out: &mut impl Write) -> io::Result<()> {
@@ -171,6 +209,9 @@ impl Pixels<'_> {
             Pixels::None => Ok(()),
             Pixels::F32 { values, .. } => values.iter().try_for_each(|v| out.write_all(&v.to_be_bytes())),
             Pixels::F64 { values, .. } => values.iter().try_for_each(|v| out.write_all(&v.to_be_bytes())),
+            Pixels::U8 { values, .. } => out.write_all(values),
+            Pixels::I16 { values, .. } => values.iter().try_for_each(|v| out.write_all(&v.to_be_bytes())),
+            Pixels::I32 { values, .. } => values.iter().try_for_each(|v| out.write_all(&v.to_be_bytes())),
             Pixels::Matrix(m) => by_rows(m.rows(), m.data(), out, |v| v.to_be_bytes()),
             Pixels::MatrixF32(m) => by_rows(m.rows(), m.data(), out, |v| (v as f32).to_be_bytes()),
             Pixels::ColumnsF32 { rows, values, .. } => by_rows(*rows, values, out, |v| v.to_be_bytes()),
@@ -377,8 +418,8 @@ fn header(hdu: &Hdu<'_>, primary: bool, more: bool) -> Result<Vec<u8>, String> {
     } else {
         cards.push(Card::new("XTENSION", "IMAGE", "image extension"));
     }
-    let bits = CardValue::Integer(-8 * hdu.pixels.width() as i64);
-    cards.push(Card { key: "BITPIX".into(), value: bits, comment: "IEEE floating point".into() });
+    let (bits, comment) = hdu.pixels.bits();
+    cards.push(Card { key: "BITPIX".into(), value: CardValue::Integer(bits), comment: comment.into() });
     cards.push(Card::new("NAXIS", shape.len(), "dimensions"));
     for (k, size) in shape.iter().rev().enumerate() {
         let counted = shape.len().checked_sub(k + 1).and_then(|axis| hdu.axes.get(axis)).unwrap_or(&"");
