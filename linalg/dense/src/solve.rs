@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zellige_kernels::{Op, StorageFormat};
+use zellige_kernels::Op;
 use zellige_runtime::{Runtime, Submit, TaskRef, read};
 
 use crate::error::Error;
@@ -87,9 +87,6 @@ pub fn solve_with<T: TileScalar, S: Submit>(
             got: format!("B with column edges {:?}", b.col_grid().edges()),
             want: format!("A with edges {:?}", l.grid().edges()),
         });
-    }
-    if submission.rounding.is_some() && T::FORMAT != StorageFormat::F32 {
-        return Err(Error::Format { got: T::FORMAT, want: StorageFormat::F32 });
     }
     let counts = Arc::new(GemmCounts::new(b.row_grid().tiles(), l.tiles()));
     let rounded =

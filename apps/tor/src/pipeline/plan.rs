@@ -206,7 +206,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
             "solve rule {rule} cannot be combined with {other}: fp64 tiles need fp64 products, fp32 tiles all others"
         )));
     }
-    check_rounding(&rules, options)?;
+    check_rounding(options)?;
     let info = info(&system, &input.atmosphere)?;
     let grid = grid(&info, options.tile)?;
     rules.iter().chain(&solve_rule).try_for_each(|rule| rule.check(grid.tiles()))?;
@@ -230,7 +230,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, PipelineError> {
 }
 
 /// Checks that reconstructors can be rounded within the solve.
-fn check_rounding(rules: &[Rule], options: &Options) -> Result<(), PipelineError> {
+fn check_rounding(options: &Options) -> Result<(), PipelineError> {
     let refused = match options.rounding {
         None => return Ok(()),
         Some(_) if options.refine > 0 => {
@@ -238,9 +238,6 @@ fn check_rounding(rules: &[Rule], options: &Options) -> Result<(), PipelineError
         }
         Some(_) if options.ranks > 1 => {
             "reconstructors are rounded on one rank only: run one process, or do not round"
-        }
-        Some(_) if rules.iter().any(|rule| rule.element() == StorageFormat::F64) => {
-            "reconstructors are rounded from float32 tiles: leave out the rule fp64"
         }
         Some(_) => return Ok(()),
     };

@@ -32,7 +32,7 @@ use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
 use codelets::{ColumnSolves, Potrf, Syrk};
-pub(crate) use codelets::{Trsm, native_update, single, single_mut};
+pub(crate) use codelets::{Trsm, native_update};
 use levels::Levels;
 use order::{Update, UpdateOrder};
 use product::{OrderKey, Products, Source, Tiles};

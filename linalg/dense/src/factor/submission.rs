@@ -87,8 +87,7 @@ impl Submission {
     /// Rounds the solution of a solve to few bits. `tr((X - Q) A (X - Q)^T)` is small for the
     /// rounded solution `Q`, since columns make up for the errors of others, unless it is rounded
     /// to the nearest numbers. `b` has the rounded numbers at the end, and
-    /// [`Solution::rounded`](crate::Solution::rounded) has them as integers. Only for tiles of
-    /// `f32`.
+    /// [`Solution::rounded`](crate::Solution::rounded) has them as integers.
     #[must_use]
     pub fn round(self, rounding: Rounding) -> Self {
         Submission { rounding: Some(rounding), ..self }

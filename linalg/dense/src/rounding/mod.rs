@@ -19,11 +19,13 @@ use zellige_runtime::{
     Update, Write, read, write,
 };
 
+use zellige_kernels::StorageFormat;
+
 pub use tile::{RoundedTile, Rounding, RoundingBlock};
 
 use crate::SUBNORMALS;
 use crate::error::Error;
-use crate::factor::{native_update, single, single_mut};
+use crate::factor::native_update;
 use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
@@ -120,7 +122,7 @@ impl<T: TileScalar> Codelet for Round<T> {
         TaskInfo {
             flops: m as f64 * n as f64 * n as f64,
             coords: Some([i as u32, k as u32, k as u32]),
-            label: "fp32",
+            label: if T::FORMAT == StorageFormat::F64 { "fp64" } else { "fp32" },
             shape: [m as u32, n as u32, 0],
             ..TaskInfo::default()
         }
@@ -131,7 +133,7 @@ impl<T: TileScalar> Codelet for Round<T> {
         (l, x, mut rounded): (&Tile<T>, &mut Tile<T>, Slot<'_, RoundedTile>),
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        rounded.put(RoundedTile::round(&self.rounding, self.first, single(l)?, single_mut(x)?));
+        rounded.put(RoundedTile::round(&self.rounding, self.first, l.mat()?, x.mat_mut()?));
         x.measure()?;
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use zellige_kernels::few_bits::{FewBits, ROWS, largest};
-use zellige_kernels::{MatMut, MatRef};
+use zellige_kernels::{MatMut, MatRef, Scalar};
 use zellige_runtime::{Data, Meta};
 
 /// Format of rounded numbers: integers of few bits times a scale for each row of a group of
@@ -196,11 +196,11 @@ impl RoundedTile {
     ///
     /// # Panics
     /// Shapes do not fit.
-    pub fn round(
+    pub fn round<T: Scalar>(
         rounding: &Rounding,
         first: (usize, usize),
-        l: MatRef<'_, f32>,
-        mut x: MatMut<'_, f32>,
+        l: MatRef<'_, T>,
+        mut x: MatMut<'_, T>,
     ) -> RoundedTile {
         let (rows, cols) = (x.rows(), x.cols());
         let (first_row, first_col) = first;
@@ -213,17 +213,17 @@ impl RoundedTile {
             scales: vec![0.0; count],
         };
         // Errors of the groups that are rounded, column by column.
-        let mut errors = vec![0.0; if rounding.nearest { 0 } else { rows * cols }];
+        let mut errors = vec![T::ZERO; if rounding.nearest { 0 } else { rows * cols }];
         for columns in rounding.groups(cols).rev() {
             let first = columns.start;
-            let mut group: Vec<f32> = columns.clone().flat_map(|j| x.col_mut(j).to_vec()).collect();
+            let mut group: Vec<T> = columns.clone().flat_map(|j| x.col_mut(j).to_vec()).collect();
             if !rounding.nearest {
                 compensate(l, &errors[rows * columns.end..], &columns, &mut group);
             }
             let of_group = rows * (first / rounding.group)..rows * (first / rounding.group + 1);
             let (bits, scales) = (&mut tile.bits[of_group.clone()], &mut tile.scales[of_group]);
             let magnitudes = magnitudes(rows, &group);
-            let diagonal = columns.clone().map(|j| f64::from(l.col(j)[j]).powi(2)).sum::<f64>();
+            let diagonal = columns.clone().map(|j| l.col(j)[j].to_f64().powi(2)).sum::<f64>();
             for block in rounding.blocks(first_row, rows) {
                 let of_solution = |start: usize, part: &Range<usize>| start + part.start..start + part.end;
                 let chosen = rounding.bits_of(
@@ -237,7 +237,7 @@ impl RoundedTile {
             let largest: Vec<f32> = bits.iter().map(|&bits| largest(bits.into()).into()).collect();
             scales_of(&largest, &magnitudes, &group, scales);
             // Sums over the columns of the group that are rounded, without the factor 1 / L_jj.
-            let mut sums = vec![0.0; if rounding.nearest { 0 } else { group.len() }];
+            let mut sums = vec![T::ZERO; if rounding.nearest { 0 } else { group.len() }];
             for j in columns.clone().rev() {
                 let wanted = &mut group[rows * (j - first)..][..rows];
                 let codes = &mut tile.codes[rows * j..][..rows];
@@ -245,11 +245,12 @@ impl RoundedTile {
                     round_column(&largest, scales, wanted, codes);
                 } else {
                     let mut target = wanted.to_vec();
-                    add_scaled(1.0 / l.col(j)[j], &sums[rows * (j - first)..][..rows], &mut target);
+                    add_scaled(T::ONE / l.col(j)[j], &sums[rows * (j - first)..][..rows], &mut target);
                     round_column(&largest, scales, &target, codes);
                 }
                 for (i, x) in x.col_mut(j).iter_mut().enumerate() {
-                    let rounded = f32::from(codes[i]) * scales[i];
+                    // Exact: 16 bits times 8 bits.
+                    let rounded = T::from_f64((f32::from(codes[i]) * scales[i]).into());
                     wanted[i] -= rounded;
                     if !rounding.nearest {
                         errors[rows * j + i] = *x - rounded;
@@ -288,9 +289,9 @@ impl RoundedTile {
 
 /// Adds to a group of columns what makes up for the errors of the columns after it:
 /// `E L[after, group] L[group, group]^-1`.
-fn compensate(l: MatRef<'_, f32>, errors: &[f32], columns: &Range<usize>, group: &mut [f32]) {
+fn compensate<T: Scalar>(l: MatRef<'_, T>, errors: &[T], columns: &Range<usize>, group: &mut [T]) {
     let rows = group.len() / columns.len();
-    let mut sums = vec![0.0; group.len()];
+    let mut sums = vec![T::ZERO; group.len()];
     for (j, sum) in columns.clone().zip(sums.chunks_exact_mut(rows)) {
         for (k, error) in (columns.end..).zip(errors.chunks_exact(rows)) {
             add_scaled(l.col(j)[k], error, sum);
@@ -299,33 +300,35 @@ fn compensate(l: MatRef<'_, f32>, errors: &[f32], columns: &Range<usize>, group:
     for j in columns.clone().rev() {
         let (earlier, sum) = sums.split_at_mut(rows * (j - columns.start));
         let sum = &mut sum[..rows];
-        sum.iter_mut().for_each(|s| *s /= l.col(j)[j]);
+        sum.iter_mut().for_each(|s| *s = *s / l.col(j)[j]);
         for (k, earlier) in columns.clone().zip(earlier.chunks_exact_mut(rows)) {
             add_scaled(-l.col(k)[j], sum, earlier);
         }
     }
-    group.iter_mut().zip(&sums).for_each(|(x, s)| *x += s);
+    group.iter_mut().zip(&sums).for_each(|(x, s)| *x += *s);
 }
 
 /// Computes `y += a x`.
-fn add_scaled(a: f32, x: &[f32], y: &mut [f32]) {
-    y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x);
+fn add_scaled<T: Scalar>(a: T, x: &[T], y: &mut [T]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y += a * *x);
 }
 
-fn round_column(largest: &[f32], scales: &[f32], targets: &[f32], codes: &mut [i16]) {
+fn round_column<T: Scalar>(largest: &[f32], scales: &[f32], targets: &[T], codes: &mut [i16]) {
     for (((code, &target), &scale), &largest) in codes.iter_mut().zip(targets).zip(scales).zip(largest) {
-        let units = if scale > 0.0 { target / scale } else { 0.0 };
+        let units = if scale > 0.0 { (target / T::from_f64(scale.into())).to_f64() } else { 0.0 };
+        let largest = f64::from(largest);
         *code = units.round_ties_even().clamp(-largest, largest) as i16;
     }
 }
 
 /// Returns the largest magnitude of each row of a group; 0 if it is not finite.
-fn magnitudes(rows: usize, group: &[f32]) -> Vec<f32> {
+fn magnitudes<T: Scalar>(rows: usize, group: &[T]) -> Vec<f32> {
     let mut most = vec![0.0f32; rows];
     for column in group.chunks_exact(rows) {
-        most.iter_mut()
-            .zip(column)
-            .for_each(|(most, x)| *most = if x.abs() > *most { x.abs() } else { *most });
+        for (most, x) in most.iter_mut().zip(column) {
+            let x = x.to_f64().abs() as f32;
+            *most = if x > *most { x } else { *most };
+        }
     }
     most.iter_mut().filter(|most| !most.is_finite()).for_each(|most| *most = 0.0);
     most
@@ -336,10 +339,10 @@ fn magnitudes(rows: usize, group: &[f32]) -> Vec<f32> {
 const CUTS: [f32; 6] = [1.0, 0.95, 0.9, 0.85, 0.8, 0.7];
 
 /// Sets the scale of each row of a group: of [`CUTS`], the one with the least squares of errors.
-fn scales_of(largest: &[f32], magnitudes: &[f32], group: &[f32], scales: &mut [f32]) {
+fn scales_of<T: Scalar>(largest: &[f32], magnitudes: &[f32], group: &[T], scales: &mut [f32]) {
     let rows = scales.len();
     for (i, best) in scales.iter_mut().enumerate() {
-        let row = || group[i..].iter().step_by(rows).copied();
+        let row = || group[i..].iter().step_by(rows).map(|x| x.to_f64() as f32);
         let (largest, most) = (largest[i], magnitudes[i]);
         if most == 0.0 {
             *best = 0.0;
