@@ -232,7 +232,10 @@ mod x86 {
                 macro_rules! add {
                     ($($four:literal)*) => {
                         $({
-                            let mut codes = if BITS == 8 { cast(lines[$four % BITS as usize]) } else { _mm512_setzero_si512() };
+                            let mut codes = _mm512_setzero_si512();
+                            if BITS == 8 {
+                                codes = cast(lines[$four % BITS as usize]);
+                            }
                             if BITS & 4 != 0 {
                                 codes = pick(cast(fours[$four % 4]), codes, 4, $four / 4 * 4, 0);
                             }

@@ -9,9 +9,10 @@ use crate::Error;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{scope, sleep};
+use std::thread::{Builder, scope, sleep};
 use std::time::{Duration, Instant};
 
 /// Frames that are sent first and not counted: threads and memory settle in them.
@@ -158,19 +159,23 @@ fn between<P: Port>(
     let mut sender = Sender::new(far, matrix.shape(), setting);
     scope(|scope| {
         let over = &over;
-        scope.spawn(move || {
+        let no_thread = |error: io::Error| Error::numeric("frames", format!("starting a thread: {error}"));
+        let send = move || {
             if pinned {
                 pin(setting.workers);
             }
             sender.send_all(over)
-        });
+        };
+        Builder::new().name("rtc-sender".into()).spawn_scoped(scope, send).map_err(no_thread)?;
         // A thread of its own, since its CPU stays bound.
-        let receiver = scope.spawn(move || {
+        let receive = move || {
             let result = Rtc::new(matrix, setting.workers, pinned)
                 .and_then(|rtc| receive_all(name, rtc, near, setting, stop));
             over.store(true, Relaxed);
             result
-        });
+        };
+        let receiver = Builder::new().name("rtc-0".into()).spawn_scoped(scope, receive);
+        let receiver = receiver.inspect_err(|_| over.store(true, Relaxed)).map_err(no_thread)?;
         receiver.join().map_err(|_| Error::numeric("frames", "their thread has ended by a panic"))?
     })
 }

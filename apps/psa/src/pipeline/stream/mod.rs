@@ -36,6 +36,7 @@ use crate::search::{Answer, EventPipeline};
 use output::Output;
 use record::Traces;
 use source::{Mark, Next, Source};
+use zellige_runtime::internal::threads::{SMALL_STACK, start_thread};
 
 /// Behaviour if events arrive faster than they are searched for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,7 +154,8 @@ pub fn run(
     // The reader runs on a detached thread: if tasks fail, nothing waits for a sender that may be
     // silent forever.
     let (shared, overload) = (Arc::clone(&counts), options.overload);
-    std::thread::spawn(move || read(source, &to, &shared, overload));
+    start_thread("psa-reader".into(), SMALL_STACK, move || read(source, &to, &shared, overload))
+        .map_err(|error| Error::Connection(format!("the reader of frames does not start: {error}")))?;
     let ended = pump.run(&from);
     let mut summary = pump.end();
     summary.shed = counts.shed.load(Ordering::Relaxed);

@@ -27,6 +27,7 @@ use super::source::{Acknowledger, Mark, Next, Source};
 use crate::Error;
 use crate::files::geb::{Frame, FrameReader, write_frame};
 use crate::observe::Observer;
+use zellige_runtime::internal::threads::{SMALL_STACK, start_thread};
 
 /// Version of the protocol.
 pub const VERSION: u32 = 1;
@@ -107,7 +108,9 @@ impl Listener {
         let (arrived, senders) = channel();
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
-        std::thread::spawn(move || welcome(&listener, &arrived, &shared));
+        let welcome = move || welcome(&listener, &arrived, &shared);
+        start_thread("psa-listener".into(), SMALL_STACK, welcome)
+            .map_err(|error| Error::Connection(format!("the thread that listens does not start: {error}")))?;
         Ok(Listener {
             address,
             senders,
@@ -167,11 +170,10 @@ fn welcome(listener: &TcpListener, arrived: &Sender<TcpStream>, state: &Arc<Stat
             return;
         }
         let (arrived, state) = (arrived.clone(), Arc::clone(state));
-        std::thread::spawn(move || {
-            // A connection with an error is dropped; a peer with an invalid introduction has
-            // received ours.
-            let _ = introduce(stream, &arrived, &state);
-        });
+        // A connection with an error, or without a thread, is dropped; a peer with an invalid
+        // introduction has received ours.
+        let introduce = move || introduce(stream, &arrived, &state);
+        let _ = start_thread("psa-sender".into(), SMALL_STACK, introduce);
     }
 }
 
