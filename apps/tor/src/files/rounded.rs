@@ -1,7 +1,7 @@
 //! Reconstructors in few bits: integers with scales for groups of columns, in NumPy's npz format or
 //! in FITS. Each block of 64 rows of a group has its own number of bits.
 
-use super::fits::{self, BinaryTable, Card, Hdu, Pixels};
+use super::fits::{self, BinaryTable, Card, CardValue, Hdu, Pixels};
 use crate::{Error, Matrix};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -187,8 +187,8 @@ impl RoundedMatrix {
         let narrow: Vec<u8>;
         let mut codes = vec![Card::new("BUNIT", "", "R = CODES SCALES, a scale for each group")];
         let pixels = if self.bits.iter().all(|bits| *bits <= 8) {
-            codes.push(Card::new("BZERO", -128.0, "integers from -127 on"));
-            codes.push(Card::new("BSCALE", 1.0, ""));
+            // A whole number, since Astropy 7 takes no other one for integers of 8 bits.
+            codes.push(Card::new("BZERO", CardValue::Integer(-128), "integers from -127 on"));
             narrow = self.codes.iter().map(|&code| (code + 128) as u8).collect();
             Pixels::U8 { shape, values: &narrow }
         } else {

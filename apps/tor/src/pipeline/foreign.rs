@@ -287,17 +287,21 @@ fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix
     let is_wanted = |made: [f64; 2]| made.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1e-6);
     let numbered = |number: usize| format!("R{number}");
     let image = fits::read(path, (targets.len() > 1).then(|| numbered(target)).as_deref())?;
+    let matrix = |image: fits::Image| match image.name.as_deref() {
+        Some("CODES") => Ok(RoundedMatrix::read(path)?.to_matrix()),
+        _ => image.into_matrix(path),
+    };
     let Some([x, y]) = direction(&image).filter(|&made| !is_wanted(made)) else {
-        return Ok((image.into_matrix(path)?, None));
+        return Ok((matrix(image)?, None));
     };
     let mut others = (0..MAX_TARGETS).map_while(|number| fits::read(path, Some(&numbered(number))).ok());
     match others.find(|other| direction(other).is_some_and(is_wanted)) {
-        Some(other) => Ok((other.into_matrix(path)?, None)),
+        Some(other) => Ok((matrix(other)?, None)),
         None => {
             let name = path.display();
             let doubt =
                 format!("{name}: made for the target ({x}, {y}), judged at ({}, {})", wanted[0], wanted[1]);
-            Ok((image.into_matrix(path)?, Some(doubt)))
+            Ok((matrix(image)?, Some(doubt)))
         }
     }
 }
@@ -311,7 +315,8 @@ fn reconstructor(
     geometry: &Geometry,
     dx: &Matrix,
 ) -> Result<(Matrix, bool, Vec<String>), Error> {
-    let is_one = is_array(path) || fits::names_image(path);
+    let is_one =
+        is_array(path) || fits::names_image(path) || (targets.len() > 1 && RoundedMatrix::is_in(path));
     let (r, doubt) = match (is_one, targets.len()) {
         (false, _) => of_target(path, target, targets)?,
         (true, 1) => (read_any(path)?, None),
