@@ -6,9 +6,9 @@
 
 use super::digits::{DIGITS, FourDigits};
 use super::planes::unpack;
-use super::{Block, MOST_COLUMNS, PART, ROWS};
+use super::{Blocks, MOST_COLUMNS, PART, ROWS};
 
-impl Block<'_> {
+impl Blocks<'_> {
     /// Multiplies with the instructions that this machine has.
     pub(super) fn multiply(self) {
         #[cfg(target_arch = "x86_64")]
@@ -39,6 +39,17 @@ impl Block<'_> {
 
     fn portably(self) {
         self.by(|dot| dot.portable());
+    }
+}
+
+/// Fetches sums that are needed soon: since they were used last, the matrix has passed the caches.
+#[inline(always)]
+pub(super) fn prefetch(sums: &[f32; ROWS]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in sums.chunks(16) {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the instruction has no effect but on caches.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }
 
@@ -306,10 +317,10 @@ mod tests {
         x.put(&edges, 0..3, &vector(71));
         for bits in all_bits() {
             let (matrix, ..) = matrix(150, &bits, &edges);
-            let by = |multiply: fn(Block<'_>)| {
-                let mut y = [1.0; ROWS];
-                multiply(Block { matrix: &matrix, block: 1, groups: 0..3, x: &x, y: &mut y });
-                y.map(f32::to_bits)
+            let by = |multiply: fn(Blocks<'_>)| {
+                let mut sums = [[1.0; ROWS]; 2];
+                multiply(Blocks { matrix: &matrix, first: 1, groups: 0..3, x: &x, sums: &mut sums });
+                sums.map(|sums| sums.map(f32::to_bits))
             };
             let portable = by(|block| block.portably());
             assert_eq!(by(|block| block.multiply()), portable, "{bits:?}");

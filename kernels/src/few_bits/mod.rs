@@ -6,7 +6,7 @@
 //! number of bits:
 //!
 //! ```text
-//! block of 64 rows -> group of columns -> 64 scales (bfloat16), then integers:
+//! run of groups -> block of 64 rows -> group of columns -> 64 scales (bfloat16), then integers:
 //!     the low 8 bits of all, a byte for each            (9 to 16 bits)
 //!     16 rows after the other: up to 8 bits that are left
 //!         a byte for each                               (8 bits)
@@ -18,7 +18,8 @@
 //! The last three are there if the number of bits has the binary digit 4, 2 or 1. Within 16 rows,
 //! the integers of four columns follow each other, row by row; a group whose width is no multiple
 //! of four ends with columns of zeros. Integers are stored with the offset `2^(bits - 1)`.
-//! A product reads bytes in this order, which is what processors fetch ahead.
+//! A product that takes all blocks of a run, a 16th of the groups, before those of the next one
+//! reads bytes in the order in which they are stored, which is what processors fetch ahead.
 //!
 //! The vector is in fixed point ([`Digits`]), so that sums within a group are sums of integers,
 //! which are exact. Sums over groups are in `f32`, in the same order on every machine.
@@ -43,6 +44,9 @@ const PART: usize = 16;
 /// Largest number of columns of a group. Its sums of products are below 2^24: exact in `f32`, too.
 const MOST_COLUMNS: usize = 128;
 
+/// Number of runs of groups.
+const RUNS: usize = 16;
+
 /// Returns the largest integer of `bits` bits; the smallest one is its negative.
 pub fn largest(bits: u32) -> i16 {
     ((1i32 << (bits - 1)) - 1) as i16
@@ -56,9 +60,8 @@ pub struct FewBits {
     edges: Vec<usize>,
     /// Bits of an integer, for each group of each block of rows, block after block.
     bits: Vec<u8>,
-    /// First byte of each group of each block, and the number of bytes.
+    /// First byte of each group of each block, block after block.
     starts: Vec<usize>,
-    /// Block after block.
     bytes: Vec<u8>,
 }
 
@@ -82,12 +85,15 @@ impl FewBits {
             .flat_map(|g| (edges[g]..edges[g + 1]).step_by(MOST_COLUMNS).map(move |first| (g, first)))
             .map(|(g, first)| (g, first..edges[g + 1].min(first + MOST_COLUMNS)))
             .collect();
-        let (mut bits_of_parts, mut starts, mut bytes) = (Vec::new(), vec![0], Vec::new());
-        for block in 0..blocks {
+        let (mut bits_of_parts, mut starts) = (vec![0; blocks * parts.len()], vec![0; blocks * parts.len()]);
+        let mut bytes = Vec::new();
+        let runs = (0..parts.len()).step_by(run_of(parts.len()));
+        for (first, block) in runs.flat_map(|first| (0..blocks).map(move |block| (first, block))) {
             let of_block = block * ROWS..rows.min((block + 1) * ROWS);
-            for (g, columns) in &parts {
-                let bits = bits[block * given + g];
+            for (part, (g, columns)) in parts.iter().enumerate().skip(first).take(run_of(parts.len())) {
+                let (bits, at) = (bits[block * given + g], block * parts.len() + part);
                 assert!(FewBits::BITS.contains(&bits.into()), "{bits} bits");
+                (bits_of_parts[at], starts[at]) = (bits, bytes.len());
                 let mut of_rows = [0u16; ROWS];
                 for (to, i) in of_rows.iter_mut().zip(of_block.clone()) {
                     *to = (scales[i * given + g].to_bits() >> 16) as u16;
@@ -106,8 +112,6 @@ impl FewBits {
                     }
                 }
                 pack(&unsigned, bits.into(), &mut bytes);
-                bits_of_parts.push(bits);
-                starts.push(bytes.len());
             }
         }
         let edges = parts.iter().map(|(_, columns)| columns.start).chain([cols]).collect();
@@ -127,6 +131,12 @@ impl FewBits {
     /// Returns the number of groups of columns.
     pub fn groups(&self) -> usize {
         self.edges.len() - 1
+    }
+
+    /// Returns the number of groups of a run, the last one of which may have fewer. Products are
+    /// fastest if they take all blocks of a run before those of the next one.
+    pub fn run(&self) -> usize {
+        run_of(self.groups())
     }
 
     /// Returns the first column of each group, and the number of columns.
@@ -149,15 +159,22 @@ impl FewBits {
         &self.bytes
     }
 
-    /// Adds the products of a block of rows with the columns of `groups` to `y`; `x` has the entries
-    /// of these columns.
+    /// Adds the products of blocks of rows with the columns of `groups` to `sums`, which has those
+    /// of each block; `x` has the entries of these columns.
     ///
     /// # Panics
-    /// There is no such block or group, or `x` does not fit.
-    pub fn multiply_block(&self, block: usize, groups: Range<usize>, x: &Digits, y: &mut [f32; ROWS]) {
-        assert_eq!(x.entries(), self.shape().1, "entries of x");
-        assert!(block < self.blocks() && groups.end <= self.groups(), "block {block}, groups {groups:?}");
-        Block { matrix: self, block, groups, x, y }.multiply();
+    /// There is no such block or group, or `x` or `sums` do not fit.
+    pub fn multiply_blocks(
+        &self,
+        blocks: Range<usize>,
+        groups: Range<usize>,
+        x: &Digits,
+        sums: &mut [[f32; ROWS]],
+    ) {
+        assert_eq!((x.entries(), sums.len()), (self.shape().1, blocks.len()), "entries of x, blocks");
+        let fits = blocks.end <= self.blocks() && groups.end <= self.groups();
+        assert!(fits, "blocks {blocks:?}, groups {groups:?}");
+        Blocks { matrix: self, first: blocks.start, groups, x, sums }.multiply();
     }
 
     /// Computes `y = A x`.
@@ -168,12 +185,17 @@ impl FewBits {
         assert_eq!(y.len(), self.rows, "entries of y");
         let mut digits = Digits::new(self.shape().1);
         digits.put(&self.edges, 0..self.groups(), x);
-        for (block, y) in y.chunks_mut(ROWS).enumerate() {
-            let mut sums = [0.0; ROWS];
-            self.multiply_block(block, 0..self.groups(), &digits, &mut sums);
-            y.copy_from_slice(&sums[..y.len()]);
+        let mut sums = vec![[0.0; ROWS]; self.blocks()];
+        for first in (0..self.groups()).step_by(self.run()) {
+            let groups = first..self.groups().min(first + self.run());
+            self.multiply_blocks(0..self.blocks(), groups, &digits, &mut sums);
         }
+        y.copy_from_slice(&sums.as_flattened()[..self.rows]);
     }
+}
+
+fn run_of(groups: usize) -> usize {
+    groups.div_ceil(RUNS).max(1)
 }
 
 /// Returns the number of integers of a block of these columns.
@@ -182,46 +204,51 @@ fn integers(columns: &Range<usize>) -> usize {
     ROWS * columns.len().next_multiple_of(4)
 }
 
-/// The product of a block with groups of columns.
-struct Block<'a> {
+/// The products of blocks with groups of columns.
+struct Blocks<'a> {
     matrix: &'a FewBits,
-    block: usize,
+    first: usize,
     groups: Range<usize>,
     x: &'a Digits,
-    y: &'a mut [f32; ROWS],
+    sums: &'a mut [[f32; ROWS]],
 }
 
-impl Block<'_> {
-    /// Adds products to `y`; `dot` multiplies integers of up to 8 bits.
+impl Blocks<'_> {
+    /// Adds products to the sums; `dot` multiplies integers of up to 8 bits.
     #[inline(always)]
     fn by(self, dot: impl Fn(Dot<'_>)) {
         let matrix = self.matrix;
-        let first = self.block * matrix.groups();
         let mut room = [[0; 4 * PART]; MOST_COLUMNS / 4];
         let (mut values, mut of_low) = ([0.0; ROWS], [0.0; ROWS]);
-        for group in self.groups {
-            let (scales, bytes) = matrix.bytes[matrix.starts[first + group]..].split_at(2 * ROWS);
-            let bits = u32::from(matrix.bits[first + group]);
-            let columns = matrix.edges[group]..matrix.edges[group + 1];
-            let count = integers(&columns);
-            let (digits, unit) = (self.x.of(columns), self.x.unit(group));
-            // Beyond 8 bits, the low ones are multiplied apart.
-            let (low, packed) = bytes.split_at(if bits > 8 { count } else { 0 });
-            let bits_of_packed = (bits - 1) % 8 + 1;
-            let start = self.x.sums(group).map(|sum| -sum << (bits_of_packed - 1));
-            let room = &mut room;
-            if bits > 8 {
-                dot(Dot { bits: 8, packed: low, room, digits, start: [0; 3], values: &mut of_low });
-            }
-            dot(Dot { bits: bits_of_packed, packed, room, digits, start, values: &mut values });
-            if bits > 8 {
-                for (value, low) in values.iter_mut().zip(&of_low) {
-                    *value = value.mul_add(256.0, *low);
+        for at in 0..self.sums.len() {
+            let (sums, later) = self.sums[at..].split_at_mut(1);
+            later.first().into_iter().for_each(dot::prefetch);
+            let sums = &mut sums[0];
+            for group in self.groups.clone() {
+                let part = (self.first + at) * matrix.groups() + group;
+                let (scales, bytes) = matrix.bytes[matrix.starts[part]..].split_at(2 * ROWS);
+                let bits = u32::from(matrix.bits[part]);
+                let columns = matrix.edges[group]..matrix.edges[group + 1];
+                let count = integers(&columns);
+                let (digits, unit) = (self.x.of(columns), self.x.unit(group));
+                // Beyond 8 bits, the low ones are multiplied apart.
+                let (low, packed) = bytes.split_at(if bits > 8 { count } else { 0 });
+                let bits_of_packed = (bits - 1) % 8 + 1;
+                let start = self.x.sums(group).map(|sum| -sum << (bits_of_packed - 1));
+                let room = &mut room;
+                if bits > 8 {
+                    dot(Dot { bits: 8, packed: low, room, digits, start: [0; 3], values: &mut of_low });
                 }
-            }
-            for ((y, value), scale) in self.y.iter_mut().zip(&values).zip(scales.as_chunks::<2>().0) {
-                let scale = f32::from_bits(u32::from(u16::from_le_bytes(*scale)) << 16);
-                *y = (value * unit).mul_add(scale, *y);
+                dot(Dot { bits: bits_of_packed, packed, room, digits, start, values: &mut values });
+                if bits > 8 {
+                    for (value, low) in values.iter_mut().zip(&of_low) {
+                        *value = value.mul_add(256.0, *low);
+                    }
+                }
+                for ((sum, value), scale) in sums.iter_mut().zip(&values).zip(scales.as_chunks::<2>().0) {
+                    let scale = f32::from_bits(u32::from(u16::from_le_bytes(*scale)) << 16);
+                    *sum = (value * unit).mul_add(scale, *sum);
+                }
             }
         }
     }
@@ -296,10 +323,10 @@ mod tests {
         let mut digits = Digits::new(48);
         digits.put(matrix.edges(), 1..3, &x);
         digits.put(matrix.edges(), 0..1, &x);
-        let (mut whole, mut parts) = ([0.0; ROWS], [0.0; ROWS]);
-        matrix.multiply_block(0, 0..3, &digits, &mut whole);
-        matrix.multiply_block(0, 0..1, &digits, &mut parts);
-        matrix.multiply_block(0, 1..3, &digits, &mut parts);
+        let (mut whole, mut parts) = ([[0.0; ROWS]], [[0.0; ROWS]]);
+        matrix.multiply_blocks(0..1, 0..3, &digits, &mut whole);
+        matrix.multiply_blocks(0..1, 0..1, &digits, &mut parts);
+        matrix.multiply_blocks(0..1, 1..3, &digits, &mut parts);
         assert_eq!(whole, parts);
     }
 

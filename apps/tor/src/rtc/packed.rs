@@ -134,6 +134,14 @@ impl Packed {
         self.edges.len() - 1
     }
 
+    /// Returns the number of groups that are multiplied at a time.
+    pub(super) fn run(&self) -> usize {
+        match &self.entries {
+            Entries::Float(_) => self.groups().div_ceil(16),
+            Entries::Few(few) => few.run(),
+        }
+    }
+
     pub(super) fn blocks(&self) -> usize {
         self.shape().0.div_ceil(ROWS)
     }
@@ -145,15 +153,23 @@ impl Packed {
         }
     }
 
-    /// Adds the products of a block of rows with groups of columns, which are
+    /// Adds the products of blocks of rows with groups of columns, which are
     /// [prepared](Packed::prepare), to `sums`.
-    pub(super) fn multiply(&self, block: usize, groups: Range<usize>, x: &Slopes, sums: &mut [f32; ROWS]) {
+    pub(super) fn multiply(
+        &self,
+        blocks: Range<usize>,
+        groups: Range<usize>,
+        x: &Slopes,
+        sums: &mut [[f32; ROWS]],
+    ) {
         match &self.entries {
             Entries::Float(float) => {
                 let columns = self.edges[groups.start]..self.edges[groups.end];
-                float.multiply_block(block, columns, &x.values, sums);
+                for (block, sums) in blocks.zip(sums) {
+                    float.multiply_block(block, columns.clone(), &x.values, sums);
+                }
             }
-            Entries::Few(few) => few.multiply_block(block, groups, &x.digits, sums),
+            Entries::Few(few) => few.multiply_blocks(blocks, groups, &x.digits, sums),
         }
     }
 }

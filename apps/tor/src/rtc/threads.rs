@@ -202,15 +202,13 @@ impl RowPart {
 
     pub(super) fn add(&mut self, groups: Range<usize>) {
         self.matrix.prepare(groups.clone(), &mut self.slopes);
-        for (block, sums) in self.blocks.clone().zip(&mut self.sums) {
-            self.matrix.multiply(block, groups.clone(), &self.slopes, sums);
-        }
+        self.matrix.multiply(self.blocks.clone(), groups, &self.slopes, &mut self.sums);
     }
 
     /// Returns the number of groups that are multiplied at a time: a 16th of a frame, so that
     /// packets that have come are read soon.
     pub(super) fn most(&self) -> usize {
-        self.matrix.groups().div_ceil(16)
+        self.matrix.run()
     }
 
     /// Returns the sums, row by row.
