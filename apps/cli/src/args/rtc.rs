@@ -15,8 +15,8 @@ Examples
 /// Options of `tor rtc`.
 #[derive(Debug, Args)]
 pub struct RtcArgs {
-    /// Reconstructor or command matrix: .npz or .fits of few bits (tor build --bits), or other .fits
-    /// or .npy, which is multiplied in float32.
+    /// Reconstructor or command matrix: .npz or .fits of few bits (tor build --bits), or other
+    /// .fits or .npy, which is multiplied in float32.
     #[arg(value_name = "R.npz")]
     pub rec: Input,
     /// Frames that count, after 100 first ones.

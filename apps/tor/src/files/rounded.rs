@@ -175,8 +175,8 @@ impl RoundedMatrix {
         written.map_err(|error| Error::system(path, error.problem, error.source))
     }
 
-    /// Writes the arrays of [`write`](RoundedMatrix::write) as images `CODES`, `SCALES`, `EDGES` and
-    /// `BITS` of a FITS file. The first one gets further `cards`, and `tables` follow.
+    /// Writes the arrays of [`write`](RoundedMatrix::write) as images `CODES`, `SCALES`, `EDGES`
+    /// and `BITS` of a FITS file. The first one gets further `cards`, and `tables` follow.
     ///
     /// # Errors
     /// The file cannot be written. No partial file remains.

@@ -188,7 +188,8 @@ fn write_matrices(
 /// one HDU per target (`R`, or `R0`, `R1`, ...). For a name ending in `.npy` it is the matrix
 /// alone, with one file per target if there are several (`name-r0.npy`). In few bits
 /// ([`Options::rounding`](super::Options::rounding)) FITS and npz get integers and scales, a file
-/// per target. The run must have kept them ([`Options::keep_reconstructors`]). Returns the written paths.
+/// per target. The run must have kept them ([`Options::keep_reconstructors`]). Returns the written
+/// paths.
 ///
 /// # Errors
 /// There is no reconstructor, because it was not kept or the rule failed; the file cannot be

@@ -26,18 +26,18 @@ enum Entries {
     Few(FewBits),
 }
 
-/// Slopes of a frame, for products with any packed matrix.
+/// FrameSlopes of a frame, for products with any packed matrix.
 #[derive(Debug)]
-pub(super) struct Slopes {
+pub(super) struct FrameSlopes {
     pub(super) values: Vec<f32>,
     /// For products with few bits.
     digits: Digits,
 }
 
-impl Slopes {
+impl FrameSlopes {
     /// Makes slopes of 0.
     pub(super) fn new(count: usize) -> Self {
-        Slopes { values: vec![0.0; count], digits: Digits::new(count) }
+        FrameSlopes { values: vec![0.0; count], digits: Digits::new(count) }
     }
 }
 
@@ -147,7 +147,7 @@ impl Packed {
     }
 
     /// Brings slopes of groups of columns into the form that products take.
-    pub(super) fn prepare(&self, groups: Range<usize>, x: &mut Slopes) {
+    pub(super) fn prepare(&self, groups: Range<usize>, x: &mut FrameSlopes) {
         if let Entries::Few(_) = &self.entries {
             x.digits.put(&self.edges, groups, &x.values);
         }
@@ -159,7 +159,7 @@ impl Packed {
         &self,
         blocks: Range<usize>,
         groups: Range<usize>,
-        x: &Slopes,
+        x: &FrameSlopes,
         sums: &mut [[f32; ROWS]],
     ) {
         match &self.entries {

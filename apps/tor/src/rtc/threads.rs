@@ -6,7 +6,7 @@
 //! frame begins when all helpers are done, so that nothing is overwritten that is still read.
 
 use super::Packed;
-use super::packed::Slopes;
+use super::packed::FrameSlopes;
 use super::swap::Store;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::spin_loop;
@@ -173,7 +173,7 @@ pub(super) fn pause(round: &mut u32) {
 #[derive(Debug)]
 pub(super) struct RowPart {
     pub(super) matrix: Arc<Packed>,
-    pub(super) slopes: Slopes,
+    pub(super) slopes: FrameSlopes,
     blocks: Range<usize>,
     sums: Vec<[f32; ROWS]>,
 }
@@ -184,7 +184,7 @@ impl RowPart {
         let edge = |part: usize| part * matrix.blocks() / parts;
         let blocks = edge(part)..edge(part + 1);
         RowPart {
-            slopes: Slopes::new(matrix.shape().1),
+            slopes: FrameSlopes::new(matrix.shape().1),
             sums: vec![[0.0; ROWS]; blocks.len()],
             blocks,
             matrix,
