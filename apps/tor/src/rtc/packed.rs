@@ -26,7 +26,7 @@ enum Entries {
     Few(FewBits),
 }
 
-/// FrameSlopes of a frame, for products with any packed matrix.
+/// Slopes of a frame, for products with any packed matrix.
 #[derive(Debug)]
 pub(super) struct FrameSlopes {
     pub(super) values: Vec<f32>,
