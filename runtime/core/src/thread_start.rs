@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::topology::free_address_space;
 
-/// Stack of a thread that runs no bodies of tasks [bytes].
+/// Stack of a thread that runs no bodies of tasks \[bytes\].
 pub const SMALL_STACK: usize = 2 << 20;
 
 /// Address space of a thread beside its stack [bytes]: the stack of its signal handlers, its
