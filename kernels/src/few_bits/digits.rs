@@ -25,7 +25,7 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// Makes a vector of zeros that has room for any groups.
+    /// Makes a vector of zeros. It may be divided into any groups.
     pub fn new(entries: usize) -> Self {
         Digits {
             planes: [(); DIGITS].map(|()| vec![0; entries + 3]),

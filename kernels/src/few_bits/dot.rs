@@ -62,8 +62,8 @@ pub(super) struct Dot<'a> {
     pub(super) bits: u32,
     /// Packed integers.
     pub(super) packed: &'a [u8],
-    /// Room for unpacked ones of 16 rows.
-    pub(super) room: &'a mut [FourColumns; MOST_COLUMNS / 4],
+    /// Workspace for unpacked ones of 16 rows.
+    pub(super) workspace: &'a mut [FourColumns; MOST_COLUMNS / 4],
     pub(super) digits: [&'a [FourDigits]; DIGITS],
     /// Added to the sums of the digits.
     pub(super) start: [i32; DIGITS],
@@ -71,7 +71,7 @@ pub(super) struct Dot<'a> {
 }
 
 impl Dot<'_> {
-    /// Returns the integers of 16 rows, and room for their results.
+    /// Returns the integers of 16 rows, and the place of their results.
     #[inline(always)]
     fn part(&mut self, part: usize) -> (&[FourColumns], &mut [f32; PART]) {
         let values = &mut self.values.as_chunks_mut().0[part];
@@ -81,8 +81,8 @@ impl Dot<'_> {
         if self.bits == 8 {
             return (packed.as_chunks().0, values);
         }
-        unpack(self.bits, packed, self.room[..fours].as_flattened_mut());
-        (&self.room[..fours], values)
+        unpack(self.bits, packed, self.workspace[..fours].as_flattened_mut());
+        (&self.workspace[..fours], values)
     }
 
     #[inline(always)]

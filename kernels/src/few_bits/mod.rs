@@ -218,7 +218,7 @@ impl Blocks<'_> {
     #[inline(always)]
     fn by(self, dot: impl Fn(Dot<'_>)) {
         let matrix = self.matrix;
-        let mut room = [[0; 4 * PART]; MOST_COLUMNS / 4];
+        let mut workspace = [[0; 4 * PART]; MOST_COLUMNS / 4];
         let (mut values, mut of_low) = ([0.0; ROWS], [0.0; ROWS]);
         for at in 0..self.sums.len() {
             let (sums, later) = self.sums[at..].split_at_mut(1);
@@ -235,11 +235,11 @@ impl Blocks<'_> {
                 let (low, packed) = bytes.split_at(if bits > 8 { count } else { 0 });
                 let bits_of_packed = (bits - 1) % 8 + 1;
                 let start = self.x.sums(group).map(|sum| -sum << (bits_of_packed - 1));
-                let room = &mut room;
+                let workspace = &mut workspace;
                 if bits > 8 {
-                    dot(Dot { bits: 8, packed: low, room, digits, start: [0; 3], values: &mut of_low });
+                    dot(Dot { bits: 8, packed: low, workspace, digits, start: [0; 3], values: &mut of_low });
                 }
-                dot(Dot { bits: bits_of_packed, packed, room, digits, start, values: &mut values });
+                dot(Dot { bits: bits_of_packed, packed, workspace, digits, start, values: &mut values });
                 if bits > 8 {
                     for (value, low) in values.iter_mut().zip(&of_low) {
                         *value = value.mul_add(256.0, *low);

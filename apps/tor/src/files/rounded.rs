@@ -25,6 +25,9 @@ pub struct RoundedMatrix {
     scales: Vec<f32>,
 }
 
+/// Name of the image of integers in FITS.
+const CODES: &str = "CODES";
+
 /// Names of the arrays of a file.
 const ARRAYS: [&str; 4] = ["bits", "codes", "edges", "scales"];
 
@@ -198,7 +201,7 @@ impl RoundedMatrix {
         let image = |name: &str, pixels, axes, cards| Hdu { name: name.into(), pixels, axes, cards };
         let blocks = vec![self.bits.len() / groups, groups];
         let hdus = [
-            image("CODES", pixels, &["commands or truth-sensor slopes", "measurements"][..], codes),
+            image(CODES, pixels, &["commands or truth-sensor slopes", "measurements"][..], codes),
             image(
                 "SCALES",
                 Pixels::F32 { shape: vec![self.rows, groups], values: &self.scales },
@@ -223,7 +226,7 @@ impl RoundedMatrix {
 
     /// Returns whether a file has the arrays of a rounded matrix.
     pub fn is_in(path: &Path) -> bool {
-        fits::has_image(path, "CODES")
+        is_fits_of_codes(path)
             || names(path)
                 .is_ok_and(|names| ARRAYS.iter().all(|array| names.iter().any(|name| name == array)))
     }
@@ -235,7 +238,7 @@ impl RoundedMatrix {
     /// The file cannot be read; sizes that do not fit each other, scales that are not finite, or
     /// integers of more bits than it says.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        if fits::has_image(path, "CODES") {
+        if is_fits_of_codes(path) {
             return RoundedMatrix::read_fits(path);
         }
         let array = |name: &str| Array::open(&path.join(name));
@@ -266,12 +269,12 @@ impl RoundedMatrix {
             }
         };
         let wrong = |name: &str, problem: String| Err(Error::content(&path.join(name), problem));
-        let (shape, codes) = whole("CODES")?;
+        let (shape, codes) = whole(CODES)?;
         let &[rows, cols] = &shape[..] else {
-            return wrong("CODES", format!("an image of shape {shape:?}; it needs two dimensions"));
+            return wrong(CODES, format!("an image of shape {shape:?}; it needs two dimensions"));
         };
         if let Some(code) = codes.iter().find(|code| i16::try_from(**code).is_err()) {
-            return wrong("CODES", format!("{code} has more than 16 bits"));
+            return wrong(CODES, format!("{code} has more than 16 bits"));
         }
         let (_, edges) = whole("EDGES")?;
         let (of_bits, bits) = whole("BITS")?;
@@ -331,6 +334,10 @@ impl RoundedMatrix {
         }
         Ok(RoundedMatrix { rows, edges, bits, codes, scales })
     }
+}
+
+fn is_fits_of_codes(path: &Path) -> bool {
+    fits::is_fits(path) && fits::has_image(path, CODES)
 }
 
 #[cfg(test)]

@@ -287,9 +287,9 @@ fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix
     let is_wanted = |made: [f64; 2]| made.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1e-6);
     let numbered = |number: usize| format!("R{number}");
     let image = fits::read(path, (targets.len() > 1).then(|| numbered(target)).as_deref())?;
-    let matrix = |image: fits::Image| match image.name.as_deref() {
-        Some("CODES") => Ok(RoundedMatrix::read(path)?.to_matrix()),
-        _ => image.into_matrix(path),
+    let matrix = |image: fits::Image| match RoundedMatrix::is_in(path) {
+        true => Ok(RoundedMatrix::read(path)?.to_matrix()),
+        false => image.into_matrix(path),
     };
     let Some([x, y]) = direction(&image).filter(|&made| !is_wanted(made)) else {
         return Ok((matrix(image)?, None));
