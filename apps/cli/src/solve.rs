@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zellige_app::text::digits;
@@ -15,8 +16,10 @@ use zellige_solve::tune::RowAccuracies;
 use zellige_sparse::Csr;
 use zellige_sparse::files::{self, Vectors};
 use zellige_sparse::krylov::Stop;
-use zellige_sparse::precondition::NearNull;
-use zellige_sparse::system::{self, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System};
+use zellige_sparse::precondition::{AmgSetup, NearNull};
+use zellige_sparse::system::{
+    self, KeptSetup, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System,
+};
 
 use crate::args::{NearNullSource, OperatorChoice, SolveArgs};
 use crate::devices::{self, Needs};
@@ -59,6 +62,10 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let ranks = rank_uses(run.session())?;
     let Some(finished) = run.finish()? else { return Ok(()) };
     args.write_solution(&x, complex)?;
+    let kept = options.kept_setup.as_ref().and_then(KeptSetup::get);
+    if let (Some(path), Some(setup)) = (&args.save_setup, kept) {
+        setup.write(path)?;
+    }
     if let Some(target) = &args.csv {
         target.write(|to| write_csv(to, &solved))?;
     }
@@ -154,6 +161,8 @@ fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
         ),
         ("--near-null", args.near_null.is_some()),
         ("--coordinates", args.coordinates.is_some()),
+        ("--setup", args.setup.is_some()),
+        ("--save-setup", args.save_setup.is_some()),
         ("--scale", args.scale != ScalingChoice::Auto && args.scale != ScalingChoice::None),
         ("--x0", args.x0.is_some()),
         ("--shifts", !args.shifts.is_empty()),
@@ -232,14 +241,21 @@ pub(crate) fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Option
             (rows.inner(), Some(rows.weights))
         }
     };
+    let setup = args.setup.as_ref().map(|path| AmgSetup::read(path)).transpose()?;
+    let kept_setup = args.save_setup.as_ref().map(|_| KeptSetup::default());
     Ok(Options {
         near_null: near_null(args, columns)?,
         method: args.method,
         // Shifted systems are solved without a preconditioner.
         preconditioner: match args.precond {
+            PreconditionerChoice::Auto if setup.is_some() || kept_setup.is_some() => {
+                PreconditionerChoice::Amg
+            }
             PreconditionerChoice::Auto if !args.shifts.is_empty() => PreconditionerChoice::None,
             preconditioner => preconditioner,
         },
+        setup: setup.map(Arc::new),
+        kept_setup,
         inner,
         x_for,
         basis: args.basis_format,

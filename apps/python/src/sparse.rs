@@ -1,13 +1,16 @@
 //! Sparse systems.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zellige_runtime::Runtime;
 use zellige_sparse::Csr;
 use zellige_sparse::krylov::{History, Stop};
-use zellige_sparse::precondition::NearNull;
-use zellige_sparse::system::{Options, System};
+use zellige_sparse::precondition::{AmgSetup, NearNull};
+use zellige_sparse::system::{KeptSetup, Options, System};
 
 use crate::stochastic::judged;
 use crate::{error, on_runtime};
@@ -49,6 +52,10 @@ fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
             "precond" => options.preconditioner = value.extract::<String>()?.parse().map_err(error)?,
             "operator" => options.inner = value.extract::<String>()?.parse().map_err(error)?,
             "near_null" => options.near_null = Some(near_null(&value)?),
+            "setup" => {
+                options.setup = Some(Arc::new(AmgSetup::read(&value.extract::<PathBuf>()?).map_err(error)?));
+            }
+            "save_setup" => options.kept_setup = Some(KeptSetup::default()),
             "coordinates" => options.near_null = Some(NearNull::Coordinates(columns(&value)?)),
             "scale" => options.scaling = value.extract::<String>()?.parse().map_err(error)?,
             "tol" => tolerance = value.extract()?,
@@ -84,6 +91,10 @@ pub fn solve<'py>(
         Ok(found.into_iter().zip(histories).collect::<Vec<_>>())
     };
     let found = on_runtime(py, || (), solve)?;
+    let kept = options.kept_setup.as_ref().and_then(KeptSetup::get);
+    if let (Some(path), Some(setup)) = (given.get_item("save_setup")?, kept) {
+        setup.write(&path.extract::<PathBuf>()?).map_err(error)?;
+    }
     let mut out = x.try_readwrite()?;
     for (mut to, from) in out.as_array_mut().columns_mut().into_iter().zip(&answers) {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 use zellige_kernels::RealNumber;
 use zellige_sparse::adaptive::{Adaptation, ThesisMatrix};
 use zellige_sparse::krylov::{
-    BiCgStab, Cg, Executor, Gmres, Method, Minres, Operator, Scalar, Solution, Solve, Space, coefficients,
-    multiply, solve as solve_by,
+    BiCgStab, BlockCg, Cg, Executor, Gmres, Method, Minres, Operator, Scalar, Solution, Solve, Space,
+    coefficients, multiply, solve as solve_by,
 };
 use zellige_sparse::precondition::Jacobi;
 use zellige_sparse::system::{Inner, MethodChoice, Options, PreconditionerChoice, ScalingChoice, candidates};
@@ -249,6 +249,7 @@ impl SystemRun<'_> {
             MethodChoice::Auto => unreachable!("candidates are not automatic"),
             MethodChoice::Cg => Box::new(Cg { flexible: false }),
             MethodChoice::Fcg => Box::new(Cg { flexible: true }),
+            MethodChoice::BlockCg => Box::new(BlockCg),
             MethodChoice::Minres => Box::new(Minres),
             MethodChoice::BiCgStab { l } => Box::new(BiCgStab { l }),
             MethodChoice::Gmres { restart, flexible } => {

@@ -228,7 +228,7 @@ fn space(rt: &dyn Executor, a: &Csr, options: &Options) -> Result<Space, Error> 
         |name: &str, formats: Vec<Candidate>| Item { name: name.into(), group: String::new(), formats };
     let mut items = vec![item(OPERATOR, copies)];
     match options.method {
-        MethodChoice::Cg | MethodChoice::Fcg => {
+        MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::BlockCg => {
             let formats = ["0.01", "0.1", NONE].map(|name| plain(name, 0.0));
             items.push(item(RELIABLE, formats.into()));
         }

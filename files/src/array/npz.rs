@@ -128,8 +128,30 @@ impl NpzWriter<'_, '_> {
     /// # Errors
     /// Errors of the file.
     pub fn put<T: Number>(&mut self, name: &str, sides: &[usize], values: &[T]) -> io::Result<()> {
-        let options =
-            SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).large_file(true);
+        self.put_by(CompressionMethod::Deflated, name, sides, values)
+    }
+
+    /// Adds an array without compression, which is much faster: for numbers that hardly compress.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub fn put_uncompressed<T: Number>(
+        &mut self,
+        name: &str,
+        sides: &[usize],
+        values: &[T],
+    ) -> io::Result<()> {
+        self.put_by(CompressionMethod::Stored, name, sides, values)
+    }
+
+    fn put_by<T: Number>(
+        &mut self,
+        method: CompressionMethod,
+        name: &str,
+        sides: &[usize],
+        values: &[T],
+    ) -> io::Result<()> {
+        let options = SimpleFileOptions::default().compression_method(method).large_file(true);
         self.0.start_file(format!("{name}.npy"), options)?;
         // Elements come one by one.
         let mut out = BufWriter::with_capacity(1 << 16, &mut self.0);

@@ -15,6 +15,8 @@ const EXAMPLES: &str = "\
 Methods (--method)
   cg, fcg            Conjugate gradients, for symmetric positive definite
                      matrices; flexible conjugate gradients.
+  block-cg           Conjugate gradients in one Krylov space for up to eight
+                     right-hand sides: fewer steps.
   minres             Minimal residuals, for symmetric matrices.
   gmres:40, fgmres:40
                      For any matrix, restarted after this number of steps;
@@ -99,7 +101,7 @@ pub struct SolveArgs {
     /// Initial guess: a file with as many columns [default: zeros].
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub x0: Option<Input>,
-    /// Method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
+    /// Method: auto, cg, fcg, block-cg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
     #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = word::<MethodChoice>)]
     pub method: MethodChoice,
     /// Operator of the inner iteration: fp64, fp32, auto, SET:nw|cw|cw-exact:EPS, map:FILE.
@@ -160,6 +162,15 @@ pub struct SolveArgs {
     /// They give its rigid rotations. A row of the file is a node, a block of rows of the matrix.
     #[arg(long, value_name = "FILE", conflicts_with = "near_null", hide_short_help = true)]
     pub coordinates: Option<Input>,
+    /// Set-up of amg from a file that --save-setup has written: no new one is made.
+    ///
+    /// The matrix is the one that the set-up was made for, or has other values at the same places.
+    /// In that case its transfers between levels are used, and the levels are computed.
+    #[arg(long, value_name = "FILE.npz", conflicts_with_all = ["near_null", "coordinates"], hide_short_help = true)]
+    pub setup: Option<Input>,
+    /// Write the set-up of amg for further solves (--setup).
+    #[arg(long, value_name = "FILE.npz", value_parser = with_ending(&["npz"]), conflicts_with = "setup", hide_short_help = true)]
+    pub save_setup: Option<OutputFile>,
     /// Scaling of rows and columns: auto, none, rows, both, matching.
     ///
     /// auto scales both for a low-precision operator and for rows of very different norms.

@@ -172,6 +172,8 @@ const PLAIN_OR_JACOBI: &str =
 const SOLVE: Unused = &[
     ("near-null", PLAIN_OR_JACOBI),
     ("coordinates", PLAIN_OR_JACOBI),
+    ("setup", PLAIN_OR_JACOBI),
+    ("save-setup", PLAIN_OR_JACOBI),
     ("x0", "stochastic solutions start at zero: leave this option out"),
     ("x-for", "cw-exact is not judged: use --operator with nw or cw"),
     ("relax", BY_ZELLIGE_SOLVE),

@@ -87,6 +87,37 @@ fn each_column_of_a_file_is_solved_for() {
 }
 
 #[test]
+fn set_ups_of_amg_are_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["matrix", "generate", "elasticity", "--size", "8x8x7", "-o", "a.mtx"]);
+    ok(here, &["matrix", "generate", "flow", "--size", "12x12x10", "-o", "b.mtx"]);
+    let first = json(here, &["solve", "a.mtx", "--save-setup", "a.npz", "-o", "x.npy"]);
+    let again = json(here, &["solve", "a.mtx", "--setup", "a.npz", "-o", "y.npy"]);
+    assert_eq!((&first["preconditioner"], &again["preconditioner"]), (&"amg".into(), &"amg".into()));
+    assert_eq!(first["iterations"], again["iterations"]);
+    let file = |name: &str| std::fs::read(here.join(name)).unwrap();
+    assert!(file("x.npy") == file("y.npy"), "other bits with a set-up from a file");
+    let several = ["--method", "block-cg", "--setup", "a.npz"];
+    let several = json(here, &[&["solve", "a.mtx", "-b", "random:1"], &several[..]].concat());
+    assert_eq!((&several["method"], &several["converged"]), (&"block-cg".into(), &true.into()));
+    for (words, expected) in [
+        (&["solve", "b.mtx", "--setup", "a.npz"][..], "amg's set-up: it is of a matrix with"),
+        (&["solve", "a.mtx", "--setup", "a.npz", "--precond", "ic0"], "name --precond amg"),
+        (&["solve", "a.mtx", "--setup", "x.npy"], "x.npy"),
+        (&["solve", "a.mtx", "--setup", "none.npz"], "none.npz cannot be read"),
+        (&["solve", "a.mtx", "--save-setup", "a.txt"], "npz"),
+        (&["solve", "a.mtx", "--setup", "a.npz", "--save-setup", "c.npz"], "cannot be used with"),
+        (&["solve", "a.mtx", "--setup", "a.npz", "--damping", "1"], "--setup"),
+        (&["trust", "solve", "a.mtx", "--setup", "a.npz"], "setup"),
+    ] {
+        let refused = run(here, words);
+        assert_eq!(refused.code, Some(2), "{words:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{words:?}: {}", refused.stderr);
+    }
+}
+
+#[test]
 fn narrow_products_on_the_way_and_shifts_have_options() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();

@@ -457,6 +457,19 @@ def _interleaved(z: _np.ndarray) -> _np.ndarray:
     return parts
 
 
+_Path = str | _os.PathLike[str]
+
+
+def _setups(setup: _Path | None, save_setup: _Path | None, others: dict[str, Any]) -> dict[str, Any]:
+    """The files of set-ups that are given, as options of `solve`."""
+    given = {name: _os.fspath(each) for name, each in (("setup", setup), ("save_setup", save_setup)) if each is not None}
+    if len(given) == 2:
+        raise ValueError("setup and save_setup: give one of them")
+    if "setup" in given and others:
+        raise ValueError(f"setup and {next(iter(others))}: give one of them")
+    return given
+
+
 def _near_null(near_null: Any, coordinates: Any, precond: str | None) -> dict[str, Any]:
     """The options of `solve` that are given, with arrays of float64."""
     given = {name: each for name, each in (("near_null", near_null), ("coordinates", coordinates)) if each is not None}
@@ -476,18 +489,20 @@ def _near_null(near_null: Any, coordinates: Any, precond: str | None) -> dict[st
 @_overload
 def solve(a: Any, b: Any, tol: float = ..., *, method: str | None = ..., precond: str | None = ...,
           operator: str | None = ..., scale: str | None = ..., near_null: Any = ..., coordinates: Any = ...,
-          max_steps: int | None = ..., max_time: float | None = ..., trust: Literal[False] = ..., samples: int = ...,
+          setup: _Path | None = ..., save_setup: _Path | None = ..., max_steps: int | None = ...,
+          max_time: float | None = ..., trust: Literal[False] = ..., samples: int = ...,
           seed: int = ...) -> SolveResult: ...
 @_overload
 def solve(a: Any, b: Any, tol: float = ..., *, method: str | None = ..., precond: str | None = ...,
           operator: str | None = ..., scale: str | None = ..., near_null: Any = ..., coordinates: Any = ...,
-          max_steps: int | None = ..., max_time: float | None = ..., trust: Literal[True], samples: int = ...,
-          seed: int = ...) -> Trust: ...
+          setup: _Path | None = ..., save_setup: _Path | None = ..., max_steps: int | None = ...,
+          max_time: float | None = ..., trust: Literal[True], samples: int = ..., seed: int = ...) -> Trust: ...
 
 
 def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, precond: str | None = None,
           operator: str | None = None, scale: str | None = None, near_null: Any = None, coordinates: Any = None,
-          max_steps: int | None = None, max_time: float | None = None, trust: bool = False, samples: int = 8,
+          setup: _Path | None = None, save_setup: _Path | None = None, max_steps: int | None = None,
+          max_time: float | None = None, trust: bool = False, samples: int = 8,
           seed: int = 0) -> SolveResult | Trust:
     """Solve ``A x = b`` with a sparse matrix; method and preconditioner by the matrix where none are given.
 
@@ -511,6 +526,9 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
         matrix decides whether ``amg`` is taken. Real systems only.
     coordinates : array_like, (nodes, 2) or (nodes, 3), optional
         In place of `near_null`: places of the nodes, whose rows follow each other; their rotations are the vectors.
+    setup, save_setup : path, optional
+        For ``amg``: a file with the set-up of an earlier solve, and the file (npz) that a new one is written to. The
+        matrix may have other values at the same places.
     max_steps : int, optional
     max_time : float, optional
         In seconds.
@@ -544,6 +562,11 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     near = _near_null(near_null, coordinates, precond)
     if near and (is_complex or trust):
         raise ValueError(f"{next(iter(near))}: for real systems, and not with trust")
+    setups = _setups(setup, save_setup, near)
+    if setups and trust:
+        raise ValueError(f"{next(iter(setups))}: not with trust")
+    if setups and precond in (None, "auto"):
+        precond = "amg"
     if is_complex:
         if not _np.isfinite(a.data).all():
             at = int(_np.isfinite(a.data).argmin())
@@ -558,7 +581,7 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     columns = _np.asarray(columns, dtype=_np.float64)
     parts = (a.indptr.astype(_np.int64), a.indices.astype(_np.int64), a.data)
     given = dict(tol=tol, method=method, precond=precond, operator=operator, scale=scale,
-                 max_steps=max_steps, max_time=max_time, **near)
+                 max_steps=max_steps, max_time=max_time, **near, **setups)
     if trust:
         return stochastic._trust(_zellige.trust(parts, a.shape[0], columns[:, 0], given,
                                                 *stochastic._options(samples, seed)))

@@ -99,7 +99,8 @@ fn remedy(options: &Options, tolerance: f64, a: &Csr, answer: &Answer, shift: Op
         return "the matrix is singular, and the right-hand side is not in its range; least squares (--damping 0) minimises the residual"
             .into();
     }
-    let needs_definite = matches!(options.method, MethodChoice::Cg | MethodChoice::Fcg);
+    let needs_definite =
+        matches!(options.method, MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::BlockCg);
     if needs_definite && solution.reason == Reason::BrokenDown {
         return "the matrix is not positive definite, or its preconditioner is not, which this --method needs; use auto or minres"
             .into();

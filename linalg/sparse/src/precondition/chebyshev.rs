@@ -28,6 +28,16 @@ const BISECTIONS: usize = 30;
 const BEYOND: f64 = 1.1;
 
 impl Interval {
+    /// Returns an interval of positive numbers; nothing for other numbers.
+    pub(super) fn new(least: f64, most: f64) -> Option<Interval> {
+        (0.0 < least && least < most && most.is_finite()).then_some(Interval { least, most })
+    }
+
+    /// Returns the least and the largest number.
+    pub(super) fn ends(&self) -> [f64; 2] {
+        [self.least, self.most]
+    }
+
     /// Returns the interval from the largest eigenvalue, or a little more, down to that divided by
     /// `ratio`.
     pub(super) fn below_largest(threads: usize, a: &impl Rows, inverse: &[f64], ratio: f64) -> Interval {

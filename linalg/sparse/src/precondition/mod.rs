@@ -11,7 +11,7 @@ mod lu;
 mod sweep;
 mod triangle;
 
-pub use amg::{Amg, NearNull};
+pub use amg::{Amg, AmgSetup, NearNull};
 pub use block_jacobi::BlockJacobi;
 pub use chebyshev::Chebyshev;
 pub use ilu::Ilu;

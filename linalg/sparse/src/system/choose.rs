@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use zellige_krylov::{
-    BiCgStab, Cg, Error, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates,
+    BiCgStab, BlockCg, Cg, Error, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates,
 };
 
 use super::options::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
 use super::prepare::{PreparedSystem, StoredMatrices};
 use crate::csr::Csr;
-use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu, NearNull};
+use crate::precondition::{Amg, AmgSetup, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu, NearNull};
 
 /// Returns the methods and preconditioners that [`solve`](super::solve) tries, in the order of the
 /// attempts.
@@ -94,6 +94,7 @@ pub fn method_of<'o>(
         MethodChoice::Auto => unreachable!("candidates are not automatic"),
         MethodChoice::Cg => cg(false),
         MethodChoice::Fcg => cg(true),
+        MethodChoice::BlockCg => Box::new(BlockCg),
         MethodChoice::Minres => Box::new(Minres),
         MethodChoice::BiCgStab { l } => Box::new(BiCgStab { l }),
         MethodChoice::Gmres { restart, flexible } => {
@@ -141,18 +142,17 @@ pub fn preconditioner_of(
             let a = regular(prepared)?;
             Box::new(Lu::single(space, &a)?)
         }
-        PreconditionerChoice::Amg => Box::new(amg_of(rt, prepared, options.near_null.as_ref())?),
+        PreconditionerChoice::Amg => Box::new(amg_of(rt, prepared, options)?),
     }))
 }
 
 /// Sets up AMG for the prepared matrix. If no near null space is chosen, that of a matrix in blocks
 /// is searched for: constants are not enough for displacements.
-fn amg_of(
-    rt: &dyn Executor,
-    prepared: &PreparedSystem<'_>,
-    near_null: Option<&NearNull>,
-) -> Result<Amg, Error> {
+fn amg_of(rt: &dyn Executor, prepared: &PreparedSystem<'_>, options: &Options) -> Result<Amg, Error> {
     let (a, space) = (prepared.scaled_matrix(), prepared.space());
+    if let Some(setup) = &options.setup {
+        return Amg::of_setup(rt, space, a, setup);
+    }
     let block = a.block_size();
     // Columns that were scaled have another near null space.
     let scaled = |mut vector: Vec<f64>| {
@@ -160,7 +160,7 @@ fn amg_of(
         vector.iter_mut().zip(scales).for_each(|(part, scale)| *part /= scale);
         vector
     };
-    let near_null = match near_null {
+    let near_null = match &options.near_null {
         None if block > 1 => NearNull::Search,
         None => NearNull::Constants,
         Some(NearNull::Constants) => NearNull::Constants,
@@ -170,7 +170,14 @@ fn amg_of(
             NearNull::Vectors(given.map(|vector| scaled(prepared.ordered(&vector))).collect())
         }
     };
-    Amg::for_near_null(rt, space, a, block, &scaled(vec![1.0; a.rows()]), &near_null)
+    let constants = scaled(vec![1.0; a.rows()]);
+    let Some(kept) = &options.kept_setup else {
+        return Amg::for_near_null(rt, space, a, block, &constants, &near_null);
+    };
+    let setup = AmgSetup::new(rt, space, a, block, &constants, &near_null)?;
+    let amg = Amg::of_setup(rt, space, a, &setup)?;
+    kept.put(setup);
+    Ok(amg)
 }
 
 /// Returns the matrix that complete factors are made of. With constants in the null space it is

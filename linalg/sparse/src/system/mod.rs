@@ -25,7 +25,9 @@ mod run;
 
 pub use answer::{Answer, Attempt, Bytes};
 pub use choose::candidates;
-pub use options::{CriterionChoice, Inner, MethodChoice, Options, PreconditionerChoice, ScalingChoice};
+pub use options::{
+    CriterionChoice, Inner, KeptSetup, MethodChoice, Options, PreconditionerChoice, ScalingChoice,
+};
 pub use prepare::has_constant_null_space;
 pub use run::{ShiftedAnswer, System};
 

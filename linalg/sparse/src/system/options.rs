@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 
 use zellige_krylov::{Error, Orthogonalisation, Packed, Stop};
 
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, UnknownSet};
-use crate::precondition::{BlockJacobi, NearNull};
+use crate::precondition::{AmgSetup, BlockJacobi, NearNull};
 
 /// Options of the solution of a system.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,11 @@ pub struct Options {
     /// Near null space for [AMG](PreconditionerChoice::Amg); none: it is searched for if the rows
     /// come in blocks.
     pub near_null: Option<NearNull>,
+    /// Set-up that [AMG](PreconditionerChoice::Amg) uses, of this matrix or of one with other
+    /// values of the same nonzeros; none: a new one is made.
+    pub setup: Option<Arc<AmgSetup>>,
+    /// Place for a new set-up of AMG.
+    pub kept_setup: Option<KeptSetup>,
     /// Matrix that the method multiplies with.
     pub inner: Inner,
     /// Vector that formats are chosen for if a copy's criterion needs one (`cw-exact`), such as an
@@ -53,6 +59,8 @@ impl Default for Options {
             method: MethodChoice::default(),
             preconditioner: PreconditionerChoice::default(),
             near_null: None,
+            setup: None,
+            kept_setup: None,
             inner: Inner::default(),
             x_for: None,
             basis: Packed::default(),
@@ -67,8 +75,31 @@ impl Default for Options {
     }
 }
 
+/// Place that a system puts its new set-up of AMG in.
+#[derive(Clone, Debug, Default)]
+pub struct KeptSetup(Arc<OnceLock<AmgSetup>>);
+
+impl KeptSetup {
+    /// Returns the set-up, if one was made.
+    pub fn get(&self) -> Option<&AmgSetup> {
+        self.0.get()
+    }
+
+    /// Keeps a set-up, unless there is one.
+    pub(super) fn put(&self, setup: AmgSetup) {
+        let _ = self.0.set(setup);
+    }
+}
+
+/// Two are equal if they are the same place.
+impl PartialEq for KeptSetup {
+    fn eq(&self, other: &KeptSetup) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// Names of the methods, without `auto`.
-const METHODS: [&str; 7] = ["cg", "fcg", "minres", "bicgstab", "bicgstabl", "gmres", "fgmres"];
+const METHODS: [&str; 8] = ["cg", "fcg", "block-cg", "minres", "bicgstab", "bicgstabl", "gmres", "fgmres"];
 /// Names of the preconditioners, without `auto`.
 const PRECONDITIONERS: [&str; 8] = ["none", "jacobi", "block", "ilu0", "ic0", "chebyshev", "amg", "lu"];
 
@@ -82,6 +113,8 @@ pub enum MethodChoice {
     Cg,
     /// The flexible kind.
     Fcg,
+    /// Conjugate gradients in one Krylov space for up to eight right-hand sides.
+    BlockCg,
     /// Minimal residuals, for symmetric matrices.
     Minres,
     /// BiCGStab(l).
@@ -99,9 +132,14 @@ pub enum MethodChoice {
 }
 
 impl MethodChoice {
+    /// Returns true for conjugate gradients.
+    fn is_cg(self) -> bool {
+        matches!(self, MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::BlockCg)
+    }
+
     /// Returns true for methods that are for symmetric matrices only.
     pub fn needs_symmetry(self) -> bool {
-        matches!(self, MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::Minres)
+        matches!(self, MethodChoice::Minres) || self.is_cg()
     }
 }
 
@@ -111,6 +149,7 @@ impl fmt::Display for MethodChoice {
             MethodChoice::Auto => f.pad("auto"),
             MethodChoice::Cg => f.pad("cg"),
             MethodChoice::Fcg => f.pad("fcg"),
+            MethodChoice::BlockCg => f.pad("block-cg"),
             MethodChoice::Minres => f.pad("minres"),
             MethodChoice::BiCgStab { l: 1 } => f.pad("bicgstab"),
             MethodChoice::BiCgStab { l } => write!(f, "bicgstabl:{l}"),
@@ -150,6 +189,7 @@ impl FromStr for MethodChoice {
             "auto" => Ok(MethodChoice::Auto),
             "cg" => Ok(MethodChoice::Cg),
             "fcg" => Ok(MethodChoice::Fcg),
+            "block-cg" => Ok(MethodChoice::BlockCg),
             "minres" => Ok(MethodChoice::Minres),
             "bicgstab" => Ok(MethodChoice::BiCgStab { l: 1 }),
             "bicgstabl" => Ok(MethodChoice::BiCgStab { l: number("method", rest, 2, 8)? }),
@@ -488,7 +528,9 @@ mod tests {
     fn words_are_understood() -> Result<(), Error> {
         assert_eq!("GMRES:80".parse::<MethodChoice>()?, MethodChoice::Gmres { restart: 80, flexible: false });
         assert_eq!("bicgstabl:4".parse::<MethodChoice>()?, MethodChoice::BiCgStab { l: 4 });
-        for word in ["auto", "cg", "fcg", "minres", "bicgstab", "bicgstabl:4", "gmres:40", "fgmres:9"] {
+        for word in
+            ["auto", "cg", "fcg", "block-cg", "minres", "bicgstab", "bicgstabl:4", "gmres:40", "fgmres:9"]
+        {
             assert_eq!(word.parse::<MethodChoice>()?.to_string(), word);
         }
         assert_eq!("chebyshev:7".parse::<PreconditionerChoice>()?.to_string(), "chebyshev:7");

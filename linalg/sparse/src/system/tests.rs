@@ -4,6 +4,8 @@ mod multiple_rhs;
 mod operators;
 mod refused;
 
+use std::sync::Arc;
+
 use zellige_runtime::{Emulated, Runtime};
 use zellige_tests::every;
 
@@ -13,7 +15,7 @@ use crate::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, coordinates, elasticity, flow, stokes,
     transport,
 };
-use crate::precondition::NearNull;
+use crate::precondition::{AmgSetup, NearNull};
 use zellige_krylov::{History, Orthogonalisation, Solution, Stop};
 
 fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
@@ -219,6 +221,63 @@ fn amg_uses_rotations() -> Result<(), Error> {
     assert!(2 * found < constants, "{found} with found vectors, {constants} with constants");
     let (alone, same) = steps(None, ScalingChoice::None, 1)?;
     assert!(alone == found && x == same, "one worker takes other steps, or has other bits");
+    Ok(())
+}
+
+/// A set-up from a file gives the same bits as a new one, and serves for other values, but not for
+/// other places of nonzeros.
+#[test]
+fn set_ups_are_kept_and_used_again() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("setup.npz");
+    let made = |elements, ratio| {
+        let made = Elasticity { elements: Elements(elements), ..Elasticity::default() };
+        let a = elasticity(&made)?;
+        Ok::<_, Error>(a.map_values(move |i, j, value| {
+            let of = |row: usize| 1.0 + ratio * (row / 3 % 7) as f64;
+            of(i) * value * of(j as usize)
+        }))
+    };
+    let a = made([12, 12, 10], 0.0)?;
+    let b = rhs(a.rows());
+    let (method, preconditioner) = (MethodChoice::Cg, PreconditionerChoice::Amg);
+    let plain = Options { method, preconditioner, scaling: ScalingChoice::None, ..Options::default() };
+    let solved = |a: &Csr, options: &Options| -> Result<(usize, Vec<f64>), Error> {
+        let mut x = vec![0.0; a.rows()];
+        let answer = solve(&rt, a, &b, &mut x, options, &mut ())?;
+        assert!(answer.solution.reason.is_converged(), "{:?}", answer.attempts);
+        Ok((answer.solution.steps, x))
+    };
+    let kept = KeptSetup::default();
+    let new = solved(&a, &Options { kept_setup: Some(kept.clone()), ..plain.clone() })?;
+    let setup = kept.get().expect("a set-up");
+    assert!(new == solved(&a, &plain)? && setup.is_of(&a));
+    setup.write(&path)?;
+    let read = AmgSetup::read(&path)?;
+    assert!(read == *setup, "other numbers are read than were written");
+    let with = Options { setup: Some(Arc::new(read)), ..plain.clone() };
+    assert!(solved(&a, &with)? == new, "a set-up from a file has other bits");
+    // Levels of other values, with the transfers of the file.
+    let changed = made([12, 12, 10], 0.02)?;
+    let (steps, _) = solved(&changed, &with)?;
+    let (own, _) = solved(&changed, &plain)?;
+    assert!(steps <= own + own / 4, "{steps} steps with transfers of a file, {own} with its own");
+    let refused = |options: &Options, a: &Csr| {
+        let (b, mut x) = (vec![1.0; a.rows()], vec![0.0; a.rows()]);
+        solve(&rt, a, &b, &mut x, options, &mut ()).expect_err("a set-up of another matrix").to_string()
+    };
+    assert!(refused(&with, &made([10, 12, 12], 0.0)?).contains("not "));
+    assert!(refused(&Options { reorder: true, ..with.clone() }, &a).contains("order"));
+    let other = Options { preconditioner: PreconditionerChoice::Ilu0, ..with };
+    assert!(refused(&other, &a).contains("amg"));
+    // A small matrix has no levels, and its set-up is a set-up nevertheless.
+    let small = made([3, 3, 3], 0.0)?;
+    let space = zellige_krylov::Space::new(small.rows(), small.bytes());
+    let ones = vec![1.0; small.rows()];
+    let setup = AmgSetup::new(&rt, &space, &small, 3, &ones, &NearNull::Search)?;
+    setup.write(&path)?;
+    assert!(AmgSetup::read(&path)? == setup);
     Ok(())
 }
 

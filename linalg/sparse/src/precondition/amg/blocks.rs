@@ -12,7 +12,7 @@ use zellige_krylov::Error;
 
 /// A sparse matrix whose nonzeros are dense blocks of `size[0] x size[1]`, row by row. Its rows and
 /// columns are those of blocks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Blocks {
     size: [usize; 2],
     columns: usize,
@@ -65,6 +65,8 @@ impl RowBuilder {
 
 /// Minimum number of rows for a thread.
 const FEW: usize = 4096;
+/// Maximum numbers in a block that is read.
+const MOST_AREA: usize = 1 << 12;
 
 impl Blocks {
     /// Builds a matrix of `rows x columns` blocks whose rows `make` computes, with this number of
@@ -128,6 +130,44 @@ impl Blocks {
             3 => blocks_of(a, 3, range, made),
             _ => blocks_of(a, size, range, made),
         })
+    }
+
+    /// Returns the size of a block, the number of block columns, the position of each row's first
+    /// block and of the end, and the column and the numbers of each block.
+    pub fn arrays(&self) -> ([usize; 2], usize, &[usize], &[u32], &[f64]) {
+        (self.size, self.columns, &self.starts, &self.column, &self.value)
+    }
+
+    /// Makes a matrix of such arrays.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for arrays that do not fit each other, columns that do not increase, and
+    /// numbers that are not finite.
+    pub fn from_arrays(
+        size: [usize; 2],
+        columns: usize,
+        starts: Vec<usize>,
+        column: Vec<u32>,
+        value: Vec<f64>,
+    ) -> Result<Blocks, Error> {
+        let area = size[0].checked_mul(size[1]).filter(|area| (1..=MOST_AREA).contains(area));
+        if area.and_then(|area| area.checked_mul(column.len())) != Some(value.len()) {
+            let problem = format!("{} numbers for {} blocks of {size:?}", value.len(), column.len());
+            return Err(Error::shape("blocks", problem));
+        }
+        let fits = starts.first() == Some(&0) && starts.is_sorted() && starts.last() == Some(&column.len());
+        let is_row = |ends: &[usize]| {
+            let row = &column[ends[0]..ends[1]];
+            row.is_sorted_by(|a, b| a < b) && row.last().is_none_or(|&last| (last as usize) < columns)
+        };
+        if !fits || !starts.windows(2).all(is_row) {
+            let problem = format!("columns that do not rise within a row, or are {columns} or more");
+            return Err(Error::shape("blocks", problem));
+        }
+        if value.iter().any(|value| !value.is_finite()) {
+            return Err(Error::shape("blocks", "numbers that are not finite"));
+        }
+        Ok(Blocks { size, columns, starts, column, value })
     }
 
     /// Returns the matrix without the zeros of its blocks.

@@ -3,46 +3,32 @@
 mod aggregate;
 mod blocks;
 mod coarse;
+mod file;
 mod formats;
 mod near_null;
 mod search;
+mod setup;
 mod smooth;
 
 use std::sync::Arc;
 
 pub use self::near_null::NearNull;
+pub use self::setup::AmgSetup;
 
-use self::aggregate::{Aggregates, aggregate, strong};
-use self::blocks::{Blocks, product, symmetric_product};
 use self::coarse::Coarse;
-use self::formats::{Formats, least_energy, stored};
-use self::near_null::Smooth;
-use self::smooth::ProlongationSmoother;
+use self::formats::stored;
+use self::setup::SetupLevel;
 use super::chebyshev::{Interval, Smoother};
 use super::jacobi::inverse_diagonal;
+use crate::adaptive::FormatSet;
 use crate::csr::Csr;
-use crate::stored::{Stored, check_square};
+use crate::stored::Stored;
 use zellige_krylov::method::{Steps, Workspace, times};
 use zellige_krylov::{Error, Executor, MultiVector, Operator, Space};
 
-/// A matrix that is so small is solved with directly.
-const SMALL: usize = 400;
-/// A coarser level has at most this share of the rows of the one above, or coarsening stops.
-const SHRINKS: f64 = 0.8;
-const MOST_LEVELS: usize = 20;
-/// Degree of the polynomial smoother before and after each coarser level, and the largest
-/// eigenvalue over the smallest that it damps.
-const SMOOTHING: (usize, f64) = (2, 4.0);
 /// A level is visited twice as often as the one above unless all visits would read more than this
 /// many times the bytes of the finest matrix.
 const MOST_VISITED: u64 = 2;
-/// Strength threshold and its factor from level to level: an off-diagonal entry (or block) is
-/// strong if it exceeds this relative to its diagonals (Vanek, Mandel and Brezina 1996, equation
-/// 20).
-const STRENGTH: (f64, f64) = (0.08, 0.5);
-/// Those for more than constants, chosen for elasticity with 49 000 to 986 000 rows.
-const MORE_SMOOTHING: (usize, f64) = (4, 20.0);
-const MORE_STRENGTH: (f64, f64) = (0.04, 1.0);
 
 /// Algebraic multigrid by smoothed aggregation (Vanek, Mandel and Brezina 1996): one W-cycle, with
 /// Chebyshev polynomials as smoothers, for symmetric positive definite matrices and nearly such
@@ -80,151 +66,17 @@ struct Grid {
     smoother: Smoother,
 }
 
-/// A matrix that is about to be coarsened.
-struct Coarsening {
-    a: Blocks,
-    aggregates: Aggregates,
-    smoother: ProlongationSmoother,
-}
-
-/// The transfers to the next level, its matrix and its smooth vectors.
-struct Next {
-    prolongation: Blocks,
-    restriction: Blocks,
-    a: Blocks,
-    smooth: Smooth,
-    least_energy: f64,
-}
-
-/// The finest level while levels are made.
-struct Finest<'a> {
-    space: &'a Space,
-    a: &'a Csr,
-    coarsening: Coarsening,
-    /// Made with the first levels, which decide its format.
-    grid: Option<Arc<Grid>>,
-}
-
-/// A level that is not stored yet: its format depends on the coarser ones.
-struct Open {
-    prolong: Csr,
-    restrict: Csr,
-    /// The space, the matrix and the smoother of the next level; the coarsest has none.
-    space: Space,
-    a: Csr,
-    smoother: Option<Smoother>,
-    least_energy: f64,
-}
-
-/// Options of all levels, and what runs their tasks.
-struct Setup<'r> {
-    rt: &'r dyn Executor,
-    threads: usize,
-    is_symmetric: bool,
-    smoothing: (usize, f64),
-    strength: (f64, f64),
-}
-
-impl Setup<'_> {
-    /// Aggregates the nodes of a matrix; nothing if that would hardly make it smaller.
-    fn coarsening(&self, a: Blocks, smooth: &Smooth, level: usize) -> Result<Option<Coarsening>, Error> {
-        let graph = strong(&a, self.strength.0 * self.strength.1.powi(level as i32));
-        let aggregates = aggregate(&graph);
-        let (rows, coarser) = (a.rows() * a.size()[0], aggregates.count() * smooth.unknowns());
-        if coarser as f64 > SHRINKS * rows as f64 {
-            return Ok(None);
-        }
-        let smoother = ProlongationSmoother::new(self.threads, &a, graph, &smooth.constants);
-        Ok(Some(Coarsening { a, aggregates, smoother }))
-    }
-
-    /// Returns the transfers to the next level, its matrix and its smooth vectors.
-    fn next(&self, level: &Coarsening, smooth: &Smooth) -> Result<Next, Error> {
-        let (threads, Coarsening { a, aggregates, smoother }) = (self.threads, level);
-        let (tentative, smooth) = smooth.tentative(a.size()[0], aggregates)?;
-        let prolongation = smoother.smoothed(threads, a, &tentative)?;
-        Error::if_too_large(|| "amg's restriction".to_owned(), prolongation.memory())?;
-        let restriction = prolongation.transposed();
-        let mut matrix = if self.is_symmetric {
-            symmetric_product(threads, a, &prolongation, &restriction)
-        } else {
-            product(threads, &restriction, &product(threads, a, &prolongation)?)
-        }?;
-        let least_energy = least_energy(a, &prolongation, &matrix);
-        matrix.fill_diagonal();
-        Ok(Next { prolongation, restriction, a: matrix, smooth, least_energy })
-    }
-
-    fn smoother(&self, space: &Space, a: &Csr, blocks: &Blocks) -> Result<Smoother, Error> {
-        let (degree, ratio) = self.smoothing;
-        let inverse = inverse_diagonal(a)?;
-        let interval = Interval::below_largest(self.threads, blocks, &inverse, ratio);
-        Ok(Smoother::new(self.rt, space, &inverse, interval, degree))
-    }
-
-    /// Returns the levels for these smooth vectors of the finest one.
-    fn levels(&self, finest: &mut Finest<'_>, smooth: &Smooth) -> Result<Amg, Error> {
-        let mut next = self.next(&finest.coarsening, smooth)?;
-        let mut open: Vec<Open> = Vec::new();
-        loop {
-            let a = next.a.csr()?;
-            let space = Space::new(a.rows(), a.bytes());
-            let (prolong, restrict) = (next.prolongation.csr()?, next.restriction.csr()?);
-            let is_last = a.rows() <= SMALL || open.len() + 1 == MOST_LEVELS;
-            let coarsening = if is_last {
-                None
-            } else {
-                check_level(&a)?;
-                self.coarsening(next.a, &next.smooth, open.len() + 1)?
-            };
-            let smoother = match &coarsening {
-                Some(coarsening) => Some(self.smoother(&space, &a, &coarsening.a)?),
-                None => None,
-            };
-            let least_energy = next.least_energy;
-            open.push(Open { prolong, restrict, space, a, smoother, least_energy });
-            match coarsening {
-                Some(coarsening) => next = self.next(&coarsening, &next.smooth)?,
-                None => return self.stored_levels(finest, open),
-            }
-        }
-    }
-
-    /// Stores the levels. Vectors of a level are as smooth as those of the next one that stand for
-    /// them, in which parts of it are alike: the smallest energies multiply.
-    fn stored_levels(&self, finest: &mut Finest<'_>, open: Vec<Open>) -> Result<Amg, Error> {
-        let (rt, mut least) = (self.rt, 1.0);
-        let below = open.iter().rev().map(|level| {
-            least *= level.least_energy;
-            Formats::of(least)
-        });
-        let formats: Vec<Formats> = below.collect::<Vec<_>>().into_iter().rev().collect();
-        let mut grid = match &finest.grid {
-            Some(grid) => Arc::clone(grid),
-            None => {
-                let Finest { space, a, ref coarsening, .. } = *finest;
-                let smoother = self.smoother(space, a, &coarsening.a)?;
-                let a = stored(rt, space, space, a, formats[0].matrix)?;
-                Arc::clone(finest.grid.insert(Arc::new(Grid { space: space.clone(), a, smoother })))
-            }
-        };
-        let mut levels = Vec::with_capacity(open.len());
-        for (at, Open { prolong, restrict, space, a, smoother, .. }) in open.into_iter().enumerate() {
-            let format = formats[at].transfers;
-            levels.push(Level {
-                prolong: stored(rt, &grid.space, &space, &prolong, format)?,
-                restrict: stored(rt, &space, &grid.space, &restrict, format)?,
-                is_twice: false,
-                next: Workspace::default(),
-                grid: Arc::clone(&grid),
-            });
-            let Some(smoother) = smoother else {
-                return Ok(Amg::of(finest.space.clone(), levels, Coarse::new(rt, &space, &a)?));
-            };
-            let a = stored(rt, &space, &space, &a, formats[at + 1].matrix)?;
-            grid = Arc::new(Grid { space, a, smoother });
-        }
-        Err(Error::unsolvable("preconditioner", "amg made no level"))
+impl Grid {
+    fn new(
+        rt: &dyn Executor,
+        space: &Space,
+        a: &Csr,
+        interval: Interval,
+        format: FormatSet,
+        degree: usize,
+    ) -> Result<Grid, Error> {
+        let smoother = Smoother::new(rt, space, &inverse_diagonal(a)?, interval, degree);
+        Ok(Grid { space: space.clone(), a: stored(rt, space, space, a, format)?, smoother })
     }
 }
 
@@ -254,43 +106,58 @@ impl Amg {
         constants: &[f64],
         near_null: &NearNull,
     ) -> Result<Amg, Error> {
-        if block == 0 || !a.rows().is_multiple_of(block) {
-            let problem = format!("a block size of {block} does not divide {} rows: use 1", a.rows());
-            return Err(Error::parameter("block", problem));
+        let made = AmgSetup::with_grid(rt, space, a, block, constants, near_null)?;
+        Amg::stored(rt, space, a, &made.0, made.1)
+    }
+
+    /// Makes the levels of a set-up for a matrix with the nonzeros of the one that it was made for.
+    /// If values differ, the transfers stay, and the matrices of the levels are those of `a`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for a set-up of a matrix with other nonzeros; those of
+    /// [`AmgSetup::refilled`].
+    pub fn of_setup(rt: &dyn Executor, space: &Space, a: &Csr, setup: &AmgSetup) -> Result<Amg, Error> {
+        match setup.is_of(a) {
+            true => Amg::stored(rt, space, a, setup, None),
+            false => Amg::stored(rt, space, a, &setup.refilled(rt.runtime().workers(), a)?, None),
         }
-        if constants.len() != a.rows() || constants.iter().any(|part| *part == 0.0 || !part.is_finite()) {
-            let problem = format!("it must have {} finite entries, none of them zero", a.rows());
-            return Err(Error::parameter("constants", problem));
+    }
+
+    /// Stores the levels of a set-up for its matrix; `grid` is the finest one if it is stored
+    /// already.
+    fn stored(
+        rt: &dyn Executor,
+        space: &Space,
+        a: &Csr,
+        setup: &AmgSetup,
+        grid: Option<Arc<Grid>>,
+    ) -> Result<Amg, Error> {
+        let degree = setup.smoothing().0;
+        let mut grid = match (&setup.finest, grid) {
+            (None, _) => return Ok(Amg::of(space.clone(), Vec::new(), Coarse::new(rt, space, a)?)),
+            (_, Some(grid)) => grid,
+            (Some(finest), None) => {
+                Arc::new(Grid::new(rt, space, a, finest.interval, finest.format(), degree)?)
+            }
+        };
+        let formats = setup.formats();
+        let mut levels = Vec::with_capacity(formats.len());
+        for (at, SetupLevel { prolongation, a, interval, .. }) in setup.levels.iter().enumerate() {
+            let (next, transfers) = (Space::new(a.rows(), a.bytes()), formats[at].transfers);
+            levels.push(Level {
+                prolong: stored(rt, &grid.space, &next, &prolongation.csr()?, transfers)?,
+                restrict: stored(rt, &next, &grid.space, &prolongation.transposed().csr()?, transfers)?,
+                is_twice: false,
+                next: Workspace::default(),
+                grid,
+            });
+            let Some(interval) = *interval else {
+                return Ok(Amg::of(space.clone(), levels, Coarse::new(rt, &next, a)?));
+            };
+            let format = formats.get(at + 1).map_or(FormatSet::Fp32, |next| next.matrix);
+            grid = Arc::new(Grid::new(rt, &next, a, interval, format, degree)?);
         }
-        let given = near_null.vectors(a.rows(), block)?;
-        let threads = rt.runtime().workers();
-        let has_more = *near_null != NearNull::Constants;
-        let setup = Setup {
-            rt,
-            threads,
-            is_symmetric: a.is_symmetric(),
-            smoothing: if has_more { MORE_SMOOTHING } else { SMOOTHING },
-            strength: if has_more { MORE_STRENGTH } else { STRENGTH },
-        };
-        let smooth = Smooth::new(block, constants, &given, given.len());
-        let first = if a.rows() <= SMALL {
-            None
-        } else {
-            check_level(a)?;
-            setup.coarsening(Blocks::of(threads, a, block)?, &smooth, 0)?
-        };
-        let Some(first) = first else {
-            return Ok(Amg::of(space.clone(), Vec::new(), Coarse::new(rt, space, a)?));
-        };
-        let mut finest = Finest { space, a, coarsening: first, grid: None };
-        let amg = setup.levels(&mut finest, &smooth)?;
-        let grid = match &finest.grid {
-            Some(grid) if *near_null == NearNull::Search => Arc::clone(grid),
-            _ => return Ok(amg),
-        };
-        let found = search::vectors(rt, &amg, &grid.a, a)?;
-        drop(amg);
-        setup.levels(&mut finest, &Smooth::new(block, constants, &found, search::directions(block)))
+        Err(Error::unsolvable("preconditioner", "amg made no level"))
     }
 
     fn of(space: Space, mut levels: Vec<Level>, coarse: Coarse) -> Amg {
@@ -376,18 +243,6 @@ fn visited_twice(bytes: &[u64]) -> Vec<bool> {
     next.chain(bytes.first().map(|_| false)).collect()
 }
 
-/// Refuses a matrix that cannot be a level: one that is not square, one with a zero diagonal entry,
-/// by which rows are divided, and one whose blocks, graph and smoothed prolongation do not fit the
-/// memory. Each nonzero has at most a strong neighbour and three copies while the next level is
-/// made; each row has its diagonal, its aggregate and its row of the tentative prolongation. The
-/// sizes of products of levels are unknown; they are refused while they grow.
-fn check_level(a: &Csr) -> Result<(), Error> {
-    check_square(a)?;
-    inverse_diagonal(a)?;
-    let bytes = 40 * a.nonzeros() as u64 + 60 * a.rows() as u64;
-    Error::if_too_large(|| format!("a level of amg with {} rows", a.rows()), bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use zellige_runtime::Runtime;
@@ -432,7 +287,7 @@ mod tests {
     #[test]
     fn matrices_without_levels_are_refused() -> Result<(), Error> {
         let rt = Runtime::builder().workers(1).build()?;
-        let n = 2 * SMALL as u32;
+        let n = 2 * setup::SMALL as u32;
         let diagonal = |row: u32| if row == 7 { 0.0 } else { 2.0 };
         let tridiagonal = |i: u32| [(i, i, diagonal(i)), (i, (i + 1) % n, -1.0), ((i + 1) % n, i, -1.0)];
         let square: Vec<_> = (0..n).flat_map(tridiagonal).collect();

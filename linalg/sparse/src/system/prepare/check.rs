@@ -3,7 +3,7 @@
 use zellige_krylov::{Error, Orthogonalisation, Packed};
 
 use crate::csr::{Csr, abs_sum};
-use crate::system::options::{Inner, MethodChoice, Options};
+use crate::system::options::{Inner, MethodChoice, Options, PreconditionerChoice};
 
 /// Refuses incompatible options.
 ///
@@ -21,6 +21,11 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
             "orthogonalise",
             "only gmres and fgmres orthogonalise: name one of them, or leave it out",
         );
+    }
+    // Without it, an attempt with another preconditioner would hide that a set-up does not fit.
+    let has_setup = options.setup.is_some() || options.kept_setup.is_some();
+    if has_setup && options.preconditioner != PreconditionerChoice::Amg {
+        return refuse("setup", "set-ups are those of amg: name --precond amg");
     }
     check_relaxed(options)?;
     check_vector(options)?;
@@ -52,7 +57,7 @@ pub fn check_symmetry(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let problem = format!(
-        "{} has a scale for each row, so that no copy is symmetric, which cg, fcg and minres need: use ap7, or nw in place of cw, or gmres",
+        "{} has a scale for each row, so that no copy is symmetric, which cg, fcg, block-cg and minres need: use ap7, or nw in place of cw, or gmres",
         options.inner
     );
     Err(Error::parameter("operator", problem))

@@ -1,6 +1,6 @@
 //! Several right-hand sides: in blocks of 2, 4 or 8 in lock step, or concurrently.
 
-use zellige_krylov::{Cg, Error, Logger, Stop, StoppingCriterion, solve_columns};
+use zellige_krylov::{BlockCg, Cg, Error, Logger, Method, Stop, StoppingCriterion, solve_columns};
 
 use super::{RightHandSide, System, check_memory};
 use crate::concurrent::concurrent_map;
@@ -14,7 +14,7 @@ impl System<'_> {
     /// Conjugate gradients solve for 8, 4 or 2 of them in lock step, and each of their products
     /// reads the matrix once for the block. Others run concurrently, so that workers are also busy
     /// while the tasks of one wait for each other. Every answer is bitwise identical to that of a
-    /// single solve.
+    /// single solve, except with [`MethodChoice::BlockCg`].
     ///
     /// # Errors
     /// [`Error::Shape`] unless there are as many guesses and loggers as right-hand sides; otherwise
@@ -56,9 +56,13 @@ impl System<'_> {
     fn block_of(&self, left: usize, workers: usize) -> usize {
         // A panel is one task for any number of vectors: with few panels, workers need several
         // products at a time.
-        let most = if self.prepared.space().parts() >= 2 * workers { left } else { left / workers.max(1) };
+        let most = match self.candidates[0].method {
+            MethodChoice::BlockCg => left,
+            _ if self.prepared.space().parts() >= 2 * workers => left,
+            _ => left / workers.max(1),
+        };
         // Devices do not support products in lock step.
-        let is_fit = self.candidates[0].method == MethodChoice::Cg
+        let is_fit = matches!(self.candidates[0].method, MethodChoice::Cg | MethodChoice::BlockCg)
             && self.options.reliable.is_none()
             && self.rt.runtime().memory().iter().all(|node| node.device.is_none());
         if is_fit { [8, 4, 2].into_iter().find(|&count| count <= most).unwrap_or(1) } else { 1 }
@@ -113,16 +117,19 @@ impl System<'_> {
         let mut logs: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as &mut dyn Logger).collect();
         let (b, mut x): (Vec<&[f64]>, Vec<&mut [f64]>) =
             block.iter_mut().map(|rhs| (&rhs.b[..], &mut rhs.x[..])).unzip();
-        let cg = Cg::default();
+        let method: &dyn Method = match self.candidates[0].method {
+            MethodChoice::BlockCg => &BlockCg,
+            _ => &Cg { flexible: false },
+        };
         let solutions = match self.prepared.scales() {
             Some(scales) => {
-                let scaled = ScaledMethod { method: &cg, scales };
+                let scaled = ScaledMethod { method, scales };
                 solve_columns(&problem, &scaled, &b, &mut x, &criteria, &mut logs)?
             }
-            None => solve_columns(&problem, &cg, &b, &mut x, &criteria, &mut logs)?,
+            None => solve_columns(&problem, method, &b, &mut x, &criteria, &mut logs)?,
         };
         for ((rhs, solution), log) in block.iter_mut().zip(solutions).zip(logs) {
-            self.record(rhs, 0, "cg".to_owned(), Ok(solution), log)?;
+            self.record(rhs, 0, method.name(), Ok(solution), log)?;
         }
         Ok(block)
     }
