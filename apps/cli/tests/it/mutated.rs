@@ -121,6 +121,8 @@ fn broken_files_are_answered_or_refused() {
     ok(here, &["matrix", "generate", "flow", "--size", "4x4x3", "-o", "a.mtx"]);
     ok(here, &["matrix", "convert", "a.mtx", "a.mtx.gz"]);
     ok(here, &["solve", "a.mtx", "-o", "b.npy"]);
+    ok(here, &words("matrix generate flow --size 9x8x7 -o c.mtx"));
+    ok(here, &words("solve c.mtx --save-setup setup.npz"));
     ok(here, &["tor", "build", "small.toml", "-o", "R.fits"]);
     ok(here, &["lqcd", "generate", "--size", "4", "--trajectories", "1", "-o", "a.ildg"]);
     ok(here, &["lqcd", "convert", "a.ildg", "a.lime", "--links", "fixed24-13"]);
@@ -182,6 +184,7 @@ fn broken_files_are_answered_or_refused() {
         ("a.petsc", "solve a.petsc -b a.petsc --max-steps 20"),
         ("a.npy", "solve a.npy --max-steps 20"),
         ("a.npz", "matrix info a.npz"),
+        ("setup.npz", "solve c.mtx --setup setup.npz"),
         ("b.csv", "solve a.npz -b b.csv --max-steps 20"),
         ("small.toml", "tor info small.toml"),
         ("sys-params.txt", "tor info sys-params.txt --atm atm-params.txt"),

@@ -181,3 +181,46 @@ impl SetupFile<'_> {
         Ok((starts, column, value))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Flow, flow};
+    use crate::precondition::NearNull;
+    use zellige_krylov::Space;
+    use zellige_runtime::Runtime;
+
+    /// Parts that do not fit each other are refused with the name of an array.
+    #[test]
+    fn inconsistent_set_ups_are_refused() -> Result<(), Error> {
+        let rt = Runtime::builder().workers(1).build()?;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("setup.npz");
+        let a = flow(&Flow { cells: [20, 18, 16], ..Flow::default() })?;
+        let space = Space::new(a.rows(), a.bytes());
+        let setup = AmgSetup::new(&rt, &space, &a, 1, &vec![1.0; a.rows()], &NearNull::Constants)?;
+        assert!(setup.levels.len() > 1, "one level shows less");
+        setup.write(&path)?;
+        assert!(AmgSetup::read(&path)? == setup);
+        type Change = fn(&mut AmgSetup);
+        let changes: [(&str, Change); 9] = [
+            ("amg", |setup| setup.block = 0),
+            ("amg", |setup| setup.block = 7),
+            ("p1", |setup| setup.of.rows += 1),
+            ("p1", |setup| setup.levels.swap(0, 1)),
+            ("p2", |setup| setup.levels[1].a = setup.levels[0].a.clone()),
+            ("finest", |setup| setup.finest = None),
+            ("energies", |setup| setup.levels[1].least_energy = f64::NAN),
+            ("intervals", |setup| setup.levels[0].interval = None),
+            ("finest", |setup| setup.levels.clear()),
+        ];
+        for (name, change) in changes {
+            let mut changed = setup.clone();
+            change(&mut changed);
+            changed.write(&path)?;
+            let error = AmgSetup::read(&path).expect_err(name).to_string();
+            assert!(error.contains(&format!("setup.npz/{name}")), "{name}: {error}");
+        }
+        Ok(())
+    }
+}
