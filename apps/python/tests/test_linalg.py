@@ -91,6 +91,32 @@ def test_near_null_spaces_are_those_of_the_command():
     assert abs(found["vectors"] - found["coordinates"]) <= 1
 
 
+def test_set_ups_are_kept_in_files(tmp_path):
+    a, places = solid(9)
+    b, path = RNG.standard_normal(a.shape[0]), tmp_path / "setup.npz"
+    first = zellige.solve(a, b, method="cg", save_setup=path)
+    again = zellige.solve(a, b, method="cg", setup=path)
+    assert first.converged and first.columns[0]["precond"] == "amg" and np.array_equal(first.x, again.x)
+    d = scipy.sparse.diags(1 + 0.01 * (np.arange(a.shape[0]) // 3 % 5))
+    changed = (d @ a @ d).tocsr()
+    answer = zellige.solve(changed, b, setup=str(path))
+    assert answer.converged and np.linalg.norm(changed @ answer.x - b) <= 2e-10 * np.linalg.norm(b)
+    several = zellige.solve(a, RNG.standard_normal((len(b), 4)), method="block-cg", setup=path)
+    assert several.converged and several.columns[0]["steps"] < first.columns[0]["steps"]
+    with pytest.raises(zellige.Error, match="set-up"):
+        zellige.solve(solid(8)[0], np.ones(solid(8)[0].shape[0]), setup=path)
+    with pytest.raises(zellige.Error, match="none.npz"):
+        zellige.solve(a, b, setup=tmp_path / "none.npz")
+    with pytest.raises(zellige.Error, match="amg"):
+        zellige.solve(a, b, precond="ic0", setup=path)
+    with pytest.raises(ValueError, match="one of them"):
+        zellige.solve(a, b, setup=path, save_setup=path)
+    with pytest.raises(ValueError, match="one of them"):
+        zellige.solve(a, b, setup=path, coordinates=places)
+    with pytest.raises(ValueError, match="trust"):
+        zellige.solve(a, b, setup=path, trust=True)
+
+
 def test_mistakes_in_near_null_spaces_are_named():
     a, places = solid(4)
     b = np.ones(a.shape[0])
