@@ -46,7 +46,7 @@ const MORE_STRENGTH: (f64, f64) = (0.04, 1.0);
 /// let a = flow(&Flow { cells: [12, 10, 8], ..Flow::default() })?;
 /// let space = Space::new(a.rows(), a.bytes());
 /// let setup = AmgSetup::new(&rt, &space, &a, 1, &vec![1.0; a.rows()], &NearNull::Constants)?;
-/// let twice = a.clone().map_values(|_, _, value| 2.0 * value);
+/// let twice = a.clone().scaled(1)?;
 /// assert!(setup.is_of(&a) && !setup.is_of(&twice));
 /// let levels = Amg::of_setup(&rt, &space, &twice, &setup)?; // with the transfers of `a`
 /// # Ok::<(), zellige_sparse::Error>(())
