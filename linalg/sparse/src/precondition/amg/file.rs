@@ -143,6 +143,9 @@ impl AmgSetup {
     }
 }
 
+/// Starts of rows, columns and values.
+type SparseArrays = (Vec<usize>, Vec<u32>, Vec<f64>);
+
 /// A file that is read.
 struct SetupFile<'p>(&'p Path);
 
@@ -172,7 +175,7 @@ impl SetupFile<'_> {
     }
 
     /// Reads starts, columns and values.
-    fn arrays(&self, name: &str) -> Result<(Vec<usize>, Vec<u32>, Vec<f64>), Error> {
+    fn arrays(&self, name: &str) -> Result<SparseArrays, Error> {
         let starts = self.integers(&format!("{name}.starts"))?.into_iter().map(usize::try_from);
         let starts = starts.collect::<Result<_, _>>();
         let starts = starts.map_err(|_| self.wrong(name, "a negative start of a row".to_owned()))?;
