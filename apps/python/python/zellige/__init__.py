@@ -462,7 +462,8 @@ _Path = str | _os.PathLike[str]
 
 def _setups(setup: _Path | None, save_setup: _Path | None, others: dict[str, Any]) -> dict[str, Any]:
     """The files of set-ups that are given, as options of `solve`."""
-    given = {name: _os.fspath(each) for name, each in (("setup", setup), ("save_setup", save_setup)) if each is not None}
+    files = {"setup": setup, "save_setup": save_setup}
+    given = {name: _os.fspath(path) for name, path in files.items() if path is not None}
     if len(given) == 2:
         raise ValueError("setup and save_setup: give one of them")
     if "setup" in given and others:
