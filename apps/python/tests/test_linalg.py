@@ -97,8 +97,8 @@ def test_set_ups_are_kept_in_files(tmp_path):
     first = zellige.solve(a, b, method="cg", save_setup=path)
     again = zellige.solve(a, b, method="cg", setup=path)
     assert first.converged and first.columns[0]["precond"] == "amg" and np.array_equal(first.x, again.x)
-    d = scipy.sparse.diags(1 + 0.01 * (np.arange(a.shape[0]) // 3 % 5))
-    changed = (d @ a @ d).tocsr()
+    d, changed = 1 + 0.01 * (np.arange(a.shape[0]) // 3 % 5), a.tocsr(copy=True)
+    changed.data *= np.repeat(d, np.diff(changed.indptr)) * d[changed.indices]
     answer = zellige.solve(changed, b, setup=str(path))
     assert answer.converged and np.linalg.norm(changed @ answer.x - b) <= 2e-10 * np.linalg.norm(b)
     several = zellige.solve(a, RNG.standard_normal((len(b), 4)), method="block-cg", setup=path)
