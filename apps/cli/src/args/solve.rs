@@ -58,7 +58,7 @@ Low-precision copies
                      Errors of later steps matter less, as the residual falls.
 
 With --device cuda, GPUs multiply with the matrix and its copies, and work on vectors in \
-float64. The vectors stay on the GPU with all methods except gmres, without a preconditioner or \
+float64. The vectors stay on the GPU with all methods except gmres and block-cg, without a preconditioner or \
 with jacobi or chebyshev. CPU workers do everything else. Answers have the same bits on any \
 device, and for any number of right-hand sides that are solved together.
 

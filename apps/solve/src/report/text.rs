@@ -2,7 +2,7 @@
 
 use zellige_app::text::{bytes, digits};
 use zellige_sparse::krylov::Reason;
-use zellige_sparse::system::{self, Answer, MethodChoice, Options};
+use zellige_sparse::system::{self, Answer, Options};
 use zellige_sparse::{Csr, Description};
 
 use crate::pipeline::least_squares::{self, Fitted};
@@ -99,8 +99,7 @@ fn remedy(options: &Options, tolerance: f64, a: &Csr, answer: &Answer, shift: Op
         return "the matrix is singular, and the right-hand side is not in its range; least squares (--damping 0) minimises the residual"
             .into();
     }
-    let needs_definite =
-        matches!(options.method, MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::BlockCg);
+    let needs_definite = options.method.is_cg();
     if needs_definite && solution.reason == Reason::BrokenDown {
         return "the matrix is not positive definite, or its preconditioner is not, which this --method needs; use auto or minres"
             .into();

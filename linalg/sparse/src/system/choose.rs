@@ -9,7 +9,7 @@ use zellige_krylov::{
 use super::options::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
 use super::prepare::{PreparedSystem, StoredMatrices};
 use crate::csr::Csr;
-use crate::precondition::{Amg, AmgSetup, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu, NearNull};
+use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu, NearNull};
 
 /// Returns the methods and preconditioners that [`solve`](super::solve) tries, in the order of the
 /// attempts.
@@ -171,12 +171,10 @@ fn amg_of(rt: &dyn Executor, prepared: &PreparedSystem<'_>, options: &Options) -
         }
     };
     let constants = scaled(vec![1.0; a.rows()]);
-    let Some(kept) = &options.kept_setup else {
-        return Amg::for_near_null(rt, space, a, block, &constants, &near_null);
-    };
-    let setup = AmgSetup::new(rt, space, a, block, &constants, &near_null)?;
-    let amg = Amg::of_setup(rt, space, a, &setup)?;
-    kept.put(setup);
+    let (amg, setup) = Amg::with_setup(rt, space, a, block, &constants, &near_null)?;
+    if let Some(kept) = &options.kept_setup {
+        kept.put(setup);
+    }
     Ok(amg)
 }
 

@@ -132,14 +132,14 @@ pub enum MethodChoice {
 }
 
 impl MethodChoice {
-    /// Returns true for conjugate gradients.
-    fn is_cg(self) -> bool {
+    /// Returns true for conjugate gradients of any kind.
+    pub fn is_cg(self) -> bool {
         matches!(self, MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::BlockCg)
     }
 
     /// Returns true for methods that are for symmetric matrices only.
     pub fn needs_symmetry(self) -> bool {
-        matches!(self, MethodChoice::Minres) || self.is_cg()
+        self == MethodChoice::Minres || self.is_cg()
     }
 }
 

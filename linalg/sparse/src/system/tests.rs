@@ -15,7 +15,7 @@ use crate::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, coordinates, elasticity, flow, stokes,
     transport,
 };
-use crate::precondition::{AmgSetup, NearNull};
+use crate::precondition::{Amg, AmgSetup, NearNull};
 use zellige_krylov::{History, Orthogonalisation, Solution, Stop};
 
 fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
@@ -275,7 +275,7 @@ fn set_ups_are_kept_and_used_again() -> Result<(), Error> {
     let small = made([3, 3, 3], 0.0)?;
     let space = zellige_krylov::Space::new(small.rows(), small.bytes());
     let ones = vec![1.0; small.rows()];
-    let setup = AmgSetup::new(&rt, &space, &small, 3, &ones, &NearNull::Search)?;
+    let (_, setup) = Amg::with_setup(&rt, &space, &small, 3, &ones, &NearNull::Search)?;
     setup.write(&path)?;
     assert!(AmgSetup::read(&path)? == setup);
     Ok(())

@@ -189,7 +189,7 @@ impl SetupFile<'_> {
 mod tests {
     use super::*;
     use crate::generate::{Flow, flow};
-    use crate::precondition::NearNull;
+    use crate::precondition::{Amg, NearNull};
     use zellige_krylov::Space;
     use zellige_runtime::Runtime;
 
@@ -201,7 +201,8 @@ mod tests {
         let path = folder.path().join("setup.npz");
         let a = flow(&Flow { cells: [20, 18, 16], ..Flow::default() })?;
         let space = Space::new(a.rows(), a.bytes());
-        let setup = AmgSetup::new(&rt, &space, &a, 1, &vec![1.0; a.rows()], &NearNull::Constants)?;
+        let ones = vec![1.0; a.rows()];
+        let (_, setup) = Amg::with_setup(&rt, &space, &a, 1, &ones, &NearNull::Constants)?;
         assert!(setup.levels.len() > 1, "one level shows less");
         setup.write(&path)?;
         assert!(AmgSetup::read(&path)? == setup);

@@ -106,8 +106,23 @@ impl Amg {
         constants: &[f64],
         near_null: &NearNull,
     ) -> Result<Amg, Error> {
-        let made = AmgSetup::with_grid(rt, space, a, block, constants, near_null)?;
-        Amg::stored(rt, space, a, &made.0, made.1)
+        Amg::with_setup(rt, space, a, block, constants, near_null).map(|(amg, _)| amg)
+    }
+
+    /// Sets up AMG like [`for_near_null`](Amg::for_near_null), and returns its set-up, too.
+    ///
+    /// # Errors
+    /// Those of [`for_near_null`](Amg::for_near_null).
+    pub fn with_setup(
+        rt: &dyn Executor,
+        space: &Space,
+        a: &Csr,
+        block: usize,
+        constants: &[f64],
+        near_null: &NearNull,
+    ) -> Result<(Amg, AmgSetup), Error> {
+        let (setup, grid) = AmgSetup::with_grid(rt, space, a, block, constants, near_null)?;
+        Ok((Amg::stored(rt, space, a, &setup, grid)?, setup))
     }
 
     /// Makes the levels of a set-up for a matrix with the nonzeros of the one that it was made for.

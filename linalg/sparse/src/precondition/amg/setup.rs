@@ -40,15 +40,16 @@ const MORE_STRENGTH: (f64, f64) = (0.04, 1.0);
 /// use zellige_krylov::Space;
 /// use zellige_runtime::Runtime;
 /// use zellige_sparse::generate::{Flow, flow};
-/// use zellige_sparse::precondition::{Amg, AmgSetup, NearNull};
+/// use zellige_sparse::precondition::{Amg, NearNull};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
 /// let a = flow(&Flow { cells: [12, 10, 8], ..Flow::default() })?;
 /// let space = Space::new(a.rows(), a.bytes());
-/// let setup = AmgSetup::new(&rt, &space, &a, 1, &vec![1.0; a.rows()], &NearNull::Constants)?;
+/// let ones = vec![1.0; a.rows()];
+/// let (levels, setup) = Amg::with_setup(&rt, &space, &a, 1, &ones, &NearNull::Constants)?;
 /// let twice = a.clone().scaled(1)?;
 /// assert!(setup.is_of(&a) && !setup.is_of(&twice));
-/// let levels = Amg::of_setup(&rt, &space, &twice, &setup)?; // with the transfers of `a`
+/// let others = Amg::of_setup(&rt, &space, &twice, &setup)?; // with the transfers of `a`
 /// # Ok::<(), zellige_sparse::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -223,21 +224,6 @@ impl Coarsener {
 }
 
 impl AmgSetup {
-    /// Makes the set-up that [`Amg::for_near_null`] uses.
-    ///
-    /// # Errors
-    /// Those of [`Amg::for_near_null`].
-    pub fn new(
-        rt: &dyn Executor,
-        space: &Space,
-        a: &Csr,
-        block: usize,
-        constants: &[f64],
-        near_null: &NearNull,
-    ) -> Result<AmgSetup, Error> {
-        AmgSetup::with_grid(rt, space, a, block, constants, near_null).map(|(setup, _)| setup)
-    }
-
     /// Makes a set-up, and returns the finest level, too, if a search has stored it.
     pub(super) fn with_grid(
         rt: &dyn Executor,
