@@ -71,7 +71,7 @@ has_hdf5() { command -v pkg-config >/dev/null 2>&1 && pkg-config --atleast-versi
 features=()
 cli_features=()
 find_features() {
-    local all=(zellige-cli/mock-gpu zellige-cli/script) cli=()
+    local all=(zellige-cli/mock-gpu zellige-starpu/mock-gpu zellige-cli/script) cli=()
     if has_hwloc; then all+=(zellige-runtime/hwloc) cli+=(zellige-cli/hwloc); fi
     if has_hdf5; then all+=(zellige-psa/hdf5) cli+=(zellige-cli/hdf5); fi
     # shellcheck disable=SC2034 # read by the scripts that read this file

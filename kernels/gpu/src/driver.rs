@@ -1,6 +1,8 @@
 //! The trait.
 
+use std::ffi::c_void;
 use std::fmt;
+use std::ptr;
 
 use crate::call::{Arg, BatchedGemm, Element, Gemm, Potrf, Syrk, Trsm};
 use crate::error::GpuError;
@@ -117,6 +119,13 @@ pub trait Driver: Send + Sync + fmt::Debug {
 
     /// Waits until all queued operations have ended.
     fn synchronize(&self, stream: Stream) -> Result<(), GpuError>;
+
+    /// Returns CUDA's own handle of a stream, for kernels that others launch on it, and makes its
+    /// GPU the calling thread's; null for a driver without GPUs.
+    fn native(&self, stream: Stream) -> Result<*mut c_void, GpuError> {
+        let _ = stream;
+        Ok(ptr::null_mut())
+    }
 
     /// Creates an event of a GPU, which is done from the start. If `timed`,
     /// [`elapsed`](Driver::elapsed) accepts it.

@@ -23,6 +23,9 @@
 #include <sys/time.h>
 #include <sys/types.h>
 #include <time.h>
+#ifdef STARPU_USE_CUDA
+#include <cuda_runtime_api.h>
+#endif
 
 /* ---- What this library is, and its limits ---------------------------------------------------- */
 
@@ -3042,15 +3045,31 @@ int starpu_drand48_r(starpu_drand48_data *data, double *result);
 int starpu_lrand48_r(starpu_drand48_data *data, long *result);
 int starpu_erand48_r(unsigned short xsubi[3], starpu_drand48_data *data, double *result);
 
-/* ---- Devices that this build has none of ----------------------------------------------------- */
+/* ---- GPUs ------------------------------------------------------------------------------------ */
 
+/* With STARPU_USE_CUDA defined, CUDA's headers are included and its own types used. */
+#ifdef STARPU_USE_CUDA
+int starpu_cuda_copy_async_sync(void *src_ptr, unsigned src_node, void *dst_ptr, unsigned dst_node, size_t ssize,
+				cudaStream_t stream, enum cudaMemcpyKind kind);
+void starpu_cuda_report_error(const char *func, const char *file, int line, cudaError_t status);
+#define STARPU_CUDA_REPORT_ERROR(status) starpu_cuda_report_error(__func__, __FILE__, __LINE__, status)
+#endif
+struct CUstream_st *starpu_cuda_get_local_stream(void);
+void starpu_cuda_set_device(int devid);
 void starpu_cublas_init(void);
 void starpu_cublas_set_stream(void);
 void starpu_cublas_shutdown(void);
-void starpu_cublasLt_init(void);
-void starpu_cublasLt_shutdown(void);
+void starpu_cublas_report_error(const char *func, const char *file, int line, int status);
+#define STARPU_CUBLAS_REPORT_ERROR(status) starpu_cublas_report_error(__func__, __FILE__, __LINE__, status)
+struct cublasContext *starpu_cublas_get_local_handle(void);
 void starpu_cusparse_init(void);
 void starpu_cusparse_shutdown(void);
+struct cusparseContext *starpu_cusparse_get_local_handle(void);
+
+/* ---- Devices that this build has none of ----------------------------------------------------- */
+
+void starpu_cublasLt_init(void);
+void starpu_cublasLt_shutdown(void);
 void starpu_cusolver_init(void);
 void starpu_cusolver_shutdown(void);
 void starpu_hipblas_init(void);

@@ -119,7 +119,8 @@ pub unsafe fn request(
 /// Notes that the application has data now.
 unsafe fn begins(handle: starpu_data_handle_t, held: Held) {
     let data = data(handle);
-    data.value();
+    let reads = matches!(held, Held::Turn(_, false));
+    data.value_for(|| if reads { STARPU_R } else { STARPU_RW });
     data.held.lock().push(held);
 }
 
@@ -144,6 +145,14 @@ unsafe fn acquire(function: &str, handle: starpu_data_handle_t, mode: starpu_dat
     refused(function, acquire_now(instance, handle, mode))
 }
 
+/// Returns true, and reports it, if a memory node is a device's: data are acquired on the host.
+fn is_of_device(function: &str, node: c_int) -> bool {
+    if node > 0 {
+        complain(format_args!("{function}: node {node} is a device's; data are acquired on node 0"));
+    }
+    node > 0
+}
+
 fn refused(function: &str, result: Result<(), String>) -> c_int {
     match result {
         Ok(()) => 0,
@@ -165,9 +174,12 @@ pub unsafe extern "C" fn starpu_data_acquire(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_acquire_on_node(
     handle: starpu_data_handle_t,
-    _node: c_int,
+    node: c_int,
     mode: starpu_data_access_mode,
 ) -> c_int {
+    if is_of_device("starpu_data_acquire_on_node", node) {
+        return -errno::EINVAL;
+    }
     acquire("starpu_data_acquire_on_node", handle, mode)
 }
 
@@ -208,9 +220,12 @@ pub unsafe extern "C" fn starpu_data_acquire_try(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_acquire_on_node_try(
     handle: starpu_data_handle_t,
-    _node: c_int,
+    node: c_int,
     mode: starpu_data_access_mode,
 ) -> c_int {
+    if is_of_device("starpu_data_acquire_on_node_try", node) {
+        return -errno::EINVAL;
+    }
     starpu_data_acquire_try(handle, mode)
 }
 
@@ -252,11 +267,14 @@ pub unsafe extern "C" fn starpu_data_acquire_cb(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_acquire_on_node_cb(
     handle: starpu_data_handle_t,
-    _node: c_int,
+    node: c_int,
     mode: starpu_data_access_mode,
     callback: starpu_callback_t,
     argument: *mut c_void,
 ) -> c_int {
+    if is_of_device("starpu_data_acquire_on_node_cb", node) {
+        return -errno::EINVAL;
+    }
     acquire_then(handle, mode, true, callback, argument)
 }
 
@@ -274,12 +292,15 @@ pub unsafe extern "C" fn starpu_data_acquire_cb_sequential_consistency(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_acquire_on_node_cb_sequential_consistency(
     handle: starpu_data_handle_t,
-    _node: c_int,
+    node: c_int,
     mode: starpu_data_access_mode,
     callback: starpu_callback_t,
     argument: *mut c_void,
     ordered: c_int,
 ) -> c_int {
+    if is_of_device("starpu_data_acquire_on_node_cb_sequential_consistency", node) {
+        return -errno::EINVAL;
+    }
     acquire_then(handle, mode, ordered != 0, callback, argument)
 }
 

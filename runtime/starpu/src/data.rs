@@ -13,9 +13,10 @@ use zellige_runtime::internal::untyped::{self, Token, TokenAccess};
 use zellige_runtime::{Handle, Mode};
 
 use crate::acquire::Held;
-use crate::instance::{Instance, Signal, Users, complain, errno};
+use crate::instance::{Instance, Signal, Users};
 use crate::partition::{self, Partitions};
 use crate::reduction::{self, Reduction};
+use crate::residency::{Residency, is_node};
 use crate::types::*;
 
 /// A registered piece of data.
@@ -27,10 +28,8 @@ pub struct Data {
     pub home: AtomicI32,
     /// Address under which it is looked up; 0: under none.
     pub address: AtomicUsize,
-    /// True if its memory is there.
-    allocated: AtomicBool,
-    /// True if that memory was allocated here.
-    owned: AtomicBool,
+    /// Where its value is.
+    pub residency: Residency,
     /// State in the order of submission; see [`order`](Data::order).
     order: Mutex<Order>,
     /// True while an access that is no reduction needs no preparation.
@@ -127,8 +126,7 @@ impl Data {
             interfaces,
             home: AtomicI32::new(home),
             address: AtomicUsize::new(0),
-            allocated: AtomicBool::new(home >= 0),
-            owned: AtomicBool::new(false),
+            residency: Residency::new(home),
             order: Mutex::new(Order { initialized: home >= 0, ..Order::default() }),
             usual: AtomicBool::new(false),
             users: Arc::default(),
@@ -167,50 +165,6 @@ impl Data {
         unsafe { self.interfaces.add(node.min(STARPU_MAXNODES - 1) * (*self.ops).interface_size).cast() }
     }
 
-    /// Returns the interface of the value, with memory behind it.
-    pub unsafe fn value(&self) -> *mut c_void {
-        let interface = self.interface(0);
-        if !self.allocated.load(Ordering::Acquire) {
-            self.allocate(interface);
-        }
-        interface
-    }
-
-    #[cold]
-    unsafe fn allocate(&self, interface: *mut c_void) {
-        let _one = self.settings.name.lock();
-        if self.allocated.load(Ordering::Acquire) {
-            return;
-        }
-        if let Some(allocate) = (*self.ops).allocate_data_on_node
-            && allocate(interface, 0) < 0
-        {
-            complain(format_args!("there is no memory for a data handle: free other data, or split it"));
-            std::process::abort();
-        }
-        self.owned.store(true, Ordering::Release);
-        self.allocated.store(true, Ordering::Release);
-    }
-
-    /// Frees the memory that was allocated here.
-    pub unsafe fn free_memory(&self) {
-        if self.owned.swap(false, Ordering::AcqRel) {
-            self.allocated.store(false, Ordering::Release);
-            if let Some(free) = (*self.ops).free_data_on_node {
-                free(self.interface(0), 0);
-            }
-        }
-    }
-
-    pub fn is_allocated(&self) -> bool {
-        self.allocated.load(Ordering::Acquire)
-    }
-
-    /// Notes that its memory is that of its parent, or not there.
-    pub fn set_allocated(&self, allocated: bool) {
-        self.allocated.store(allocated, Ordering::Release);
-    }
-
     pub fn is_ordered(&self) -> bool {
         self.settings.ordered.load(Ordering::Relaxed)
     }
@@ -228,20 +182,6 @@ impl Data {
     /// Returns an access to it that orders tasks.
     pub fn access(&self, mode: Mode) -> TokenAccess {
         TokenAccess { handle: self.token.clone(), mode, ordered: true }
-    }
-
-    /// Copies the value of `from` into the value of this one.
-    pub unsafe fn copy_from(&self, from: &Data) -> c_int {
-        let (source, target) = (from.value(), self.value());
-        let methods = &*(*self.ops).copy_methods;
-        match (methods.ram_to_ram, methods.any_to_any) {
-            (Some(copy), _) => copy(source, 0, target, 0),
-            (None, Some(copy)) => copy(source, 0, target, 0, ptr::null_mut()),
-            (None, None) => {
-                complain(format_args!("a data interface has no copy method (ram_to_ram or any_to_any)"));
-                -errno::EINVAL
-            }
-        }
     }
 
     /// Waits until all tasks that were submitted on it have ended.
@@ -278,6 +218,12 @@ pub unsafe fn destroy(handle: starpu_data_handle_t) {
         destroy(copy);
     }
     reduction::drop_copies(&data);
+    let home = data.home.load(Ordering::Relaxed);
+    if home >= 0 && data.parent.is_none() {
+        // The application finds the value where it has registered the data.
+        let home = home as usize;
+        data.value_on(if is_node(home) { home } else { 0 }, STARPU_R);
+    }
     data.free_memory();
     if let Some(unregister) = (*data.ops).unregister_data_handle {
         unregister(handle);
@@ -289,10 +235,11 @@ pub unsafe fn destroy(handle: starpu_data_handle_t) {
     dealloc(data.interfaces, layout(data.ops));
 }
 
-pub unsafe fn pointer_of(data: &Data) -> *mut c_void {
+/// Returns the address of the data on a memory node; null if there is none.
+pub unsafe fn pointer_of(data: &Data, node: usize) -> *mut c_void {
     match ((*data.ops).to_pointer, (*data.ops).handle_to_pointer) {
-        (Some(f), _) => f(data.interface(0), 0),
-        (None, Some(f)) => f(data.handle(), 0),
+        (Some(f), _) => f(data.interface(node), node as u32),
+        (None, Some(f)) => f(data.handle(), node as u32),
         (None, None) => ptr::null_mut(),
     }
 }

@@ -77,9 +77,10 @@ pub unsafe extern "C" fn starpu_execute_on_each_worker(
     argument: *mut c_void,
     place: u32,
 ) {
-    if place & STARPU_CPU != 0 {
-        on_workers(function, argument, 0..crate::instance::workers());
-    }
+    let is_meant = |&worker: &usize| {
+        place & if crate::residency::gpu_of(worker).is_some() { STARPU_CUDA } else { STARPU_CPU } != 0
+    };
+    on_workers(function, argument, (0..crate::instance::workers()).filter(is_meant));
 }
 
 #[unsafe(no_mangle)]

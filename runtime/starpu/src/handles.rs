@@ -9,7 +9,9 @@ use zellige_runtime::Mode;
 use zellige_runtime::internal::untyped;
 
 use crate::data::{Carried, DEFAULT_ORDERED, Data, by_pointer, data, destroy, leave, pointer_of};
+use crate::gpus;
 use crate::instance::{Instance, complain, must_not_wait, needed};
+use crate::residency::is_node;
 use crate::types::*;
 use crate::{partition, reduction};
 
@@ -27,7 +29,8 @@ pub unsafe extern "C" fn starpu_data_register(
         register(made, home_node, data_interface);
     }
     if home_node >= 0 {
-        let pointer = pointer_of(crate::data::data(made));
+        let node = if is_node(home_node as usize) { home_node as usize } else { 0 };
+        let pointer = pointer_of(crate::data::data(made), node);
         if !pointer.is_null()
             && let Entry::Vacant(place) = by_pointer().lock().entry(pointer as usize)
         {
@@ -47,8 +50,9 @@ pub unsafe extern "C" fn starpu_data_register_same(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_data_ptr_register(handle: starpu_data_handle_t, _node: c_uint) {
-    data(handle).set_allocated(true);
+pub unsafe extern "C" fn starpu_data_ptr_register(handle: starpu_data_handle_t, node: c_uint) {
+    let node = if is_node(node as usize) { node as usize } else { 0 };
+    data(handle).residency.set_allocated(node, true);
 }
 
 #[unsafe(no_mangle)]
@@ -67,23 +71,23 @@ pub unsafe extern "C" fn starpu_data_get_interface_on_node(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_handle_to_pointer(
     handle: starpu_data_handle_t,
-    _node: c_uint,
+    node: c_uint,
 ) -> *mut c_void {
-    pointer_of(data(handle))
+    pointer_of(data(handle), node as usize)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_get_local_ptr(handle: starpu_data_handle_t) -> *mut c_void {
-    pointer_of(data(handle))
+    pointer_of(data(handle), gpus::node_here())
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_pointer_is_inside(
     handle: starpu_data_handle_t,
-    _node: c_uint,
+    node: c_uint,
     pointer: *mut c_void,
 ) -> c_int {
-    let start = starpu_data_handle_to_pointer(handle, 0) as usize;
+    let start = starpu_data_handle_to_pointer(handle, node) as usize;
     let size = starpu_data_get_size(handle);
     c_int::from(start != 0 && (start..start + size.max(1)).contains(&(pointer as usize)))
 }
@@ -243,8 +247,9 @@ pub unsafe extern "C" fn starpu_data_query_status2(
     is_requested: *mut c_int,
 ) {
     let data = data(handle);
-    let here = memory_node == 0 && data.is_allocated();
-    let valid = here && data.order().initialized;
+    let node = memory_node.max(0) as usize;
+    let here = data.residency.is_allocated(node);
+    let valid = data.residency.is_valid(node) && data.order().initialized;
     let answers = [(is_allocated, here), (is_valid, valid), (is_loading, false), (is_requested, false)];
     for (place, answer) in answers {
         if let Some(place) = place.as_mut() {
@@ -269,7 +274,7 @@ pub unsafe extern "C" fn starpu_data_test_if_allocated_on_node(
     handle: starpu_data_handle_t,
     node: c_uint,
 ) -> c_uint {
-    c_uint::from(node == 0 && data(handle).is_allocated())
+    c_uint::from(data(handle).residency.is_allocated(node as usize))
 }
 
 #[unsafe(no_mangle)]
@@ -290,7 +295,7 @@ pub unsafe extern "C" fn starpu_data_is_on_node_excluding_prefetch(
     starpu_data_is_on_node(handle, node)
 }
 
-/// Defines functions that ask for a transfer: there is one memory node, so nothing moves.
+/// Defines functions that ask for a transfer: values move when a task needs them.
 macro_rules! no_transfer {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {
         $(#[unsafe(no_mangle)]
@@ -311,8 +316,8 @@ no_transfer! {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_request_allocation(handle: starpu_data_handle_t, node: c_uint) -> c_int {
-    if node == 0 {
-        data(handle).value();
+    if is_node(node as usize) {
+        data(handle).allocate_on(node as usize);
     }
     0
 }
@@ -369,6 +374,8 @@ pub unsafe extern "C" fn starpu_data_unregister(handle: starpu_data_handle_t) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_unregister_no_coherency(handle: starpu_data_handle_t) {
+    // The value is not wanted there.
+    data(handle).home.store(-1, Ordering::Relaxed);
     starpu_data_unregister(handle);
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use zellige_runtime::{Error, Runtime};
 
+use crate::gpus;
 use crate::instance::{self, Instance, complain, errno, get};
 use crate::policy::{self, OfApplication, Wrapped};
 use crate::tags::Tags;
@@ -95,19 +96,19 @@ pub unsafe extern "C" fn starpu_conf_noworker(conf: *mut starpu_conf) -> c_int {
     result
 }
 
-/// Number of workers that a configuration and the environment ask for.
-fn workers(conf: &starpu_conf) -> usize {
+/// Number of workers on cores that a configuration and the environment ask for; each of `gpus` GPUs
+/// takes a core unless the number is given.
+fn workers(conf: &starpu_conf, gpus: usize) -> usize {
     let conf_first = conf.precedence_over_environment_variables != 0;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let reserved = asked(conf.reserve_ncpus, &["STARPU_RESERVE_NCPU"], conf_first).unwrap_or(0);
     let wanted = asked(conf.ncpus, &["STARPU_NCPU", "STARPU_NCPUS"], conf_first);
-    let workers = wanted.unwrap_or_else(|| cores.saturating_sub(reserved).max(1));
-    if workers > STARPU_NMAXWORKERS {
-        complain(format_args!(
-            "{workers} workers asked for: {STARPU_NMAXWORKERS} start, the most there can be"
-        ));
+    let workers = wanted.unwrap_or_else(|| cores.saturating_sub(reserved + gpus).max(1));
+    let most = STARPU_NMAXWORKERS - gpus;
+    if workers > most {
+        complain(format_args!("{workers} workers asked for: {most} start, the most there can be"));
     }
-    workers.min(STARPU_NMAXWORKERS)
+    workers.min(most)
 }
 
 unsafe fn build(conf: &starpu_conf, workers: usize) -> Result<Runtime, Error> {
@@ -154,8 +155,11 @@ pub unsafe extern "C" fn starpu_init(conf: *mut starpu_conf) -> c_int {
         }
         &*conf
     };
-    crate::memory::read_limits();
-    let workers = workers(conf);
+    let conf_first = conf.precedence_over_environment_variables != 0;
+    let mut gpus = gpus::open(conf, asked(conf.ncuda, &["STARPU_NCUDA"], conf_first));
+    let cores = workers(conf, gpus.len());
+    let workers = cores + gpus.len();
+    gpus.iter_mut().enumerate().for_each(|(at, gpu)| gpu.set_worker(cores + at));
     if workers == 0 {
         return -errno::ENODEV;
     }
@@ -166,11 +170,12 @@ pub unsafe extern "C" fn starpu_init(conf: *mut starpu_conf) -> c_int {
             return -errno::ENODEV;
         }
     };
-    instance::begin(Instance { rt, workers, unfinished: Default::default(), tags: Tags::default() });
+    instance::begin(Instance { rt, workers, gpus, unfinished: Default::default(), tags: Tags::default() });
+    crate::memory::read_limits();
     crate::workers::forget_bindings();
     crate::sched_ctx::at_init();
     policy::set_caps(c_int::MIN, c_int::MAX);
-    crate::held::at_init(conf, workers);
+    crate::held::at_init(conf, cores);
     if conf.start_perf_counter_collection != 0 {
         crate::profiling::starpu_perf_counter_collection_start();
     }

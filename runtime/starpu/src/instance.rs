@@ -11,14 +11,16 @@ use parking_lot::{Condvar, Mutex};
 use zellige_runtime::Runtime;
 use zellige_runtime::internal::untyped;
 
+use crate::gpus::Gpu;
 use crate::tags::Tags;
 use crate::types::starpu_task;
 
 /// The runtime of the process, and what StarPU's interface counts beside it.
 pub struct Instance {
     pub rt: Runtime,
-    /// Number of workers.
+    /// Number of workers, those of GPUs last.
     pub workers: usize,
+    pub gpus: Vec<Gpu>,
     /// Tasks that have been submitted and have not ended with their callbacks.
     pub unfinished: Unfinished,
     pub tags: Tags,
@@ -169,10 +171,10 @@ pub fn end() {
     if !instance.is_null() {
         // SAFETY: from Box::into_raw. The workers that still look at it end with its runtime.
         let instance = unsafe { Box::from_raw(instance) };
-        let Instance { rt, tags, .. } = *instance;
+        let Instance { rt, tags, gpus, .. } = *instance;
         drop(rt);
         CURRENT.store(ptr::null_mut(), Ordering::Release);
-        drop(tags);
+        drop((tags, gpus));
     }
 }
 

@@ -14,11 +14,13 @@
 
 mod acquire;
 mod c;
+mod cuda_libraries;
 mod data;
 mod extras;
 mod filters;
 mod fortran;
 mod gate;
+mod gpus;
 mod handles;
 mod held;
 mod init;
@@ -37,6 +39,7 @@ mod policy;
 mod pool;
 mod profiling;
 mod reduction;
+mod residency;
 mod sched_ctx;
 mod state;
 mod submission;

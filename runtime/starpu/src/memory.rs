@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Condvar, Mutex};
 
 use crate::c::{free, malloc, posix_memalign};
+use crate::gpus;
 use crate::instance::errno::{EINVAL, ENOMEM};
 use crate::types::*;
 
@@ -52,6 +53,14 @@ fn read_limit(nodes: &mut [Node; STARPU_MAXNODES], node: usize) {
         0 => mib.or_else(|| number("STARPU_LIMIT_CPU_NUMA_MEM")).or_else(|| number("STARPU_LIMIT_CPU_MEM")),
         _ => mib,
     };
+    let device = node.checked_sub(1).filter(|_| gpus::on_node(node).is_some());
+    let mib = match device {
+        Some(device) => {
+            let own = number(&format!("STARPU_LIMIT_CUDA_{device}_MEM"));
+            own.or_else(|| number("STARPU_LIMIT_CUDA_MEM"))
+        }
+        None => mib,
+    };
     nodes[node].limit = mib.map(|mib| mib << 20);
     nodes[node].was_read = true;
 }
@@ -91,7 +100,7 @@ pub extern "C" fn starpu_memory_get_total(node: c_uint) -> starpu_ssize_t {
     match node_of(&mut MEMORY.nodes.lock(), node as usize).limit {
         Some(limit) => limit as starpu_ssize_t,
         None if node == STARPU_MAIN_RAM as c_uint => memory_of_the_machine(),
-        None => -1,
+        None => gpus::on_node(node as usize).map_or(-1, |gpu| gpu.memory() as starpu_ssize_t),
     }
 }
 
@@ -227,6 +236,15 @@ unsafe fn allocate(node: c_uint, pointer: *mut *mut c_void, size: usize, flags: 
             return refused;
         }
     }
+    if let Some(gpu) = gpus::on_node(node as usize) {
+        let at = gpu.allocate(size);
+        if at.is_none() && flags & COUNT != 0 {
+            starpu_memory_deallocate(node, size);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { *pointer = at.unwrap_or(0) as *mut c_void };
+        return if at.is_some() { 0 } else { -ENOMEM };
+    }
     let hook = HOOKS.lock().0;
     let align = ALIGN.load(Ordering::Relaxed);
     // SAFETY: the caller's promise; a size of 0 gives a pointer too.
@@ -262,9 +280,13 @@ unsafe fn release(node: c_uint, pointer: *mut c_void, size: usize, flags: c_int)
     let hook = HOOKS.lock().1;
     // SAFETY: the caller's promise.
     let result = unsafe {
-        match hook {
-            Some(hook) => hook(node, pointer, size, flags),
-            None => {
+        match (gpus::on_node(node as usize), hook) {
+            (Some(gpu), _) => {
+                gpu.free(pointer as usize);
+                0
+            }
+            (None, Some(hook)) => hook(node, pointer, size, flags),
+            (None, None) => {
                 free(pointer);
                 0
             }
@@ -356,7 +378,7 @@ pub unsafe extern "C" fn starpu_free_on_node(node: c_uint, address: usize, size:
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_check_on_node(_node: c_uint, _address: usize, _size: usize) {}
 
-/// Pins memory for devices, of which there is none: nothing to do.
+/// Does nothing: copies to devices reach all memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_pin(_address: *mut c_void, _size: usize) -> c_int {
     0

@@ -14,6 +14,7 @@ use crate::acquire::{acquire_now, release_now};
 use crate::data::{Carried, Data, Order, data, destroy};
 use crate::handles::destroy_later;
 use crate::instance::{Instance, complain, get, must_not_wait, needed};
+use crate::residency;
 use crate::types::*;
 
 /// Partitions of a handle, synchronous and planned.
@@ -60,9 +61,24 @@ impl Partitions {
     }
 }
 
-/// Submits a turn on a whole and its parts in which nothing runs.
+/// Submits a turn on a whole and its parts, in which their values return to the host's memory,
+/// which both share.
 unsafe fn change(instance: &Instance, whole: &Data, mode: Mode, parts: &[starpu_data_handle_t]) {
-    change_then(instance, whole, mode, parts, || ());
+    if instance.gpus.is_empty() {
+        return change_then(instance, whole, mode, parts, || ());
+    }
+    let whole_mode = if mode == Mode::Read { STARPU_R } else { STARPU_RW };
+    let whole_handle = Carried(whole.handle());
+    let all: Vec<_> = parts.iter().map(|&part| Carried(part)).collect();
+    change_then(instance, whole, mode, parts, move || {
+        // SAFETY: the turn on the handles, which exist, has come.
+        unsafe {
+            data(whole_handle.get()).value_for(|| whole_mode);
+            for part in all {
+                data(part.get()).value();
+            }
+        }
+    });
 }
 
 unsafe fn change_then(
@@ -159,7 +175,7 @@ unsafe fn make_parts(
         return Vec::new();
     };
     // Parts point into the memory of the whole.
-    let from = whole.value();
+    whole.allocate_on(0);
     let initialized = whole.order().initialized;
     let made = |i| {
         let ops = (*filter).get_child_ops.map_or(whole.ops, |ops| ops(filter, i));
@@ -171,7 +187,10 @@ unsafe fn make_parts(
             std::sync::atomic::Ordering::Relaxed,
         );
         part.settings.ordered.store(whole.is_ordered(), std::sync::atomic::Ordering::Relaxed);
-        cut(from, part.interface(0), filter, i, count);
+        whole.residency.still(|| {
+            residency::nodes()
+                .for_each(|node| cut(whole.interface(node), part.interface(node), filter, i, count));
+        });
         let reduction = whole.order().reduction.clone();
         part.order().reduction = reduction.without_copies();
         part.handle()
@@ -225,6 +244,7 @@ pub unsafe extern "C" fn starpu_data_unpartition(handle: starpu_data_handle_t, _
         target.wait_for_tasks(instance);
         clean_all(instance, target);
         target.wait_for_tasks(instance);
+        target.value();
         destroy(part);
     }
     whole.order().initialized |= written;

@@ -389,8 +389,9 @@ pub unsafe extern "C" fn starpu_worker_can_execute_task(
     implementation: c_uint,
 ) -> c_int {
     let known = (implementation as usize) < STARPU_MAXIMPLEMENTATIONS;
-    let codelet = (*task).cl;
-    let has = known && !codelet.is_null() && work::cpu_function(codelet, implementation as usize).is_some();
+    let has = known
+        && !(*task).cl.is_null()
+        && work::function_of(task, worker as usize, implementation as usize).is_some();
     c_int::from(has && work::allowed(task, worker as usize))
 }
 

@@ -70,25 +70,24 @@ pub fn begin(order: &mut Order) -> Result<(), String> {
 
 impl Copies {
     /// Returns the copy of a worker; it is made and initialised at its first use.
-    pub unsafe fn of_worker(&self, of: &Data, reduction: &Reduction, worker: usize) -> *mut c_void {
+    pub unsafe fn of_worker(&self, of: &Data, reduction: &Reduction, worker: usize) -> starpu_data_handle_t {
         let known = {
             let copies = self.0.lock();
             copies.of_worker.get(&worker).map(|&at| copies.all[at].get())
         };
         if let Some(known) = known {
-            return data(known).value();
+            return known;
         }
         let mut made = ptr::null_mut();
         starpu_data_register_same(&raw mut made, of.handle());
-        let value = data(made).value();
         if !reduction.init.is_null() {
-            call(reduction.init, &mut [value], reduction.init_argument);
+            call(reduction.init, &mut [data(made).value()], reduction.init_argument);
         }
         let mut copies = self.0.lock();
         let at = copies.all.len();
         copies.of_worker.insert(worker, at);
         copies.all.push(Carried(made));
-        value
+        made
     }
 }
 

@@ -14,7 +14,7 @@ use crate::gate::{Parked, Passage};
 use crate::instance::{Instance, as_task, complain, errno, get, must_not_wait, needed};
 use crate::state::{begin as begin_run, state};
 use crate::types::*;
-use crate::work::{Ended, Work, allowed, end, end_empty, free_task, name_of};
+use crate::work::{Ended, Work, allowed, end, end_empty, free_task, is_restricted, name_of};
 
 /// True for a task that no worker runs.
 pub unsafe fn is_empty(task: *mut starpu_task) -> bool {
@@ -29,8 +29,7 @@ unsafe fn place(task: *mut starpu_task) -> u32 {
 
 /// Returns true if some worker may run the task.
 unsafe fn has_worker(instance: &Instance, task: *mut starpu_task) -> bool {
-    let place = place(task);
-    (place == 0 || place & STARPU_CPU != 0) && (0..instance.workers).any(|worker| allowed(task, worker))
+    (0..instance.workers).any(|worker| allowed(task, worker))
 }
 
 /// Submits a task. Returns 0 or a negative error number; then nothing has been submitted.
@@ -218,9 +217,7 @@ pub unsafe fn next_in_order(task: *mut starpu_task) {
 unsafe fn submit_work(instance: &Instance, mut work: Work, before: &[TaskRef]) -> Result<(), c_int> {
     let task = work.task;
     let codelet = (*task).cl;
-    let restricted = (*task).execute_on_a_specific_worker != 0
-        || !(*task).workerids.is_null()
-        || (*codelet).can_execute.is_some();
+    let restricted = is_restricted(instance, task);
     // A body counts the tasks that are submitted in it, such as those behind its tag.
     work.plain = work.slot().is_none()
         && ((*task).use_tag == 0 || !work.accesses.is_empty())

@@ -16,9 +16,11 @@ use crate::acquire::Slot;
 use crate::c::free;
 use crate::data::{Data, data, leave, mode_of, prepare};
 use crate::gate::Parked;
+use crate::gpus::{self, Gpu};
 use crate::handles::starpu_data_register_same;
 use crate::instance::{Instance, as_task, as_task_of, complain, get};
 use crate::reduction::{Copies, Reduction};
+use crate::residency::gpu_of;
 use crate::state::{TaskState, known, over, state};
 use crate::submission::{next_in_order, submit};
 use crate::types::*;
@@ -72,12 +74,39 @@ pub unsafe fn cpu_function(codelet: *mut starpu_codelet, at: usize) -> starpu_cp
     function
 }
 
-unsafe fn may_run(task: *mut starpu_task, worker: usize, implementation: usize) -> bool {
+/// Returns CUDA function `at` of a codelet.
+unsafe fn cuda_function(codelet: *mut starpu_codelet, at: usize) -> starpu_cpu_func_t {
+    let (function, single) = ((*codelet).cuda_funcs[at], (*codelet).cuda_func);
+    let is_single = |f: &unsafe extern "C" fn(*mut *mut c_void, *mut c_void)| *f as usize != usize::MAX;
+    function.or_else(|| single.filter(|f| at == 0 && is_single(f)))
+}
+
+/// Returns function `at` of a task for the kind of a worker, if the task may run on that kind.
+pub unsafe fn function_of(task: *mut starpu_task, worker: usize, at: usize) -> starpu_cpu_func_t {
     let codelet = (*task).cl;
-    if cpu_function(codelet, implementation).is_none() {
+    let place = if (*task).where_ >= 0 { (*task).where_ as u32 } else { (*codelet).where_ };
+    let (kind, function) = match gpu_of(worker) {
+        None => (STARPU_CPU, cpu_function(codelet, at)),
+        Some(_) => (STARPU_CUDA, cuda_function(codelet, at)),
+    };
+    function.filter(|_| place == 0 || place & kind != 0)
+}
+
+unsafe fn may_run(task: *mut starpu_task, worker: usize, implementation: usize) -> bool {
+    if function_of(task, worker, implementation).is_none() {
         return false;
     }
-    (*codelet).can_execute.is_none_or(|can| can(worker as c_uint, task, implementation as c_uint) != 0)
+    let can = (*(*task).cl).can_execute;
+    can.is_none_or(|can| can(worker as c_uint, task, implementation as c_uint) != 0)
+}
+
+/// Returns true if a task has to be kept from some workers.
+pub unsafe fn is_restricted(instance: &Instance, task: *mut starpu_task) -> bool {
+    (*task).execute_on_a_specific_worker != 0
+        || !(*task).workerids.is_null()
+        || (*(*task).cl).can_execute.is_some()
+        || !instance.gpus.is_empty()
+            && [0, instance.workers - 1].iter().any(|&worker| function_of(task, worker, 0).is_none())
 }
 
 /// Returns true if the task may run on this worker.
@@ -269,19 +298,25 @@ impl Work {
         if runs.is_some_and(|runs| !runs.load(Ordering::Acquire)) {
             return;
         }
-        let chosen = if (*task).execute_on_a_specific_worker != 0 || (*(*task).cl).can_execute.is_some() {
-            implementation(task, worker).unwrap_or(0)
-        } else {
-            0
+        let gpu = gpu_of(worker);
+        let is_usual = (*task).execute_on_a_specific_worker == 0 && (*(*task).cl).can_execute.is_none();
+        let chosen = if is_usual && gpu.is_none() { 0 } else { implementation(task, worker).unwrap_or(0) };
+        let Some(function) = (match gpu {
+            None => cpu_function((*task).cl, chosen),
+            Some(_) => cuda_function((*task).cl, chosen),
+        }) else {
+            return;
         };
-        let Some(function) = cpu_function((*task).cl, chosen) else { return };
         let mut many = SmallVec::<[*mut c_void; 0]>::new();
-        let interfaces = self.interfaces(worker, &mut many);
+        let interfaces = self.interfaces(worker, gpu, &mut many);
         (*task).status = STARPU_TASK_RUNNING;
         let started = crate::perfmodel::wanted().then(std::time::Instant::now);
         crate::policy::at_start(task);
         crate::profiling::at_start(task, worker);
         function(interfaces, (*task).cl_arg);
+        if let Some(gpu) = gpu {
+            gpu.ends_task();
+        }
         crate::profiling::at_end(task, worker);
         crate::policy::at_end(task);
         if let Some(started) = started {
@@ -290,7 +325,12 @@ impl Work {
     }
 
     /// Fills the interfaces of the buffers into the task, or into `many` if they are too many.
-    unsafe fn interfaces(&self, worker: usize, many: &mut SmallVec<[*mut c_void; 0]>) -> *mut *mut c_void {
+    unsafe fn interfaces(
+        &self,
+        worker: usize,
+        gpu: Option<&Gpu>,
+        many: &mut SmallVec<[*mut c_void; 0]>,
+    ) -> *mut *mut c_void {
         let task = self.task;
         let count = self.buffers as usize;
         let mut to = (&raw mut (*task).interfaces).cast::<*mut c_void>();
@@ -302,28 +342,55 @@ impl Work {
         if !(*task).dyn_handles.is_null() {
             handles = (*task).dyn_handles;
         }
-        for at in 0..count {
-            *to.add(at) = data(*handles.add(at)).value();
+        let sources = self.rest.iter().flat_map(|rest| &rest.sources);
+        let mode =
+            |at| mode_at(task, (*(*task).cl).nbuffers == STARPU_VARIABLE_NBUFFERS, at).unwrap_or(STARPU_RW);
+        if let Some(gpu) = gpu {
+            gpu.begins_task();
+            let node = gpus::node_of(worker);
+            let others: SmallVec<[_; 2]> = sources.collect();
+            for at in 0..count {
+                let of = data(*handles.add(at));
+                let source = others.iter().find(|(of, _)| *of == at);
+                let of = source.map_or(of, |(_, source)| data(source.handle(of, worker)));
+                *to.add(at) = of.value_on(if is_for_host(task, at) { 0 } else { node }, mode(at));
+            }
+            // What the function launches goes to its own GPU.
+            gpu.native_stream();
+            return to;
         }
-        for (at, source) in self.rest.iter().flat_map(|rest| &rest.sources) {
-            *to.add(*at) = source.interface(data(*handles.add(*at)), worker);
+        for at in 0..count {
+            *to.add(at) = data(*handles.add(at)).value_for(|| mode(at));
+        }
+        for (at, source) in sources {
+            *to.add(*at) = data(source.handle(data(*handles.add(*at)), worker)).value();
         }
         to
     }
 }
 
+/// Returns true if a codelet wants a buffer in the host's memory wherever it runs.
+unsafe fn is_for_host(task: *mut starpu_task, at: usize) -> bool {
+    let codelet = &*(*task).cl;
+    let node = if codelet.dyn_nodes.is_null() {
+        codelet.nodes.get(at).copied()
+    } else {
+        Some(*codelet.dyn_nodes.add(at))
+    };
+    let on_host = [STARPU_SPECIFIC_NODE_CPU, STARPU_SPECIFIC_NODE_SLOW, STARPU_MAIN_RAM];
+    codelet.specific_nodes != 0 && node.is_some_and(|node| on_host.contains(&node))
+}
+
 impl Source {
-    unsafe fn interface(&self, of: &Data, worker: usize) -> *mut c_void {
+    /// Returns the handle of the copy.
+    unsafe fn handle(&self, of: &Data, worker: usize) -> starpu_data_handle_t {
         match self {
             Source::Copy(copies, reduction) => copies.of_worker(of, reduction, worker),
-            Source::Scratch => {
-                let copy = *of.scratch.lock().entry(worker).or_insert_with(|| {
-                    let mut made = ptr::null_mut();
-                    starpu_data_register_same(&raw mut made, of.handle());
-                    made
-                });
-                data(copy).value()
-            }
+            Source::Scratch => *of.scratch.lock().entry(worker).or_insert_with(|| {
+                let mut made = ptr::null_mut();
+                starpu_data_register_same(&raw mut made, of.handle());
+                made
+            }),
         }
     }
 }

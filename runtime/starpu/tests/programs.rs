@@ -53,7 +53,7 @@ fn compile(source: &str) -> Option<PathBuf> {
         .arg("-L")
         .arg(&libraries)
         .arg(format!("-Wl,-rpath,{}", libraries.display()))
-        .args(["-lzellige_starpu", "-lm", "-lpthread", "-o"])
+        .args(["-rdynamic", "-lzellige_starpu", "-lm", "-lpthread", "-o"])
         .arg(&program)
         .output()
         .unwrap();
@@ -65,6 +65,7 @@ fn compile(source: &str) -> Option<PathBuf> {
 fn run(program: &Path, workers: usize, ranks: Option<usize>) {
     let home = program.with_extension(format!("{workers}-{}", ranks.unwrap_or(0)));
     std::fs::create_dir_all(&home).unwrap();
+    let gpus = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gpu"));
     let mut command = match ranks {
         None => Command::new(program),
         Some(ranks) => {
@@ -82,6 +83,10 @@ fn run(program: &Path, workers: usize, ranks: Option<usize>) {
         // Cargo's own list has the folder above first, where an older build may lie.
         .env("LD_LIBRARY_PATH", libraries())
         .env("STARPU_NCPU", workers.to_string())
+        .env("STARPU_NCUDA", if gpus { "2" } else { "0" })
+        // Two GPUs that are not there, for the library that tests are built with.
+        .env("ZELLIGE_MOCK_GPU", "2")
+        .env("ZELLIGE_MOCK_GPU_PEERS", if workers == 1 { "0" } else { "1" })
         .env("STARPU_HOME", &home)
         .env_remove("STARPU_SCHED")
         .env_remove("STARPU_NCPUS")
@@ -148,6 +153,11 @@ programs! {
     workers_are_driven_and_switched_off: "steering.c",
     lambdas_of_cpp: "lambdas.cpp",
     tasks_of_fortran: "fortran.f90",
+}
+
+#[cfg(feature = "mock-gpu")]
+programs! {
+    codelets_on_gpus: "gpu.c",
 }
 
 #[cfg(feature = "mpi")]

@@ -210,6 +210,10 @@ impl Driver for Cuda {
         self.check_status(queue.gpu, CALL, unsafe { sys::cuStreamSynchronize(queue.stream) })
     }
 
+    fn native(&self, stream: Stream) -> Result<*mut c_void, GpuError> {
+        Ok(self.queue(stream, "cuCtxSetCurrent")?.0.stream.cast())
+    }
+
     fn create_event(&self, gpu: u32, timed: bool) -> Result<Event, GpuError> {
         let context = self.enter(gpu)?.context;
         // Who waits for an event leaves its core to others.

@@ -7,6 +7,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
+use crate::gpus::{CopyRun, copy_runs_between};
 pub(crate) use crate::handles::{
     starpu_data_get_interface_on_node, starpu_data_get_interface_ops, starpu_data_ptr_register,
     starpu_data_register, starpu_subdata_ptr_register,
@@ -220,12 +221,49 @@ fn no_function(function: &str, member: &str) -> c_int {
 
 // ---- What interfaces are written with ----------------------------------------------------------
 
-/// Copies `n[0] x n[1] x ...` elements between arrays whose dimensions have the distances `to_ld`
-/// and `from_ld`, in elements.
+/// An array on a memory node: its first element, and the distances of its dimensions in elements.
+pub(crate) struct Placed<'a> {
+    pub node: c_uint,
+    pub at: usize,
+    pub ld: &'a [usize],
+}
+
+/// Copies `n[0] x n[1] x ...` elements between arrays, and returns 0.
+///
+/// # Safety
+/// Both arrays hold all elements and do not overlap.
+pub(crate) unsafe fn copy_array(to: Placed<'_>, from: Placed<'_>, n: &[usize], elemsize: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        copy_runs_between(to.node as usize, from.node as usize, |copy| {
+            copy_with(copy, to.at as *mut u8, to.ld, from.at as *const u8, from.ld, n, elemsize);
+        })
+    }
+}
+
+/// Copies `n[0] x n[1] x ...` elements between arrays of the host whose dimensions have the
+/// distances `to_ld` and `from_ld`, in elements.
 ///
 /// # Safety
 /// Both arrays hold all elements and do not overlap.
 pub(crate) unsafe fn copy_strided(
+    to: *mut u8,
+    to_ld: &[usize],
+    from: *const u8,
+    from_ld: &[usize],
+    n: &[usize],
+    elemsize: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        copy_runs_between(0, 0, |copy| copy_with(copy, to, to_ld, from, from_ld, n, elemsize));
+    }
+}
+
+/// # Safety
+/// As for [`copy_strided`].
+unsafe fn copy_with(
+    copy: CopyRun<'_>,
     to: *mut u8,
     to_ld: &[usize],
     from: *const u8,
@@ -245,12 +283,14 @@ pub(crate) unsafe fn copy_strided(
     }
     // SAFETY: the caller's promise, on the part of the array that the dimensions from `d` step
     // through.
-    unsafe { copy_runs(to, &to_ld[d..], from, &from_ld[d..], &n[d..], elemsize, run) };
+    unsafe { copy_runs(copy, to, &to_ld[d..], from, &from_ld[d..], &n[d..], elemsize, run) };
 }
 
 /// # Safety
 /// As for [`copy_strided`], where `run` bytes are copied at each place.
+#[allow(clippy::too_many_arguments, reason = "two arrays, their lengths, and what copies")]
 unsafe fn copy_runs(
+    copy: CopyRun<'_>,
     to: *mut u8,
     to_ld: &[usize],
     from: *const u8,
@@ -260,14 +300,14 @@ unsafe fn copy_runs(
     run: usize,
 ) {
     let Some(last) = n.len().checked_sub(1) else {
-        // SAFETY: the caller's promise.
-        unsafe { ptr::copy_nonoverlapping(from, to, run) };
+        copy(to, from, run);
         return;
     };
     for i in 0..n[last] {
         // SAFETY: `i` is below the length of this dimension in both arrays.
         unsafe {
             copy_runs(
+                copy,
                 to.add(i * to_ld[last] * elemsize),
                 &to_ld[..last],
                 from.add(i * from_ld[last] * elemsize),
@@ -288,20 +328,19 @@ unsafe fn copy_runs(
 pub unsafe extern "C" fn starpu_interface_copy(
     src: usize,
     src_offset: usize,
-    _src_node: c_uint,
+    src_node: c_uint,
     dst: usize,
     dst_offset: usize,
-    _dst_node: c_uint,
+    dst_node: c_uint,
     size: usize,
     _async_data: *mut c_void,
 ) -> c_int {
-    if size > 0 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            ptr::copy_nonoverlapping((src + src_offset) as *const u8, (dst + dst_offset) as *mut u8, size);
-        }
+    let (to, from) = ((dst + dst_offset) as *mut u8, (src + src_offset) as *const u8);
+    if size == 0 {
+        return 0;
     }
-    0
+    // SAFETY: the caller's promise.
+    unsafe { copy_runs_between(dst_node as usize, src_node as usize, |copy| copy(to, from, size)) }
 }
 
 /// Copies blocks of bytes that lie some distance apart, in bytes.
@@ -312,28 +351,20 @@ pub unsafe extern "C" fn starpu_interface_copy(
 pub unsafe extern "C" fn starpu_interface_copy2d(
     src: usize,
     src_offset: usize,
-    _src_node: c_uint,
+    src_node: c_uint,
     dst: usize,
     dst_offset: usize,
-    _dst_node: c_uint,
+    dst_node: c_uint,
     blocksize: usize,
     numblocks: usize,
     ld_src: usize,
     ld_dst: usize,
     _async_data: *mut c_void,
 ) -> c_int {
+    let to = Placed { node: dst_node, at: dst + dst_offset, ld: &[1, ld_dst] };
+    let from = Placed { node: src_node, at: src + src_offset, ld: &[1, ld_src] };
     // SAFETY: the caller's promise.
-    unsafe {
-        copy_strided(
-            (dst + dst_offset) as *mut u8,
-            &[1, ld_dst],
-            (src + src_offset) as *const u8,
-            &[1, ld_src],
-            &[blocksize, numblocks],
-            1,
-        );
-    }
-    0
+    unsafe { copy_array(to, from, &[blocksize, numblocks], 1) }
 }
 
 /// Copies blocks of bytes in two more dimensions.
@@ -344,10 +375,10 @@ pub unsafe extern "C" fn starpu_interface_copy2d(
 pub unsafe extern "C" fn starpu_interface_copy3d(
     src: usize,
     src_offset: usize,
-    _src_node: c_uint,
+    src_node: c_uint,
     dst: usize,
     dst_offset: usize,
-    _dst_node: c_uint,
+    dst_node: c_uint,
     blocksize: usize,
     numblocks1: usize,
     ld1_src: usize,
@@ -357,18 +388,10 @@ pub unsafe extern "C" fn starpu_interface_copy3d(
     ld2_dst: usize,
     _async_data: *mut c_void,
 ) -> c_int {
+    let to = Placed { node: dst_node, at: dst + dst_offset, ld: &[1, ld1_dst, ld2_dst] };
+    let from = Placed { node: src_node, at: src + src_offset, ld: &[1, ld1_src, ld2_src] };
     // SAFETY: the caller's promise.
-    unsafe {
-        copy_strided(
-            (dst + dst_offset) as *mut u8,
-            &[1, ld1_dst, ld2_dst],
-            (src + src_offset) as *const u8,
-            &[1, ld1_src, ld2_src],
-            &[blocksize, numblocks1, numblocks2],
-            1,
-        );
-    }
-    0
+    unsafe { copy_array(to, from, &[blocksize, numblocks1, numblocks2], 1) }
 }
 
 /// Copies blocks of bytes in three more dimensions.
@@ -379,10 +402,10 @@ pub unsafe extern "C" fn starpu_interface_copy3d(
 pub unsafe extern "C" fn starpu_interface_copy4d(
     src: usize,
     src_offset: usize,
-    _src_node: c_uint,
+    src_node: c_uint,
     dst: usize,
     dst_offset: usize,
-    _dst_node: c_uint,
+    dst_node: c_uint,
     blocksize: usize,
     numblocks1: usize,
     ld1_src: usize,
@@ -395,18 +418,10 @@ pub unsafe extern "C" fn starpu_interface_copy4d(
     ld3_dst: usize,
     _async_data: *mut c_void,
 ) -> c_int {
+    let to = Placed { node: dst_node, at: dst + dst_offset, ld: &[1, ld1_dst, ld2_dst, ld3_dst] };
+    let from = Placed { node: src_node, at: src + src_offset, ld: &[1, ld1_src, ld2_src, ld3_src] };
     // SAFETY: the caller's promise.
-    unsafe {
-        copy_strided(
-            (dst + dst_offset) as *mut u8,
-            &[1, ld1_dst, ld2_dst, ld3_dst],
-            (src + src_offset) as *const u8,
-            &[1, ld1_src, ld2_src, ld3_src],
-            &[blocksize, numblocks1, numblocks2, numblocks3],
-            1,
-        );
-    }
-    0
+    unsafe { copy_array(to, from, &[blocksize, numblocks1, numblocks2, numblocks3], 1) }
 }
 
 /// Copies an array of `ndim` dimensions, whose distances count elements.
@@ -417,10 +432,10 @@ pub unsafe extern "C" fn starpu_interface_copy4d(
 pub unsafe extern "C" fn starpu_interface_copynd(
     src: usize,
     src_offset: usize,
-    _src_node: c_uint,
+    src_node: c_uint,
     dst: usize,
     dst_offset: usize,
-    _dst_node: c_uint,
+    dst_node: c_uint,
     elemsize: usize,
     ndim: usize,
     nn: *mut usize,
@@ -432,18 +447,10 @@ pub unsafe extern "C" fn starpu_interface_copynd(
         // SAFETY: the caller's promise.
         if ndim == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(p, ndim) } }
     };
+    let to = Placed { node: dst_node, at: dst + dst_offset, ld: list(ldn_dst) };
+    let from = Placed { node: src_node, at: src + src_offset, ld: list(ldn_src) };
     // SAFETY: the caller's promise.
-    unsafe {
-        copy_strided(
-            (dst + dst_offset) as *mut u8,
-            list(ldn_dst),
-            (src + src_offset) as *const u8,
-            list(ldn_src),
-            list(nn),
-            elemsize,
-        );
-    }
-    0
+    unsafe { copy_array(to, from, list(nn), elemsize) }
 }
 
 /// Takes note that data went from node to node, which nobody asks for yet.

@@ -357,7 +357,8 @@ unsafe extern "C" fn copy_any_to_any<T: Sparse>(
         if from.address != to.address && from.bytes > 0 {
             // SAFETY: both matrices are allocated and have the same sizes.
             unsafe {
-                std::ptr::copy_nonoverlapping(from.address as *const u8, to.address as *mut u8, from.bytes);
+                let (to, from_at) = (to.address as *mut u8, from.address as *const u8);
+                copy_runs_between(dst_node as usize, src_node as usize, |copy| copy(to, from_at, from.bytes));
             }
         }
     }

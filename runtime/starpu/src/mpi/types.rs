@@ -66,7 +66,7 @@ unsafe fn registered(of: &Data) -> Option<MadeDatatype> {
 
 /// Returns a message with a head and the bytes of data.
 pub unsafe fn packed(of: &Data, head: &[u8]) -> Vec<u8> {
-    of.value();
+    of.value_for(|| STARPU_R);
     let size = (*of.ops).get_size.map_or(0, |size| size(of.handle()));
     let mut message = zellige_mpi::message_buffer(head.len() + size);
     message.extend_from_slice(head);
@@ -76,7 +76,7 @@ pub unsafe fn packed(of: &Data, head: &[u8]) -> Vec<u8> {
         let begin = message.len();
         message.resize(begin + size as usize, 0);
         let to = message[begin..].as_mut_ptr().cast();
-        MPI_Pack(pointer_of(of), 1, made.datatype, to, size, &raw mut at, RSMPI_COMM_WORLD);
+        MPI_Pack(pointer_of(of, 0), 1, made.datatype, to, size, &raw mut at, RSMPI_COMM_WORLD);
         message.truncate(begin + at as usize);
         return message;
     }
@@ -115,7 +115,7 @@ pub unsafe fn unpack(of: &Data, bytes: &[u8]) -> Result<(), String> {
         }
         let from: *const c_void = bytes.as_ptr().cast();
         let comm: MPI_Comm = RSMPI_COMM_WORLD;
-        MPI_Unpack(from, bytes.len() as c_int, &raw mut at, pointer_of(of), 1, made.datatype, comm);
+        MPI_Unpack(from, bytes.len() as c_int, &raw mut at, pointer_of(of, 0), 1, made.datatype, comm);
         return Ok(());
     }
     let ops = &*of.ops;

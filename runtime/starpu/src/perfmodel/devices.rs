@@ -76,9 +76,20 @@ pub fn number_of(arch: *const starpu_perfmodel_arch) -> c_int {
     number(&key_of(arch))
 }
 
-/// The kind of device that every worker is.
+/// Returns the kind of device that cores are.
 pub fn core() -> *mut starpu_perfmodel_arch {
     with_known(|known| known[0].1 as *mut starpu_perfmodel_arch)
+}
+
+/// Returns the kind of device that a worker is.
+pub fn of_worker(worker: usize) -> *mut starpu_perfmodel_arch {
+    match crate::gpus::node_of(worker) {
+        0 => core(),
+        node => {
+            let at = number(&[(STARPU_CUDA_WORKER, node as c_int - 1, 1)]);
+            with_known(|known| known[at as usize].1 as *mut starpu_perfmodel_arch)
+        }
+    }
 }
 
 /// The name of a kind of devices and an implementation.
@@ -98,10 +109,10 @@ pub fn name(arch: *const starpu_perfmodel_arch, implementation: c_uint) -> Strin
 /// Returns the kind of device that a worker is.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_perf_archtype(
-    _worker: c_int,
+    worker: c_int,
     _context: c_uint,
 ) -> *mut starpu_perfmodel_arch {
-    core()
+    of_worker(worker.max(0) as usize)
 }
 
 /// Returns the number of kinds of devices that have a number.

@@ -119,19 +119,14 @@ pub(crate) fn want(wanted: bool) {
 /// # Safety
 ///
 /// `task` is a task whose codelet and data are still there.
-pub(crate) unsafe fn record(
-    task: *mut starpu_task,
-    _worker: usize,
-    implementation: usize,
-    microseconds: f64,
-) {
+pub(crate) unsafe fn record(task: *mut starpu_task, worker: usize, implementation: usize, microseconds: f64) {
     // SAFETY: as the caller vouches.
     unsafe {
         let codelet = (*task).cl;
         if codelet.is_null() || (*codelet).model.is_null() {
             return;
         }
-        update((*codelet).model, task, devices::core(), implementation as u32, microseconds, 1);
+        update((*codelet).model, task, devices::of_worker(worker), implementation as u32, microseconds, 1);
     }
 }
 

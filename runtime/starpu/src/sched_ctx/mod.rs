@@ -223,7 +223,8 @@ pub unsafe extern "C" fn starpu_sched_ctx_create_inside_interval(
     _max_gpus: c_int,
     _overlap: c_uint,
 ) -> c_uint {
-    let count = max_cpus.max(min_cpus).clamp(0, instance::workers() as c_int);
+    let cores = crate::workers::starpu_cpu_worker_get_count() as c_int;
+    let count = max_cpus.max(min_cpus).clamp(0, cores);
     let options = Options {
         policy_name,
         policy: ptr::null_mut(),

@@ -16,6 +16,8 @@ pub use self::model::*;
 pub const STARPU_NMAXBUFS: usize = 16;
 /// The most workers.
 pub const STARPU_NMAXWORKERS: usize = 64;
+/// The most GPUs that have a worker.
+pub const STARPU_MAXCUDADEVS: usize = 4;
 /// The most memory nodes.
 pub const STARPU_MAXNODES: usize = 8;
 /// The most implementations that a codelet has for one kind of worker.

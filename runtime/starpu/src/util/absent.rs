@@ -11,13 +11,8 @@ macro_rules! nothing_to_do {
 }
 
 nothing_to_do! {
-    starpu_cublas_init
-    starpu_cublas_set_stream
-    starpu_cublas_shutdown
     starpu_cublasLt_init
     starpu_cublasLt_shutdown
-    starpu_cusparse_init
-    starpu_cusparse_shutdown
     starpu_cusolver_init
     starpu_cusolver_shutdown
     starpu_hipblas_init

@@ -1,10 +1,11 @@
 //! Questions about workers, memory nodes and the machine, and the collections of workers.
 //!
-//! All workers are processor cores and all memory is one node, so most answers are short. Worker
-//! `i` is `CPU i`; a worker counts as bound to the processor of its own number.
+//! Workers are processor cores and, behind them, GPUs. Worker `i` is `CPU i` if it is a core; a worker
+//! counts as bound to the processor of its own number.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::ptr;
 
 mod collections;
@@ -15,8 +16,10 @@ pub(crate) use collections::{delete_collection, new_collection};
 pub(crate) use places::{forget_bindings, starpu_bind_thread_on_cpu};
 
 use crate::c;
+use crate::gpus;
 use crate::instance;
 use crate::instance::errno::EINVAL;
+use crate::residency::gpu_of;
 use crate::types::*;
 use places::processors;
 
@@ -72,7 +75,42 @@ pub extern "C" fn starpu_worker_get_count() -> c_uint {
 /// Returns the number of workers that are processor cores.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_cpu_worker_get_count() -> c_uint {
-    count()
+    of_kind(STARPU_CPU_WORKER).len() as c_uint
+}
+
+/// Returns the number of workers that are GPUs.
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_cuda_worker_get_count() -> c_uint {
+    gpus::all().len() as c_uint
+}
+
+/// Returns the workers of a kind.
+fn of_kind(kind: starpu_worker_archtype) -> Range<usize> {
+    let (cores, all) = (instance::workers() - gpus::all().len(), instance::workers());
+    match kind {
+        STARPU_CPU_WORKER => 0..cores,
+        STARPU_CUDA_WORKER => cores..all,
+        STARPU_ANY_WORKER => 0..all,
+        _ => 0..0,
+    }
+}
+
+/// Returns the device of a worker: the number of a GPU, or of a core among the workers.
+fn device_of(worker: usize) -> usize {
+    gpu_of(worker).map_or(worker, |gpu| gpu.number() as usize)
+}
+
+/// Returns the name of a worker.
+fn name_of(worker: usize) -> String {
+    match gpu_of(worker) {
+        Some(gpu) => format!(
+            "CUDA {}.0 ({} {:.1} GiB)",
+            gpu.number(),
+            gpu.name(),
+            gpu.memory() as f64 / (1u64 << 30) as f64
+        ),
+        None => format!("CPU {worker}"),
+    }
 }
 
 /// Defines functions that answer 0, for devices that this library has no workers for.
@@ -86,7 +124,6 @@ macro_rules! no_workers {
     )*};
 }
 no_workers!(
-    starpu_cuda_worker_get_count,
     starpu_hip_worker_get_count,
     starpu_sycl_worker_get_count,
     starpu_opencl_worker_get_count,
@@ -99,10 +136,10 @@ no_workers!(
 /// Returns the number of workers of a kind; `-EINVAL` if there is no such kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_count_by_type(kind: starpu_worker_archtype) -> c_int {
-    match kind {
-        STARPU_CPU_WORKER | STARPU_ANY_WORKER => count() as c_int,
-        kind if starpu_worker_archtype_is_valid(kind) != 0 => 0,
-        _ => -EINVAL,
+    if kind == STARPU_ANY_WORKER || starpu_worker_archtype_is_valid(kind) != 0 {
+        of_kind(kind).len() as c_int
+    } else {
+        -EINVAL
     }
 }
 
@@ -136,7 +173,11 @@ pub unsafe extern "C" fn _starpu_worker_get_id_check(file: *const c_char, line: 
 /// Returns the kind of a worker; `STARPU_UNKNOWN_WORKER` if there is no such worker.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_type(worker: c_int) -> starpu_worker_archtype {
-    if exists(worker) { STARPU_CPU_WORKER } else { STARPU_UNKNOWN_WORKER }
+    match exists(worker) {
+        false => STARPU_UNKNOWN_WORKER,
+        true if gpu_of(worker as usize).is_some() => STARPU_CUDA_WORKER,
+        true => STARPU_CPU_WORKER,
+    }
 }
 
 /// Writes the workers of a kind into an array of `most` places and returns their number;
@@ -151,10 +192,10 @@ pub unsafe extern "C" fn starpu_worker_get_ids_by_type(
     workers: *mut c_int,
     most: c_uint,
 ) -> c_uint {
-    let found = starpu_worker_get_count_by_type(kind).max(0) as c_uint;
-    for worker in 0..found.min(most) {
+    let found = of_kind(kind).len() as c_uint;
+    for (at, worker) in of_kind(kind).take(most as usize).enumerate() {
         // SAFETY: below `most`.
-        unsafe { workers.add(worker as usize).write(worker as c_int) };
+        unsafe { workers.add(at).write(worker as c_int) };
     }
     if found > most { (-ERANGE) as c_uint } else { found }
 }
@@ -162,29 +203,34 @@ pub unsafe extern "C" fn starpu_worker_get_ids_by_type(
 /// Returns the worker that is the `number`th of its kind; -1 if there are fewer.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_by_type(kind: starpu_worker_archtype, number: c_int) -> c_int {
-    if (0..starpu_worker_get_count_by_type(kind)).contains(&number) { number } else { -1 }
+    let at = usize::try_from(number).unwrap_or(usize::MAX);
+    of_kind(kind).nth(at).map_or(-1, |worker| worker as c_int)
 }
 
 /// Returns the worker of a kind and a device; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_by_devid(kind: starpu_worker_archtype, device: c_int) -> c_int {
-    if kind == STARPU_CPU_WORKER && exists(device) { device } else { -1 }
+    let is_that = |&worker: &usize| device_of(worker) as c_int == device;
+    of_kind(kind).find(is_that).filter(|_| kind != STARPU_ANY_WORKER).map_or(-1, |worker| worker as c_int)
 }
 
-/// Returns the device of a worker: the core's number among the workers; -1 if there is no such
-/// worker.
+/// Returns the device of a worker: the number of the GPU, or of the core among the workers; -1 if
+/// there is no such worker.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_devid(worker: c_int) -> c_int {
-    if exists(worker) { worker } else { -1 }
+    if exists(worker) { device_of(worker as usize) as c_int } else { -1 }
 }
 
 /// Returns the number of a worker's device among those of its kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_devnum(worker: c_int) -> c_int {
-    starpu_worker_get_devid(worker)
+    match exists(worker) {
+        true => gpus::node_of(worker as usize).checked_sub(1).map_or(worker, |at| at as c_int),
+        false => -1,
+    }
 }
 
-/// Returns the number of a worker on its device: 0, as each core has one.
+/// Returns the number of a worker on its device: 0, as each has one.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_subworkerid(_worker: c_int) -> c_int {
     0
@@ -207,12 +253,12 @@ pub unsafe extern "C" fn starpu_worker_get_devids(
     devices: *mut c_int,
     most: c_int,
 ) -> c_int {
-    let found = starpu_worker_get_count_by_type(kind).clamp(0, most.max(0));
-    for device in 0..found {
+    let most = most.max(0) as usize;
+    for (at, worker) in of_kind(kind).take(most).enumerate() {
         // SAFETY: below `most`.
-        unsafe { devices.add(device as usize).write(device) };
+        unsafe { devices.add(at).write(device_of(worker) as c_int) };
     }
-    found
+    of_kind(kind).len().min(most) as c_int
 }
 
 /// Writes the workers of a device into an array and returns their number.
@@ -226,11 +272,9 @@ pub unsafe extern "C" fn starpu_worker_get_stream_workerids(
     workers: *mut c_int,
     kind: starpu_worker_archtype,
 ) -> c_int {
-    if device >= count() || !matches!(kind, STARPU_CPU_WORKER | STARPU_ANY_WORKER) {
-        return 0;
-    }
+    let Some(worker) = of_kind(kind).find(|&worker| device_of(worker) == device as usize) else { return 0 };
     // SAFETY: one worker fits.
-    unsafe { workers.write(device as c_int) };
+    unsafe { workers.write(worker as c_int) };
     1
 }
 
@@ -241,7 +285,7 @@ pub unsafe extern "C" fn starpu_worker_get_stream_workerids(
 /// `name` has room for `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_worker_get_name(worker: c_int, name: *mut c_char, room: usize) {
-    let text = if exists(worker) { format!("CPU {worker}") } else { String::from("(no such worker)") };
+    let text = if exists(worker) { name_of(worker as usize) } else { String::from("(no such worker)") };
     // SAFETY: as the caller vouches.
     unsafe { copy_text(&text, name, room) };
 }
@@ -397,13 +441,12 @@ fn counted(of: starpu_worker_archtype) -> String {
 
 fn named(of: starpu_worker_archtype) -> String {
     let mut text = counted(of);
-    let count = starpu_worker_get_count_by_type(of);
-    if count > 0 {
+    if !of_kind(of).is_empty() {
         text.push(':');
     }
     text.push('\n');
-    for worker in 0..count {
-        let _ = writeln!(text, "\tCPU {worker}");
+    for worker in of_kind(of) {
+        let _ = writeln!(text, "\t{}", name_of(worker));
     }
     text
 }
@@ -435,7 +478,7 @@ pub extern "C" fn starpu_topology_print(stream: *mut FILE) {
     for processor in 0..processors().max(instance::workers()) {
         let _ = write!(text, "processor {processor:<4}");
         if processor < instance::workers() {
-            let _ = write!(text, " CPU {processor}");
+            let _ = write!(text, " {}", name_of(processor));
         }
         text.push('\n');
     }
@@ -446,6 +489,6 @@ pub extern "C" fn starpu_topology_print(stream: *mut FILE) {
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_display_bindings() {
     for worker in 0..instance::workers() {
-        println!("CPU {worker}: processor {worker}");
+        println!("{}: processor {worker}", name_of(worker));
     }
 }

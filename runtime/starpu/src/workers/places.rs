@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{EINVAL, ERANGE, c, copy_text, exists};
+use crate::gpus::{node_here, node_of, on_node};
 use crate::instance;
+use crate::residency::{is_node, nodes};
 use crate::types::*;
 
 /// Returns the number of processors of the machine that this process may use.
@@ -130,16 +132,16 @@ pub extern "C" fn starpu_bind_thread_on_cpu(processor: c_int) {
 
 // ---- Memory nodes -------------------------------------------------------------------------------
 
-/// Returns the number of memory nodes, which is 1.
+/// Returns the number of memory nodes: the host's, and one for each GPU.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_nodes_get_count() -> c_uint {
-    1
+    nodes().len() as c_uint
 }
 
 /// Returns the number of memory nodes of a kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_nodes_get_count_by_kind(kind: starpu_node_kind) -> c_uint {
-    c_uint::from(kind == STARPU_CPU_RAM)
+    of_kind(kind).count() as c_uint
 }
 
 /// Writes the memory nodes of a kind into an array of `most` places and returns their number;
@@ -154,15 +156,17 @@ pub unsafe extern "C" fn starpu_memory_node_get_ids_by_type(
     nodes: *mut c_uint,
     most: c_uint,
 ) -> c_uint {
-    if kind != STARPU_CPU_RAM {
-        return 0;
+    for (at, node) in of_kind(kind).take(most as usize).enumerate() {
+        // SAFETY: below `most`.
+        unsafe { nodes.add(at).write(node as c_uint) };
     }
-    if most == 0 {
-        return (-ERANGE) as c_uint;
-    }
-    // SAFETY: there is room for one.
-    unsafe { nodes.write(0) };
-    1
+    let found = of_kind(kind).count() as c_uint;
+    if found > most { (-ERANGE) as c_uint } else { found }
+}
+
+/// Returns the memory nodes of a kind.
+fn of_kind(kind: starpu_node_kind) -> impl Iterator<Item = usize> {
+    nodes().filter(move |&node| starpu_node_get_kind(node as c_uint) == kind)
 }
 
 /// Returns the number of NUMA nodes that data are told apart by, which is 1.
@@ -186,7 +190,11 @@ pub extern "C" fn starpu_memory_nodes_numa_devid_to_id(node: c_uint) -> c_int {
 /// Returns the kind of a memory node.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_node_get_kind(node: c_uint) -> starpu_node_kind {
-    if node == 0 { STARPU_CPU_RAM } else { STARPU_UNUSED }
+    match node as usize {
+        0 => STARPU_CPU_RAM,
+        node if is_node(node) => STARPU_CUDA_RAM,
+        _ => STARPU_UNUSED,
+    }
 }
 
 /// Returns 0: pointers into memory nodes are addresses.
@@ -198,13 +206,18 @@ pub extern "C" fn starpu_node_needs_offset(_node: c_uint) -> c_int {
 /// Returns the device of a memory node.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_node_get_devid(node: c_uint) -> c_int {
-    if node == 0 { 0 } else { -1 }
+    match node as usize {
+        0 => 0,
+        node => on_node(node).map_or(-1, |gpu| gpu.number() as c_int),
+    }
 }
 
 /// Returns the memory node of a device; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_devid_find_node(device: c_int, kind: starpu_node_kind) -> c_uint {
-    if kind == STARPU_CPU_RAM && device == 0 { 0 } else { c_uint::MAX }
+    of_kind(kind)
+        .find(|&node| starpu_memory_node_get_devid(node as c_uint) == device)
+        .map_or(c_uint::MAX, |node| node as c_uint)
 }
 
 /// Writes the name of a memory node into `room` bytes; returns 0, or `-EINVAL` if there is no such
@@ -215,24 +228,26 @@ pub extern "C" fn starpu_memory_devid_find_node(device: c_int, kind: starpu_node
 /// `name` has room for `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_memory_node_get_name(node: c_uint, name: *mut c_char, room: usize) -> c_int {
-    if node != 0 {
-        return -EINVAL;
-    }
+    let text = match (node, on_node(node as usize)) {
+        (0, _) => "NUMA 0".to_owned(),
+        (_, Some(gpu)) => format!("CUDA {}", gpu.number()),
+        (_, None) => return -EINVAL,
+    };
     // SAFETY: as the caller vouches.
-    unsafe { copy_text("NUMA 0", name, room) };
+    unsafe { copy_text(&text, name, room) };
     0
 }
 
 /// Returns the memory node of the calling worker.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_worker_get_local_memory_node() -> c_uint {
-    0
+    node_here() as c_uint
 }
 
 /// Returns the memory node of a worker.
 #[unsafe(no_mangle)]
-pub extern "C" fn starpu_worker_get_memory_node(_worker: c_uint) -> c_uint {
-    0
+pub extern "C" fn starpu_worker_get_memory_node(worker: c_uint) -> c_uint {
+    node_of(worker as usize) as c_uint
 }
 
 /// The kinds of workers and of memory that belong together.

@@ -310,17 +310,10 @@ pub(super) unsafe extern "C" fn copy_any_to_any<T: Dense>(
     // SAFETY: the library gives two interfaces of this kind.
     let (from, to) = unsafe { ((*src.cast::<T>()).read(), (*dst.cast::<T>()).read()) };
     if from.address() != to.address() {
+        let source = Placed { node: src_node, at: from.address(), ld: &from.ld };
+        let target = Placed { node: dst_node, at: to.address(), ld: &to.ld };
         // SAFETY: both are allocated and have the same size.
-        unsafe {
-            copy_strided(
-                to.address() as *mut u8,
-                &to.ld,
-                from.address() as *const u8,
-                &from.ld,
-                &from.n,
-                from.elemsize,
-            );
-        }
+        unsafe { copy_array(target, source, &from.n, from.elemsize) };
         starpu_interface_data_copy(src_node, dst_node, from.size());
     }
     0

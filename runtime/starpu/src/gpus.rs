@@ -1,0 +1,347 @@
+//! GPUs: which there are, their memory, and copies to and from it.
+//!
+//! Memory node 0 is the host's. GPU `g` of those in use has node `g + 1`, and one worker, whose
+//! number follows those of the cores.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use zellige_gpu::cuda::Cuda;
+use zellige_gpu::{Address, Driver, GpuError, Place, Stream};
+
+use crate::data::data;
+use crate::instance::{complain, current_worker, errno, get};
+use crate::types::*;
+
+/// A GPU that has a worker.
+pub struct Gpu {
+    driver: Arc<dyn Driver>,
+    /// Its number by the driver.
+    number: u32,
+    worker: usize,
+    /// Stream of its tasks and of copies for them.
+    stream: Stream,
+    /// Stream of what other threads do, one at a time.
+    others: Mutex<Stream>,
+    /// Handles with memory on it, with the time of their last use.
+    resident: Mutex<HashMap<usize, u64>>,
+    /// Counts uses of handles.
+    clock: AtomicU64,
+    /// Time at which the running task began.
+    began: AtomicU64,
+}
+
+/// Returns the GPUs in use.
+pub fn all() -> &'static [Gpu] {
+    get().map_or(&[], |instance| &instance.gpus)
+}
+
+/// Returns the GPU with this memory node.
+pub fn on_node(node: usize) -> Option<&'static Gpu> {
+    all().get(node.checked_sub(1)?)
+}
+
+/// Returns the memory node of a worker.
+pub fn node_of(worker: usize) -> usize {
+    all().iter().position(|gpu| gpu.worker == worker).map_or(0, |at| at + 1)
+}
+
+/// Returns the memory node of the calling thread.
+pub fn node_here() -> usize {
+    current_worker().map_or(0, node_of)
+}
+
+/// Opens the GPUs that a configuration asks for, at most `wanted`. A GPU that fails is left out.
+pub fn open(conf: &starpu_conf, wanted: Option<usize>) -> Vec<Gpu> {
+    if wanted == Some(0) {
+        return Vec::new();
+    }
+    let driver = match driver() {
+        Ok(driver) => driver,
+        Err(error) => {
+            if wanted.is_some() {
+                complain(format_args!(
+                    "starpu_init: no GPUs, though {} were asked for: {error}",
+                    wanted.unwrap_or(0)
+                ));
+            }
+            return Vec::new();
+        }
+    };
+    let mut numbers = driver.working();
+    if conf.use_explicit_workers_cuda_gpuid != 0 {
+        numbers.retain(|number| conf.workers_cuda_gpuid.contains(number));
+    }
+    if let Some(wanted) = wanted.filter(|&wanted| wanted > numbers.len().min(STARPU_MAXCUDADEVS)) {
+        complain(format_args!(
+            "starpu_init: {wanted} GPUs asked for, {} are there or may be used",
+            numbers.len().min(STARPU_MAXCUDADEVS)
+        ));
+    }
+    numbers.truncate(wanted.unwrap_or(usize::MAX).min(STARPU_MAXCUDADEVS));
+    let mut gpus = Vec::new();
+    for number in numbers {
+        match Gpu::open(&driver, number) {
+            Ok(gpu) => gpus.push(gpu),
+            Err(error) => complain(format_args!("starpu_init: GPU {number} is left out: {error}")),
+        }
+    }
+    gpus
+}
+
+/// Returns the GPUs of the machine; with the feature `mock-gpu` and its variable, some for tests.
+fn driver() -> Result<Arc<dyn Driver>, GpuError> {
+    #[cfg(feature = "mock-gpu")]
+    if let Some(count) = std::env::var("ZELLIGE_MOCK_GPU").ok().and_then(|text| text.parse().ok()) {
+        let apart = std::env::var("ZELLIGE_MOCK_GPU_PEERS").is_ok_and(|peers| peers == "0");
+        let mock = zellige_gpu::mock::Mock::builder().gpus(count).memory(1 << 20).peers(!apart);
+        return Ok(Arc::new(mock.build()));
+    }
+    Ok(Arc::new(Cuda::open()?))
+}
+
+impl Gpu {
+    fn open(driver: &Arc<dyn Driver>, number: u32) -> Result<Gpu, GpuError> {
+        let stream = driver.create_stream(number, false)?;
+        let others = driver.create_stream(number, false)?;
+        Ok(Gpu {
+            driver: Arc::clone(driver),
+            number,
+            worker: usize::MAX,
+            stream,
+            others: Mutex::new(others),
+            resident: Mutex::default(),
+            clock: AtomicU64::new(1),
+            began: AtomicU64::new(0),
+        })
+    }
+
+    /// Its number by the driver.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Gives it the number of its worker.
+    pub fn set_worker(&mut self, worker: usize) {
+        self.worker = worker;
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.driver.gpus().get(self.number as usize).map_or_else(String::new, |info| info.name.clone())
+    }
+
+    /// Bytes of its memory.
+    pub fn memory(&self) -> u64 {
+        self.driver.memory(self.number).map_or(0, |(_, total)| total)
+    }
+
+    /// Returns the stream of its tasks as CUDA's own handle, and makes it the calling thread's GPU.
+    pub fn native_stream(&self) -> *mut c_void {
+        self.driver.native(self.stream).unwrap_or_else(|error| self.stop(&error))
+    }
+
+    /// Ends the program: values on a GPU that fails are lost.
+    fn stop(&self, error: &GpuError) -> ! {
+        complain(format_args!("GPU {}: {error}", self.number));
+        std::process::abort()
+    }
+
+    /// Calls `f` with the stream that the calling thread may use.
+    fn with_stream<R>(
+        &self,
+        f: impl FnOnce(&dyn Driver, Stream) -> Result<R, GpuError>,
+    ) -> Result<R, GpuError> {
+        if current_worker() == Some(self.worker) {
+            f(&*self.driver, self.stream)
+        } else {
+            let others = self.others.lock();
+            f(&*self.driver, *others)
+        }
+    }
+
+    /// Allocates memory; `None` if there is not as much.
+    pub fn allocate(&self, bytes: usize) -> Option<usize> {
+        let made = self.with_stream(|driver, stream| {
+            let made = driver.allocate(stream, bytes.max(1) as u64)?;
+            // Any stream may use it from now on.
+            driver.synchronize(stream)?;
+            Ok(made)
+        });
+        match made {
+            Ok(at) => Some(at.0 as usize),
+            Err(GpuError::OutOfMemory { .. }) => None,
+            Err(error) => self.stop(&error),
+        }
+    }
+
+    /// Frees memory that [`allocate`](Gpu::allocate) returned.
+    pub unsafe fn free(&self, at: usize) {
+        let freed = self.with_stream(|driver, stream| driver.free(stream, Address(at as u64)));
+        freed.unwrap_or_else(|error| self.stop(&error));
+    }
+
+    /// Notes that a task begins: what it uses from now on stays on the GPU.
+    pub fn begins_task(&self) {
+        self.began.store(self.clock.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Waits until what a task has queued has ended.
+    pub fn ends_task(&self) {
+        self.driver.synchronize(self.stream).unwrap_or_else(|error| self.stop(&error));
+    }
+
+    /// Notes the use of a handle that has memory here.
+    pub fn used(&self, handle: starpu_data_handle_t) {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        self.resident.lock().insert(handle as usize, now);
+    }
+
+    /// Forgets a handle whose memory here is freed.
+    pub fn forgets(&self, handle: starpu_data_handle_t) {
+        self.resident.lock().remove(&(handle as usize));
+    }
+
+    /// Frees the memory here of the handle that was not used for the longest time, if there is one
+    /// that the running task does not need.
+    pub unsafe fn evict(&self, node: usize) -> bool {
+        let mut resident = self.resident.lock();
+        let began = self.began.load(Ordering::Relaxed);
+        let mut old: Vec<(u64, usize)> = resident
+            .iter()
+            .filter(|(_, used)| **used < began)
+            .map(|(&handle, &used)| (used, handle))
+            .collect();
+        old.sort_unstable();
+        for (_, handle) in old {
+            let of = data(handle as starpu_data_handle_t);
+            if of.leave_node(node) {
+                resident.remove(&handle);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        self.driver.destroy_stream(self.stream);
+        self.driver.destroy_stream(*self.others.get_mut());
+    }
+}
+
+/// Copies a run of bytes; the last argument is their number.
+pub type CopyRun<'a> = &'a mut dyn FnMut(*mut u8, *const u8, usize);
+
+/// Copies runs of bytes from one memory node to another, and waits for their end. `runs` calls its
+/// argument for each run.
+///
+/// # Safety
+/// The runs are valid memory of the two nodes and do not overlap.
+pub unsafe fn copy_runs_between(to_node: usize, from_node: usize, runs: impl FnOnce(CopyRun<'_>)) -> c_int {
+    match (on_node(to_node), on_node(from_node)) {
+        // SAFETY: as the caller promises.
+        (None, None) => {
+            runs(&mut |to, from, bytes| unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) })
+        }
+        (Some(gpu), None) => gpu.copy_all(runs, |to, from| (gpu.at(to), Place::Host(from.cast_mut()))),
+        (None, Some(gpu)) => gpu.copy_all(runs, |to, from| (Place::Host(to), gpu.at(from))),
+        (Some(here), Some(there)) if here.reaches(there) => {
+            here.copy_all(runs, |to, from| (here.at(to), there.at(from)));
+        }
+        (Some(here), Some(there)) => {
+            let mut staged = Vec::new();
+            runs(&mut |to, from, bytes| {
+                staged.resize(bytes, 0u8);
+                let host = staged.as_mut_ptr();
+                // SAFETY: as the caller promises, by way of the buffer.
+                unsafe {
+                    there.copy_all(
+                        |copy| copy(host, from, bytes),
+                        |to, from| (Place::Host(to), there.at(from)),
+                    );
+                    here.copy_all(
+                        |copy| copy(to, host, bytes),
+                        |to, from| (here.at(to), Place::Host(from.cast_mut())),
+                    );
+                }
+            });
+        }
+    }
+    0
+}
+
+impl Gpu {
+    fn at(&self, address: *const u8) -> Place {
+        Place::Gpu(self.number, Address(address as u64))
+    }
+
+    fn reaches(&self, other: &Gpu) -> bool {
+        let info = self.driver.gpus().get(self.number as usize);
+        self.number == other.number || info.is_some_and(|info| info.peers.contains(&other.number))
+    }
+
+    /// Queues all runs on a stream, and waits.
+    unsafe fn copy_all(
+        &self,
+        runs: impl FnOnce(CopyRun<'_>),
+        places: impl Fn(*mut u8, *const u8) -> (Place, Place),
+    ) {
+        let copied = self.with_stream(|driver, stream| {
+            let mut result = Ok(());
+            runs(&mut |to, from, bytes| {
+                let (to, from) = places(to, from);
+                if result.is_ok() {
+                    // SAFETY: as the caller of `copy_runs_between` promises; it waits below.
+                    result = unsafe { driver.copy(stream, to, from, bytes as u64) };
+                }
+            });
+            result.and(driver.synchronize(stream))
+        });
+        copied.unwrap_or_else(|error| self.stop(&error));
+    }
+}
+
+/// Returns the stream of the calling worker's GPU; null elsewhere.
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_cuda_get_local_stream() -> *mut c_void {
+    on_node(node_here()).map_or(std::ptr::null_mut(), Gpu::native_stream)
+}
+
+/// Makes a GPU the calling thread's.
+#[unsafe(no_mangle)]
+pub extern "C" fn starpu_cuda_set_device(device: c_int) {
+    match all().iter().find(|gpu| gpu.number as c_int == device) {
+        Some(gpu) => drop(gpu.native_stream()),
+        None => complain(format_args!("starpu_cuda_set_device: GPU {device} has no worker")),
+    }
+}
+
+/// Copies bytes between two memory nodes and waits for the end; the stream and the direction are
+/// those of the nodes.
+///
+/// # Safety
+/// Both places are valid memory of their nodes and do not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn starpu_cuda_copy_async_sync(
+    from: *mut c_void,
+    from_node: std::ffi::c_uint,
+    to: *mut c_void,
+    to_node: std::ffi::c_uint,
+    bytes: usize,
+    _stream: *mut c_void,
+    _direction: c_int,
+) -> c_int {
+    if [from_node, to_node].iter().any(|&node| node as usize > all().len()) {
+        complain(format_args!(
+            "starpu_cuda_copy_async_sync: there is no memory node {}",
+            from_node.max(to_node)
+        ));
+        return -errno::EINVAL;
+    }
+    copy_runs_between(to_node as usize, from_node as usize, |copy| copy(to.cast(), from.cast(), bytes))
+}

@@ -1,0 +1,250 @@
+//! Which memory nodes have a handle's value, and how it gets from one to another.
+//!
+//! A task or the application that has its turn on a handle asks for the value on a node. One that
+//! writes leaves it on that node alone. Several that read may ask at the same time.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::data::Data;
+use crate::gpus::{self, Gpu};
+use crate::instance::{complain, errno};
+use crate::types::*;
+
+/// Bit of the host's memory.
+const HOST: u8 = 1;
+
+/// The memory nodes of a handle.
+pub struct Residency {
+    state: Mutex<State>,
+    /// True while its memory on the host is there and no GPU has its value.
+    on_host_alone: AtomicBool,
+}
+
+/// The memory nodes of a handle, a bit each.
+struct State {
+    /// Nodes with memory for it.
+    allocated: u8,
+    /// Those of them whose memory was allocated here.
+    owned: u8,
+    /// Nodes that have its value, if it has one.
+    valid: u8,
+}
+
+impl Residency {
+    /// Returns the state of a handle with memory of the application's on `home`, or without.
+    pub fn new(home: c_int) -> Residency {
+        let home = usize::try_from(home).ok().map(|home| if home <= gpus::all().len() { home } else { 0 });
+        let allocated = home.map_or(0, |home| 1 << home);
+        let valid = home.map_or(HOST, |home| 1 << home);
+        Residency {
+            state: Mutex::new(State { allocated, owned: 0, valid }),
+            on_host_alone: AtomicBool::new(allocated == HOST),
+        }
+    }
+
+    fn change(&self, f: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        f(&mut state);
+        self.tell(&state);
+    }
+
+    fn tell(&self, state: &State) {
+        let alone = state.allocated & HOST != 0 && state.valid == HOST;
+        self.on_host_alone.store(alone, Ordering::Release);
+    }
+
+    /// Returns true if there is memory for it on a node.
+    pub fn is_allocated(&self, node: usize) -> bool {
+        self.state.lock().allocated >> node & 1 != 0
+    }
+
+    /// Returns true if a node has the value, should there be one.
+    pub fn is_valid(&self, node: usize) -> bool {
+        let state = self.state.lock();
+        state.allocated & state.valid & 1 << node != 0
+    }
+
+    /// Notes that memory of the application's is there, or not.
+    pub fn set_allocated(&self, node: usize, allocated: bool) {
+        self.change(|state| {
+            state.allocated = state.allocated & !(1 << node) | u8::from(allocated) << node;
+        });
+    }
+
+    /// Calls `f` while no other thread changes where the value is.
+    pub fn still<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _state = self.state.lock();
+        f()
+    }
+}
+
+impl Data {
+    /// Returns the interface of the value in the host's memory, to be read and written.
+    #[inline]
+    pub unsafe fn value(&self) -> *mut c_void {
+        self.value_for(|| STARPU_RW)
+    }
+
+    /// Returns the interface of the value in the host's memory, for an access of this mode.
+    #[inline]
+    pub unsafe fn value_for(&self, mode: impl FnOnce() -> starpu_data_access_mode) -> *mut c_void {
+        if !self.residency.on_host_alone.load(Ordering::Acquire) {
+            self.bring(0, mode());
+        }
+        self.interface(0)
+    }
+
+    /// Returns the interface of the value in the memory of a node, for an access of this mode.
+    pub unsafe fn value_on(&self, node: usize, mode: starpu_data_access_mode) -> *mut c_void {
+        if node == 0 {
+            return self.value_for(|| mode);
+        }
+        self.bring(node, mode);
+        self.interface(node)
+    }
+
+    /// Allocates memory for the value on a node, which may have none.
+    pub unsafe fn allocate_on(&self, node: usize) {
+        let mut state = self.residency.state.lock();
+        self.allocate(&mut state, node);
+        self.residency.tell(&state);
+    }
+
+    #[cold]
+    unsafe fn bring(&self, node: usize, mode: starpu_data_access_mode) {
+        let mut state = self.residency.state.lock();
+        self.allocate(&mut state, node);
+        let writes_alone = mode & (STARPU_R | STARPU_REDUX) == 0 && mode & (STARPU_W | STARPU_SCRATCH) != 0;
+        if !writes_alone && state.valid >> node & 1 == 0 {
+            let from = state.valid.trailing_zeros() as usize;
+            self.allocate(&mut state, from);
+            self.copy_between(from, self, node);
+        }
+        if mode & (STARPU_W | STARPU_SCRATCH | STARPU_REDUX) != 0 {
+            state.valid = 0;
+        }
+        state.valid |= 1 << node;
+        self.residency.tell(&state);
+        drop(state);
+        if let Some(gpu) = gpus::on_node(node) {
+            gpu.used(self.handle());
+        }
+    }
+
+    unsafe fn allocate(&self, state: &mut MutexGuard<'_, State>, node: usize) {
+        if state.allocated >> node & 1 != 0 {
+            return;
+        }
+        if let Some(allocate) = (*self.ops).allocate_data_on_node {
+            while allocate(self.interface(node), node as u32) < 0 {
+                if !gpus::on_node(node).is_some_and(|gpu| gpu.evict(node)) {
+                    self.has_no_memory(node);
+                }
+            }
+        }
+        state.owned |= 1 << node;
+        state.allocated |= 1 << node;
+    }
+
+    fn has_no_memory(&self, node: usize) -> ! {
+        let place = gpus::on_node(node).map_or_else(String::new, |gpu| format!(" on GPU {}", gpu.number()));
+        complain(format_args!(
+            "there is no memory{place} for {}: free other data, or split it",
+            self.token_name()
+        ));
+        std::process::abort()
+    }
+
+    /// Frees the memory of a node for other handles, unless the handle is in use; the value stays
+    /// on another node. Returns true if it was freed.
+    pub unsafe fn leave_node(&self, node: usize) -> bool {
+        let Some(mut state) = self.residency.state.try_lock() else { return false };
+        if state.owned >> node & 1 == 0 {
+            return false;
+        }
+        if state.valid == 1 << node {
+            self.allocate(&mut state, 0);
+            self.copy_between(node, self, 0);
+            state.valid |= HOST;
+        }
+        self.free_on(&mut state, node);
+        self.residency.tell(&state);
+        true
+    }
+
+    unsafe fn free_on(&self, state: &mut MutexGuard<'_, State>, node: usize) {
+        if state.owned >> node & 1 == 0 {
+            return;
+        }
+        if let Some(free) = (*self.ops).free_data_on_node {
+            free(self.interface(node), node as u32);
+        }
+        state.owned &= !(1 << node);
+        state.allocated &= !(1 << node);
+        state.valid &= !(1 << node);
+    }
+
+    /// Frees all memory that was allocated here; the value is lost unless it is elsewhere.
+    pub unsafe fn free_memory(&self) {
+        let nodes = gpus::all();
+        nodes.iter().for_each(|gpu| gpu.forgets(self.handle()));
+        let mut state = self.residency.state.lock();
+        (0..=nodes.len()).for_each(|node| self.free_on(&mut state, node));
+        if state.valid == 0 {
+            state.valid = if state.allocated == 0 { HOST } else { state.allocated };
+        }
+        self.residency.tell(&state);
+    }
+
+    /// Copies the value of this handle on one node into the memory of `to` on another.
+    unsafe fn copy_between(&self, from_node: usize, to: &Data, to_node: usize) -> c_int {
+        let (source, target) = (self.interface(from_node), to.interface(to_node));
+        let (from, to) = (from_node as u32, to_node as u32);
+        let methods = &*(*self.ops).copy_methods;
+        let own = match (from_node, to_node) {
+            (0, 0) => methods.ram_to_ram,
+            (0, _) => methods.ram_to_cuda,
+            (_, 0) => methods.cuda_to_ram,
+            (_, _) => methods.cuda_to_cuda,
+        };
+        match (own, methods.any_to_any) {
+            (Some(copy), _) => copy(source, from, target, to),
+            (None, Some(copy)) => copy(source, from, target, to, ptr::null_mut()),
+            (None, None) => {
+                complain(format_args!(
+                    "a data interface has no copy method for memory nodes {from} to {to}: give it any_to_any"
+                ));
+                if from_node + to_node > 0 {
+                    std::process::abort();
+                }
+                -errno::EINVAL
+            }
+        }
+    }
+
+    /// Copies the value of `from` into the value of this one, on the host.
+    pub unsafe fn copy_from(&self, from: &Data) -> c_int {
+        from.value_for(|| STARPU_R);
+        self.value_for(|| STARPU_W);
+        from.copy_between(0, self, 0)
+    }
+}
+
+/// Returns true if a node is the host's or a GPU's in use.
+pub fn is_node(node: usize) -> bool {
+    node == 0 || gpus::on_node(node).is_some()
+}
+
+/// Returns the memory nodes.
+pub fn nodes() -> std::ops::Range<usize> {
+    0..1 + gpus::all().len()
+}
+
+/// Returns the GPU that a worker is, if it is one.
+pub fn gpu_of(worker: usize) -> Option<&'static Gpu> {
+    gpus::on_node(gpus::node_of(worker))
+}
