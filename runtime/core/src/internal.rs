@@ -14,8 +14,10 @@ pub mod untyped;
 
 use crate::engine::graph::Graph;
 use crate::runtime::Runtime;
+use crate::sched::SchedView;
 use crate::value::Data;
 
+pub use crate::engine::World;
 pub use crate::error::caught;
 pub use crate::mutant::mutant;
 pub use crate::operand::Wanted;
@@ -28,6 +30,16 @@ pub use crate::virtual_time::{Machine, MachineNode, MachineTask, MachineWorker, 
 /// Creates a handle that will belong to the first runtime or recorder that uses it.
 pub fn handle<D: Data>(value: Option<D>) -> Handle<D> {
     Handle::new(value)
+}
+
+/// Returns what stands behind a view.
+pub fn world<'a>(view: &SchedView<'a>) -> &'a dyn World {
+    view.world()
+}
+
+/// Returns the view of a world.
+pub fn view(world: &dyn World) -> SchedView<'_> {
+    SchedView::new(world)
 }
 
 /// Returns true once a device has failed.

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use zellige_gpu::cuda::Cuda;
@@ -16,8 +17,37 @@ use crate::data::data;
 use crate::instance::{complain, current_worker, errno, get};
 use crate::types::*;
 
+/// Speed of copies between two memory nodes.
+#[derive(Clone, Copy)]
+pub struct Link {
+    /// Bytes a second.
+    pub bandwidth: f64,
+    /// Seconds before the first byte.
+    pub latency: f64,
+}
+
+impl Link {
+    /// Copies within a node, which nobody makes.
+    const NONE: Link = Link { bandwidth: f64::INFINITY, latency: 0.0 };
+
+    /// Returns the seconds that so many bytes take.
+    pub fn seconds(self, bytes: u64) -> f64 {
+        self.latency + bytes as f64 / self.bandwidth
+    }
+
+    /// Returns the link from one node to another by way of a third.
+    fn then(self, next: Link) -> Link {
+        let bandwidth = 1.0 / (1.0 / self.bandwidth + 1.0 / next.bandwidth);
+        Link { bandwidth, latency: self.latency + next.latency }
+    }
+}
+
 /// A GPU that has a worker.
 pub struct Gpu {
+    /// Copies from the host and to it.
+    link: Link,
+    /// Its kind in performance models.
+    kind: String,
     driver: Arc<dyn Driver>,
     /// Its number by the driver.
     number: u32,
@@ -52,6 +82,18 @@ pub fn node_of(worker: usize) -> usize {
 /// Returns the memory node of the calling thread.
 pub fn node_here() -> usize {
     current_worker().map_or(0, node_of)
+}
+
+/// Returns the link between two memory nodes; `None` if one of them does not exist.
+pub fn link(from: usize, to: usize) -> Option<Link> {
+    let to_host = |node| if node == 0 { Some(Link::NONE) } else { on_node(node).map(|gpu| gpu.link) };
+    match (to_host(from)?, to_host(to)?) {
+        _ if from == to => Some(Link::NONE),
+        (here, there) if from > 0 && to > 0 && !on_node(to)?.reaches(on_node(from)?) => {
+            Some(here.then(there))
+        }
+        (here, there) => Some(if from > 0 { here } else { there }),
+    }
 }
 
 /// Opens the GPUs that a configuration asks for, at most `wanted`. A GPU that fails is left out.
@@ -103,11 +145,45 @@ fn driver() -> Result<Arc<dyn Driver>, GpuError> {
     Ok(Arc::new(Cuda::open()?))
 }
 
+/// Measures copies from the host and to it, unless the driver knows them.
+fn measured_link(driver: &dyn Driver, stream: Stream, number: u32) -> Result<Link, GpuError> {
+    const BYTES: usize = 4 << 20;
+    if let Some((bandwidth, latency)) = driver.links() {
+        return Ok(Link { bandwidth, latency });
+    }
+    let mut host = vec![1u8; BYTES];
+    let there = driver.allocate(stream, BYTES as u64)?;
+    let (at_gpu, at_host) = (Place::Gpu(number, there), Place::Host(host.as_mut_ptr()));
+    let mut shortest = [f64::INFINITY; 2];
+    // The first round prepares what copies need.
+    for round in 0..4 {
+        for (shortest, bytes) in shortest.iter_mut().zip([1, BYTES as u64]) {
+            let began = Instant::now();
+            // SAFETY: both places have so many bytes and live until the stream has ended.
+            unsafe {
+                driver.copy(stream, at_gpu, at_host, bytes)?;
+                driver.copy(stream, at_host, at_gpu, bytes)?;
+            }
+            driver.synchronize(stream)?;
+            if round > 0 {
+                *shortest = shortest.min(began.elapsed().as_secs_f64() / 2.0);
+            }
+        }
+    }
+    // SAFETY: allocated above, and not used any more.
+    unsafe { driver.free(stream, there)? };
+    let [latency, whole] = shortest;
+    Ok(Link { bandwidth: BYTES as f64 / (whole - latency).max(1e-9), latency })
+}
+
 impl Gpu {
     fn open(driver: &Arc<dyn Driver>, number: u32) -> Result<Gpu, GpuError> {
         let stream = driver.create_stream(number, false)?;
         let others = driver.create_stream(number, false)?;
+        let name = driver.gpus().get(number as usize).map_or("", |info| &info.name);
         Ok(Gpu {
+            link: measured_link(&**driver, stream, number)?,
+            kind: format!("cuda:{name}"),
             driver: Arc::clone(driver),
             number,
             worker: usize::MAX,
@@ -127,6 +203,11 @@ impl Gpu {
     /// Gives it the number of its worker.
     pub fn set_worker(&mut self, worker: usize) {
         self.worker = worker;
+    }
+
+    /// Its kind in performance models: GPUs of one kind are equally fast.
+    pub fn kind(&self) -> &str {
+        &self.kind
     }
 
     /// Its name.

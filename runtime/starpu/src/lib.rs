@@ -20,6 +20,7 @@ mod extras;
 mod filters;
 mod fortran;
 mod gate;
+mod gpu_view;
 mod gpus;
 mod handles;
 mod held;

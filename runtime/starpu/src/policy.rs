@@ -9,6 +9,7 @@ use zellige_runtime::internal::{policy_by_name, untyped};
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 
 use crate::data::Carried;
+use crate::gpu_view::with_gpus;
 use crate::held;
 use crate::instance::{Instance, complain, get, is_worker};
 use crate::profiling;
@@ -140,7 +141,7 @@ impl Policy for Wrapped {
             // SAFETY: the task has not ended.
             unsafe { profiling::at_ready(work.task) };
         }
-        let wake = self.inner.push(view, task, from);
+        let wake = with_gpus(view, |view| self.inner.push(view, task, from));
         if held::is_any()
             && let Some(instance) = get()
         {
@@ -156,7 +157,7 @@ impl Policy for Wrapped {
         if !held::may_take(worker) {
             return None;
         }
-        let task = if is_paused() { None } else { self.inner.pop(view, worker) };
+        let task = if is_paused() { None } else { with_gpus(view, |view| self.inner.pop(view, worker)) };
         held::took(worker, task.is_some());
         if task.is_some() {
             POPPED.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +171,7 @@ impl Policy for Wrapped {
         if is_paused() || held::is_any() || profiling::is_collecting() {
             return Err(task);
         }
-        self.inner.exchange(view, worker, task)
+        with_gpus(view, |view| self.inner.exchange(view, worker, task))
     }
 
     fn sort_again(&self) {
@@ -182,11 +183,11 @@ impl Policy for Wrapped {
     }
 
     fn began(&self, view: &SchedView<'_>, worker: usize, task: &ReadyTask) {
-        self.inner.began(view, worker, task);
+        with_gpus(view, |view| self.inner.began(view, worker, task));
     }
 
     fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
-        self.inner.ended(view, worker, id);
+        with_gpus(view, |view| self.inner.ended(view, worker, id));
     }
 }
 

@@ -123,9 +123,14 @@ pub unsafe fn allowed(task: *mut starpu_task, worker: usize) -> bool {
     implementation(task, worker).is_some()
 }
 
+/// Returns the implementations that may run on a worker.
+pub unsafe fn implementations(task: *mut starpu_task, worker: usize) -> impl Iterator<Item = usize> {
+    (0..STARPU_MAXIMPLEMENTATIONS).filter(move |&at| may_run(task, worker, at))
+}
+
 /// Returns the implementation that runs on a worker.
 pub unsafe fn implementation(task: *mut starpu_task, worker: usize) -> Option<usize> {
-    (0..STARPU_MAXIMPLEMENTATIONS).find(|&at| may_run(task, worker, at))
+    implementations(task, worker).next()
 }
 
 /// Returns the handle of a buffer.

@@ -40,7 +40,7 @@ pub use guard::{ReadGuard, WriteGuard};
 pub use hold::Hold;
 pub(crate) use job::{Job, Notified};
 pub use offer::Offer;
-pub(crate) use policy::World;
+pub use policy::World;
 pub use policy::{PerNode, Policy, SchedView, Wake};
 pub(crate) use submit::{Retired, check_access, check_aliases, sort_by_handle};
 pub(crate) use threads::current::on_device;

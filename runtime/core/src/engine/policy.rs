@@ -137,21 +137,34 @@ pub trait Policy: Send + Sync + 'static {
 /// One value for each memory node.
 pub type PerNode<T> = SmallVec<[T; 4]>;
 
-/// A driver of policies: threads, or virtual time.
-pub(crate) trait World {
+/// What stands behind a [`SchedView`], whose methods have the same names: threads, virtual time, or
+/// an interface for other languages.
+pub trait World {
+    /// Number of workers.
     fn workers(&self) -> usize;
+    /// Core of a worker.
     fn core(&self, worker: usize) -> &CoreInfo;
     /// All workers but this one, nearest first; this one may be among them.
     fn neighbours(&self, worker: usize) -> &[usize];
+    /// Kind of device of a worker.
     fn kind(&self, worker: usize) -> &str;
+    /// Kind of device of a worker in performance models.
     fn model_kind(&self, worker: usize) -> &str;
+    /// Memory node of a worker.
     fn node(&self, worker: usize) -> usize;
+    /// Tasks submitted and not yet complete.
     fn in_flight(&self) -> u64;
+    /// Time since the start.
     fn now(&self) -> Duration;
+    /// True if the worker can run the task.
     fn can_run(&self, task: &ReadyTask, worker: usize) -> bool;
+    /// Expected time of the task on the worker.
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration>;
+    /// Bytes of the task's operands that the worker's node lacks.
     fn missing_bytes(&self, task: &ReadyTask, worker: usize) -> u64;
+    /// Time to bring the task's operands to each node (ns).
     fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64>;
+    /// Begins to bring the task's operands to the worker's node.
     fn prefetch(&self, task: &ReadyTask, worker: usize);
 }
 
@@ -163,6 +176,10 @@ pub struct SchedView<'a> {
 impl<'a> SchedView<'a> {
     pub(crate) fn new(world: &'a dyn World) -> Self {
         SchedView { world }
+    }
+
+    pub(crate) fn world(&self) -> &'a dyn World {
+        self.world
     }
 
     /// Returns the number of workers.

@@ -3,8 +3,11 @@
 use std::ffi::{c_int, c_uint};
 
 use super::{devices, fit, load, minimum, set_for, with_table};
+use crate::data::data;
+use crate::gpus;
 use crate::handles::{starpu_data_get_interface_ops, starpu_data_get_size};
 use crate::policy::starpu_worker_can_execute_task_impl;
+use crate::residency;
 use crate::types::*;
 use crate::util::{starpu_hash_crc32c_be, starpu_hash_crc32c_be_n};
 use crate::workers::starpu_worker_get_count;
@@ -14,7 +17,7 @@ use crate::workers::starpu_worker_get_count;
 /// # Safety
 ///
 /// `task` is a task whose codelet is one or null.
-unsafe fn buffers(
+pub unsafe fn buffers(
     task: *const starpu_task,
 ) -> impl Iterator<Item = (starpu_data_handle_t, starpu_data_access_mode)> {
     // SAFETY: a task has as many handles and modes as its codelet or it itself says.
@@ -262,7 +265,8 @@ macro_rules! expectations {
                 if is_empty(task) {
                     return 0.0;
                 }
-                expected((*(*task).cl).$model, task, devices::core(), worker, implementation)
+                let arch = devices::of_worker(worker as usize);
+                expected((*(*task).cl).$model, task, arch, worker, implementation)
             }
         }
 
@@ -325,58 +329,81 @@ pub unsafe extern "C" fn starpu_task_expected_conversion_time(
     0.0
 }
 
-/// Returns 0: all data are in the only memory node.
+/// Returns the microseconds that the data of a task would take to a memory node.
 ///
 /// # Safety
 ///
-/// As C demands of the task, which is not used.
+/// `task` is a task.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_expected_data_transfer_time(
-    _node: c_uint,
-    _task: *mut starpu_task,
+    node: c_uint,
+    task: *mut starpu_task,
 ) -> f64 {
-    0.0
+    // SAFETY: as the caller vouches.
+    unsafe {
+        buffers(task).map(|(handle, mode)| starpu_data_expected_transfer_time(handle, node, mode)).sum()
+    }
 }
 
-/// Returns 0: all data are in the only memory node.
+/// Returns the microseconds that the data of a task would take to the memory node of a worker.
 ///
 /// # Safety
 ///
-/// As C demands of the task, which is not used.
+/// `task` is a task.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_expected_data_transfer_time_for(
-    _task: *mut starpu_task,
-    _worker: c_uint,
+    task: *mut starpu_task,
+    worker: c_uint,
 ) -> f64 {
-    0.0
+    // SAFETY: as the caller vouches.
+    unsafe { starpu_task_expected_data_transfer_time(gpus::node_of(worker as usize) as c_uint, task) }
 }
 
-/// Returns 0: all data are in the only memory node.
+/// Returns the microseconds that data would take to a memory node for an access of this mode; 0 if
+/// they are there.
+///
+/// # Safety
+///
+/// `handle` is null or registered.
 #[unsafe(no_mangle)]
-pub extern "C" fn starpu_data_expected_transfer_time(
-    _handle: starpu_data_handle_t,
-    _node: c_uint,
-    _mode: starpu_data_access_mode,
+pub unsafe extern "C" fn starpu_data_expected_transfer_time(
+    handle: starpu_data_handle_t,
+    node: c_uint,
+    mode: starpu_data_access_mode,
 ) -> f64 {
-    0.0
+    let reads = mode & (STARPU_R | STARPU_REDUX) != 0;
+    // SAFETY: as the caller vouches.
+    unsafe {
+        if !reads || handle.is_null() || data(handle).residency.is_valid(node as usize) {
+            return 0.0;
+        }
+        let from = residency::nodes().find(|&from| data(handle).residency.is_valid(from)).unwrap_or(0);
+        starpu_transfer_predict(from as c_uint, node, starpu_data_get_size(handle))
+    }
 }
 
-/// Returns 0 within the only memory node, NaN for others: nothing is transferred.
+/// Returns the microseconds that so many bytes take from one memory node to another; NaN if one of
+/// them does not exist.
 #[unsafe(no_mangle)]
-pub extern "C" fn starpu_transfer_predict(from: c_uint, to: c_uint, _bytes: usize) -> f64 {
-    if from == 0 && to == 0 { 0.0 } else { f64::NAN }
+pub extern "C" fn starpu_transfer_predict(from: c_uint, to: c_uint, bytes: usize) -> f64 {
+    link(from, to).map_or(f64::NAN, |link| link.seconds(bytes as u64) * 1e6)
 }
 
-/// Returns NaN: there is one memory node, and thus no bandwidth between two.
+/// Returns the MB/s from one memory node to another; NaN within one, and if one does not exist.
 #[unsafe(no_mangle)]
-pub extern "C" fn starpu_transfer_bandwidth(_from: c_uint, _to: c_uint) -> f64 {
-    f64::NAN
+pub extern "C" fn starpu_transfer_bandwidth(from: c_uint, to: c_uint) -> f64 {
+    link(from, to).filter(|_| from != to).map_or(f64::NAN, |link| link.bandwidth * 1e-6)
 }
 
-/// Returns 0 within the only memory node, NaN for others.
+/// Returns the microseconds until the first byte arrives; 0 within a node, NaN if one does not
+/// exist.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_transfer_latency(from: c_uint, to: c_uint) -> f64 {
-    if from == 0 && to == 0 { 0.0 } else { f64::NAN }
+    link(from, to).map_or(f64::NAN, |link| link.latency * 1e6)
+}
+
+fn link(from: c_uint, to: c_uint) -> Option<gpus::Link> {
+    gpus::link(from as usize, to as usize)
 }
 
 /// Refuses to measure energy: returns -1, as no counter of it is read.

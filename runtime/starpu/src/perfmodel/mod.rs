@@ -25,7 +25,10 @@ use calls::set_for;
 use devices::key_of;
 use store::{Table, Tables};
 
-pub(crate) use estimate::starpu_task_data_footprint;
+pub(crate) use estimate::{
+    buffers, starpu_task_data_footprint, starpu_task_expected_data_transfer_time,
+    starpu_task_worker_expected_length,
+};
 
 /// The library's knowledge of a model, behind its member `state`.
 #[derive(Default)]

@@ -326,6 +326,48 @@ static void more_than_fits(void)
 	}
 }
 
+/* A GPU takes 10 us, a core 1 ms. */
+static double cost(struct starpu_task *task, struct starpu_perfmodel_arch *arch, unsigned implementation)
+{
+	(void) task;
+	(void) implementation;
+	CHECK(arch->ndevices == 1);
+	return arch->devices[0].type == STARPU_CUDA_WORKER ? 10 : 1000;
+}
+
+/* Policies by models give tasks to the device that is expected to end them first. */
+static void by_models(struct starpu_conf *conf)
+{
+	static struct starpu_perfmodel costs = {
+		.type = STARPU_PER_ARCH, .arch_cost_function = cost, .symbol = "gpu_costs"};
+	static const char *policies[] = {"dm", "dmda", "dmdas"};
+	starpu_data_handle_t handles[20];
+	int i, k;
+
+	step.model = &costs;
+	for (k = 0; k < 3; k++) {
+		conf->sched_policy_name = policies[k];
+		DONE(starpu_init(conf));
+		on_gpus = on_cores = created = 0;
+		starpu_cublas_init();
+		CHECK(starpu_transfer_bandwidth(0, 1) > 0 && starpu_transfer_latency(1, 2) > 0);
+		CHECK(starpu_transfer_predict(0, 0, 100) == 0 && starpu_transfer_predict(0, 1, 1000000) > 1);
+		for (i = 0; i < 20; i++) {
+			x[i] = i;
+			starpu_vector_data_register(&handles[i], STARPU_MAIN_RAM, (uintptr_t) &x[i], 1, sizeof x[0]);
+			CHECK(starpu_data_expected_transfer_time(handles[i], 1, STARPU_R) > 0);
+			DONE(starpu_task_insert(&step, STARPU_RW, handles[i], 0));
+		}
+		for (i = 0; i < 20; i++) {
+			starpu_data_unregister(handles[i]);
+			CHECK(x[i] == 3 * i + 1);
+		}
+		CHECK(on_cores == 0 && on_gpus == 20);
+		starpu_cublas_shutdown();
+		starpu_shutdown();
+	}
+}
+
 int main(void)
 {
 	struct starpu_conf conf;
@@ -376,5 +418,6 @@ int main(void)
 	starpu_cublas_shutdown();
 	CHECK(destroyed == 2);
 	starpu_shutdown();
+	by_models(&conf);
 	return 0;
 }
