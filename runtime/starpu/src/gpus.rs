@@ -42,6 +42,15 @@ impl Link {
     }
 }
 
+/// Result of a search for memory that can be freed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Eviction {
+    Freed,
+    /// Another thread uses it or frees it at this moment.
+    Busy,
+    Nothing,
+}
+
 /// A GPU that has a worker.
 pub struct Gpu {
     /// Copies from the host and to it.
@@ -261,7 +270,11 @@ impl Gpu {
 
     /// Frees memory that [`allocate`](Gpu::allocate) returned.
     pub unsafe fn free(&self, at: usize) {
-        let freed = self.with_stream(|driver, stream| driver.free(stream, Address(at as u64)));
+        let freed = self.with_stream(|driver, stream| {
+            driver.free(stream, Address(at as u64))?;
+            // Any stream may get it from now on.
+            driver.synchronize(stream)
+        });
         freed.unwrap_or_else(|error| self.stop(&error));
     }
 
@@ -286,9 +299,9 @@ impl Gpu {
         self.resident.lock().remove(&(handle as usize));
     }
 
-    /// Frees the memory here of the handle that was not used for the longest time, if there is one
-    /// that the running task does not need.
-    pub unsafe fn evict(&self, node: usize) -> bool {
+    /// Frees the memory here of the handle that was not used for the longest time, among those that
+    /// the running task does not need.
+    pub unsafe fn evict(&self, node: usize) -> Eviction {
         let mut resident = self.resident.lock();
         let began = self.began.load(Ordering::Relaxed);
         let mut old: Vec<(u64, usize)> = resident
@@ -297,14 +310,19 @@ impl Gpu {
             .map(|(&handle, &used)| (used, handle))
             .collect();
         old.sort_unstable();
+        let mut found = Eviction::Nothing;
         for (_, handle) in old {
-            let of = data(handle as starpu_data_handle_t);
-            if of.leave_node(node) {
-                resident.remove(&handle);
-                return true;
+            // The handle exists while it is in the list, which is locked.
+            match data(handle as starpu_data_handle_t).leave_node(node) {
+                Eviction::Freed => {
+                    resident.remove(&handle);
+                    return Eviction::Freed;
+                }
+                Eviction::Busy => found = Eviction::Busy,
+                Eviction::Nothing => {}
             }
         }
-        false
+        found
     }
 }
 

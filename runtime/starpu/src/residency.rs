@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::data::Data;
-use crate::gpus::{self, Gpu};
+use crate::gpus::{self, Eviction, Gpu};
 use crate::instance::{complain, errno};
 use crate::types::*;
 
@@ -109,19 +109,19 @@ impl Data {
 
     /// Allocates memory for the value on a node, which may have none.
     pub unsafe fn allocate_on(&self, node: usize) {
-        let mut state = self.residency.state.lock();
-        self.allocate(&mut state, node);
+        let state = self.lock_with_memory(node);
         self.residency.tell(&state);
     }
 
     #[cold]
     unsafe fn bring(&self, node: usize, mode: starpu_data_access_mode) {
-        let mut state = self.residency.state.lock();
-        self.allocate(&mut state, node);
+        let mut state = self.lock_with_memory(node);
         let writes_alone = mode & (STARPU_R | STARPU_REDUX) == 0 && mode & (STARPU_W | STARPU_SCRATCH) != 0;
         if !writes_alone && state.valid >> node & 1 == 0 {
             let from = state.valid.trailing_zeros() as usize;
-            self.allocate(&mut state, from);
+            if !self.allocate(&mut state, from) {
+                self.has_no_memory(from);
+            }
             self.copy_between(from, self, node);
         }
         if mode & (STARPU_W | STARPU_SCRATCH | STARPU_REDUX) != 0 {
@@ -135,19 +135,41 @@ impl Data {
         }
     }
 
-    unsafe fn allocate(&self, state: &mut MutexGuard<'_, State>, node: usize) {
-        if state.allocated >> node & 1 != 0 {
-            return;
-        }
-        if let Some(allocate) = (*self.ops).allocate_data_on_node {
-            while allocate(self.interface(node), node as u32) < 0 {
-                if !gpus::on_node(node).is_some_and(|gpu| gpu.evict(node)) {
-                    self.has_no_memory(node);
-                }
+    /// Locks the state, with memory for the value on a node. Other handles leave the node if there
+    /// is not enough; one that is busy is waited for without the lock, as two GPUs may wait for
+    /// each other's.
+    unsafe fn lock_with_memory(&self, node: usize) -> MutexGuard<'_, State> {
+        loop {
+            let mut state = self.residency.state.lock();
+            if self.allocate(&mut state, node) {
+                return state;
             }
+            match gpus::on_node(node).map_or(Eviction::Nothing, |gpu| gpu.evict(node)) {
+                Eviction::Freed => {}
+                Eviction::Busy => {
+                    drop(state);
+                    std::thread::yield_now();
+                }
+                // The last one may have been freed since.
+                Eviction::Nothing if self.allocate(&mut state, node) => return state,
+                Eviction::Nothing => self.has_no_memory(node),
+            }
+        }
+    }
+
+    /// Allocates memory for the value on a node; returns false if there is none.
+    unsafe fn allocate(&self, state: &mut State, node: usize) -> bool {
+        if state.allocated >> node & 1 != 0 {
+            return true;
+        }
+        if let Some(allocate) = (*self.ops).allocate_data_on_node
+            && allocate(self.interface(node), node as u32) < 0
+        {
+            return false;
         }
         state.owned |= 1 << node;
         state.allocated |= 1 << node;
+        true
     }
 
     fn has_no_memory(&self, node: usize) -> ! {
@@ -159,24 +181,27 @@ impl Data {
         std::process::abort()
     }
 
-    /// Frees the memory of a node for other handles, unless the handle is in use; the value stays
-    /// on another node. Returns true if it was freed.
-    pub unsafe fn leave_node(&self, node: usize) -> bool {
-        let Some(mut state) = self.residency.state.try_lock() else { return false };
-        if state.owned >> node & 1 == 0 {
-            return false;
+    /// Frees the memory of a node for other handles; the value stays on another node.
+    pub unsafe fn leave_node(&self, node: usize) -> Eviction {
+        let Some(mut state) = self.residency.state.try_lock() else { return Eviction::Busy };
+        match (state.allocated >> node & 1, state.owned >> node & 1) {
+            (0, _) => return Eviction::Busy,
+            (_, 0) => return Eviction::Nothing,
+            (_, _) => {}
         }
         if state.valid == 1 << node {
-            self.allocate(&mut state, 0);
+            if !self.allocate(&mut state, 0) {
+                self.has_no_memory(0);
+            }
             self.copy_between(node, self, 0);
             state.valid |= HOST;
         }
         self.free_on(&mut state, node);
         self.residency.tell(&state);
-        true
+        Eviction::Freed
     }
 
-    unsafe fn free_on(&self, state: &mut MutexGuard<'_, State>, node: usize) {
+    unsafe fn free_on(&self, state: &mut State, node: usize) {
         if state.owned >> node & 1 == 0 {
             return;
         }
@@ -190,14 +215,15 @@ impl Data {
 
     /// Frees all memory that was allocated here; the value is lost unless it is elsewhere.
     pub unsafe fn free_memory(&self) {
-        let nodes = gpus::all();
-        nodes.iter().for_each(|gpu| gpu.forgets(self.handle()));
         let mut state = self.residency.state.lock();
-        (0..=nodes.len()).for_each(|node| self.free_on(&mut state, node));
+        nodes().for_each(|node| self.free_on(&mut state, node));
         if state.valid == 0 {
             state.valid = if state.allocated == 0 { HOST } else { state.allocated };
         }
         self.residency.tell(&state);
+        drop(state);
+        // Until now, GPUs that look for memory have seen that it is being freed.
+        gpus::all().iter().for_each(|gpu| gpu.forgets(self.handle()));
     }
 
     /// Copies the value of this handle on one node into the memory of `to` on another.
