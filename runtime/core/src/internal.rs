@@ -1,6 +1,7 @@
 //! Internals that the other crates of this project need. They are not part of the public interface
 //! and may change with any version.
 
+pub mod policies;
 pub mod ranks;
 /// Hashes of integers (SplitMix64).
 pub mod splitmix {
@@ -14,14 +15,11 @@ pub mod untyped;
 
 use crate::engine::graph::Graph;
 use crate::runtime::Runtime;
-use crate::sched::SchedView;
 use crate::value::Data;
 
-pub use crate::engine::World;
 pub use crate::error::caught;
 pub use crate::mutant::mutant;
 pub use crate::operand::Wanted;
-pub use crate::sched::by_name as policy_by_name;
 use crate::task::Handle;
 pub use crate::task::plan::Times;
 pub use crate::task::{Accesses, Body, Env, Formats, Metas, Refusal, Spec};
@@ -30,16 +28,6 @@ pub use crate::virtual_time::{Machine, MachineNode, MachineTask, MachineWorker, 
 /// Creates a handle that will belong to the first runtime or recorder that uses it.
 pub fn handle<D: Data>(value: Option<D>) -> Handle<D> {
     Handle::new(value)
-}
-
-/// Returns what stands behind a view.
-pub fn world<'a>(view: &SchedView<'a>) -> &'a dyn World {
-    view.world()
-}
-
-/// Returns the view of a world.
-pub fn view(world: &dyn World) -> SchedView<'_> {
-    SchedView::new(world)
 }
 
 /// Returns true once a device has failed.

@@ -48,7 +48,8 @@ mod ranks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_runtime::internal::{VirtualRun, policy_by_name};
+use zellige_runtime::internal::VirtualRun;
+use zellige_runtime::internal::policies::by_name;
 use zellige_runtime::sched::Policy;
 use zellige_runtime::{Error, Graph, Trace};
 
@@ -175,7 +176,7 @@ impl<'a> Simulation<'a> {
     /// operands fit nowhere (with the arithmetic).
     pub fn run(self) -> Result<SimOutcome, Error> {
         let policy = match self.policy {
-            PolicyChoice::Named(name) => policy_by_name(&name, self.platform.device_count())?,
+            PolicyChoice::Named(name) => by_name(&name, self.platform.device_count())?,
             PolicyChoice::Own(policy) => policy,
         };
         let (machine, norms) = (Arc::new(PlatformMachine::of(self.platform)), self.norms);

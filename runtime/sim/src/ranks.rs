@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use zellige_runtime::internal::{VirtualRun, policy_by_name};
+use zellige_runtime::internal::VirtualRun;
+use zellige_runtime::internal::policies::by_name;
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::trace::Trace;
 use zellige_runtime::{Error, Graph, TaskInfo};
@@ -130,7 +131,7 @@ impl<'a> RankSimulation<'a> {
         let devices = self.platform.device_count();
         let wire = Arc::new(Mutex::new(Wire::default()));
         // The adapter's two workers exist for every policy, though none has a task for them.
-        let inner = policy_by_name(&self.policy, devices + 2)?;
+        let inner = by_name(&self.policy, devices + 2)?;
         let policy = Networked { follows: inner.follows(), inner, out: devices, wire: Arc::clone(&wire) };
         let machine = Arc::new(PlatformMachine::with_adapter(self.platform));
         let norms = Norms::default();

@@ -28,7 +28,7 @@ pub struct Data {
     pub home: AtomicI32,
     /// Address under which it is looked up; 0: under none.
     pub address: AtomicUsize,
-    /// Where its value is.
+    /// Memory nodes that have its value.
     pub residency: Residency,
     /// State in the order of submission; see [`order`](Data::order).
     order: Mutex<Order>,

@@ -6,8 +6,8 @@
 use std::ffi::c_uint;
 use std::time::Duration;
 
+use zellige_runtime::internal::policies::{World, view, world};
 use zellige_runtime::internal::untyped::untyped;
-use zellige_runtime::internal::{World, view, world};
 use zellige_runtime::sched::{PerNode, ReadyTask, SchedView};
 use zellige_runtime::topology::CoreInfo;
 

@@ -343,10 +343,10 @@ pub type CopyRun<'a> = &'a mut dyn FnMut(*mut u8, *const u8, usize);
 /// The runs are valid memory of the two nodes and do not overlap.
 pub unsafe fn copy_runs_between(to_node: usize, from_node: usize, runs: impl FnOnce(CopyRun<'_>)) -> c_int {
     match (on_node(to_node), on_node(from_node)) {
-        // SAFETY: as the caller promises.
-        (None, None) => {
-            runs(&mut |to, from, bytes| unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) })
-        }
+        (None, None) => runs(&mut |to, from, bytes| {
+            // SAFETY: as the caller promises.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
+        }),
         (Some(gpu), None) => gpu.copy_all(runs, |to, from| (gpu.at(to), Place::Host(from.cast_mut()))),
         (None, Some(gpu)) => gpu.copy_all(runs, |to, from| (Place::Host(to), gpu.at(from))),
         (Some(here), Some(there)) if here.reaches(there) => {

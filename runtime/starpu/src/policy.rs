@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering}
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, RwLock};
-use zellige_runtime::internal::{policy_by_name, untyped};
+use zellige_runtime::internal::policies::by_name;
+use zellige_runtime::internal::untyped;
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 
 use crate::data::Carried;
@@ -120,7 +121,7 @@ pub struct Wrapped {
 
 impl Wrapped {
     pub fn new(name: &str, workers: usize) -> Option<Wrapped> {
-        Some(Wrapped { inner: policy_by_name(name, workers).ok()? })
+        Some(Wrapped { inner: by_name(name, workers).ok()? })
     }
 }
 

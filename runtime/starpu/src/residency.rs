@@ -1,4 +1,4 @@
-//! Which memory nodes have a handle's value, and how it gets from one to another.
+//! The memory nodes that have a handle's value, and its way from one to another.
 //!
 //! A task or the application that has its turn on a handle asks for the value on a node. One that
 //! writes leaves it on that node alone. Several that read may ask at the same time.

@@ -360,7 +360,7 @@ impl Work {
                 let of = source.map_or(of, |(_, source)| data(source.handle(of, worker)));
                 *to.add(at) = of.value_on(if is_for_host(task, at) { 0 } else { node }, mode(at));
             }
-            // What the function launches goes to its own GPU.
+            // The function launches on its own GPU.
             gpu.native_stream();
             return to;
         }

@@ -137,7 +137,7 @@ pub trait Policy: Send + Sync + 'static {
 /// One value for each memory node.
 pub type PerNode<T> = SmallVec<[T; 4]>;
 
-/// What stands behind a [`SchedView`], whose methods have the same names: threads, virtual time, or
+/// The machine behind a [`SchedView`], whose methods have the same names: threads, virtual time, or
 /// an interface for other languages.
 pub trait World {
     /// Number of workers.

@@ -1,7 +1,7 @@
 //! Questions about workers, memory nodes and the machine, and the collections of workers.
 //!
-//! Workers are processor cores and, behind them, GPUs. Worker `i` is `CPU i` if it is a core; a worker
-//! counts as bound to the processor of its own number.
+//! Workers are processor cores and, behind them, GPUs. Worker `i` is `CPU i` if it is a core; a
+//! worker counts as bound to the processor of its own number.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::fmt::Write as _;
