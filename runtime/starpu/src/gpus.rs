@@ -19,16 +19,16 @@ use crate::types::*;
 
 /// Speed of copies between two memory nodes.
 #[derive(Clone, Copy)]
-pub struct Link {
+pub struct CopySpeed {
     /// Bytes a second.
     pub bandwidth: f64,
     /// Seconds before the first byte.
     pub latency: f64,
 }
 
-impl Link {
+impl CopySpeed {
     /// Copies within a node, which nobody makes.
-    const NONE: Link = Link { bandwidth: f64::INFINITY, latency: 0.0 };
+    const NONE: CopySpeed = CopySpeed { bandwidth: f64::INFINITY, latency: 0.0 };
 
     /// Returns the seconds that so many bytes take.
     pub fn seconds(self, bytes: u64) -> f64 {
@@ -36,9 +36,9 @@ impl Link {
     }
 
     /// Returns the link from one node to another by way of a third.
-    fn then(self, next: Link) -> Link {
+    fn then(self, next: CopySpeed) -> CopySpeed {
         let bandwidth = 1.0 / (1.0 / self.bandwidth + 1.0 / next.bandwidth);
-        Link { bandwidth, latency: self.latency + next.latency }
+        CopySpeed { bandwidth, latency: self.latency + next.latency }
     }
 }
 
@@ -54,7 +54,7 @@ pub enum Eviction {
 /// A GPU that has a worker.
 pub struct Gpu {
     /// Copies from the host and to it.
-    link: Link,
+    link: CopySpeed,
     /// Its kind in performance models.
     kind: String,
     driver: Arc<dyn Driver>,
@@ -94,10 +94,10 @@ pub fn node_here() -> usize {
 }
 
 /// Returns the link between two memory nodes; `None` if one of them does not exist.
-pub fn link(from: usize, to: usize) -> Option<Link> {
-    let to_host = |node| if node == 0 { Some(Link::NONE) } else { on_node(node).map(|gpu| gpu.link) };
+pub fn link(from: usize, to: usize) -> Option<CopySpeed> {
+    let to_host = |node| if node == 0 { Some(CopySpeed::NONE) } else { on_node(node).map(|gpu| gpu.link) };
     match (to_host(from)?, to_host(to)?) {
-        _ if from == to => Some(Link::NONE),
+        _ if from == to => Some(CopySpeed::NONE),
         (here, there) if from > 0 && to > 0 && !on_node(to)?.reaches(on_node(from)?) => {
             Some(here.then(there))
         }
@@ -155,10 +155,10 @@ fn driver() -> Result<Arc<dyn Driver>, GpuError> {
 }
 
 /// Measures copies from the host and to it, unless the driver knows them.
-fn measured_link(driver: &dyn Driver, stream: Stream, number: u32) -> Result<Link, GpuError> {
+fn measured_link(driver: &dyn Driver, stream: Stream, number: u32) -> Result<CopySpeed, GpuError> {
     const BYTES: usize = 4 << 20;
     if let Some((bandwidth, latency)) = driver.links() {
-        return Ok(Link { bandwidth, latency });
+        return Ok(CopySpeed { bandwidth, latency });
     }
     let mut host = vec![1u8; BYTES];
     let there = driver.allocate(stream, BYTES as u64)?;
@@ -182,7 +182,7 @@ fn measured_link(driver: &dyn Driver, stream: Stream, number: u32) -> Result<Lin
     // SAFETY: allocated above, and not used any more.
     unsafe { driver.free(stream, there)? };
     let [latency, whole] = shortest;
-    Ok(Link { bandwidth: BYTES as f64 / (whole - latency).max(1e-9), latency })
+    Ok(CopySpeed { bandwidth: BYTES as f64 / (whole - latency).max(1e-9), latency })
 }
 
 impl Gpu {

@@ -19,13 +19,13 @@ const HOST: u8 = 1;
 
 /// The memory nodes of a handle.
 pub struct Residency {
-    state: Mutex<State>,
+    state: Mutex<NodeSets>,
     /// True while its memory on the host is there and no GPU has its value.
     on_host_alone: AtomicBool,
 }
 
 /// The memory nodes of a handle, a bit each.
-struct State {
+struct NodeSets {
     /// Nodes with memory for it.
     allocated: u8,
     /// Those of them whose memory was allocated here.
@@ -41,18 +41,18 @@ impl Residency {
         let allocated = home.map_or(0, |home| 1 << home);
         let valid = home.map_or(HOST, |home| 1 << home);
         Residency {
-            state: Mutex::new(State { allocated, owned: 0, valid }),
+            state: Mutex::new(NodeSets { allocated, owned: 0, valid }),
             on_host_alone: AtomicBool::new(allocated == HOST),
         }
     }
 
-    fn change(&self, f: impl FnOnce(&mut State)) {
+    fn change(&self, f: impl FnOnce(&mut NodeSets)) {
         let mut state = self.state.lock();
         f(&mut state);
         self.tell(&state);
     }
 
-    fn tell(&self, state: &State) {
+    fn tell(&self, state: &NodeSets) {
         let alone = state.allocated & HOST != 0 && state.valid == HOST;
         self.on_host_alone.store(alone, Ordering::Release);
     }
@@ -138,7 +138,7 @@ impl Data {
     /// Locks the state, with memory for the value on a node. Other handles leave the node if there
     /// is not enough; one that is busy is waited for without the lock, as two GPUs may wait for
     /// each other's.
-    unsafe fn lock_with_memory(&self, node: usize) -> MutexGuard<'_, State> {
+    unsafe fn lock_with_memory(&self, node: usize) -> MutexGuard<'_, NodeSets> {
         loop {
             let mut state = self.residency.state.lock();
             if self.allocate(&mut state, node) {
@@ -158,7 +158,7 @@ impl Data {
     }
 
     /// Allocates memory for the value on a node; returns false if there is none.
-    unsafe fn allocate(&self, state: &mut State, node: usize) -> bool {
+    unsafe fn allocate(&self, state: &mut NodeSets, node: usize) -> bool {
         if state.allocated >> node & 1 != 0 {
             return true;
         }
@@ -201,7 +201,7 @@ impl Data {
         Eviction::Freed
     }
 
-    unsafe fn free_on(&self, state: &mut State, node: usize) {
+    unsafe fn free_on(&self, state: &mut NodeSets, node: usize) {
         if state.owned >> node & 1 == 0 {
             return;
         }

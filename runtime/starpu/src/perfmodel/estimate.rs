@@ -402,7 +402,7 @@ pub extern "C" fn starpu_transfer_latency(from: c_uint, to: c_uint) -> f64 {
     link(from, to).map_or(f64::NAN, |link| link.latency * 1e6)
 }
 
-fn link(from: c_uint, to: c_uint) -> Option<gpus::Link> {
+fn link(from: c_uint, to: c_uint) -> Option<gpus::CopySpeed> {
     gpus::link(from as usize, to as usize)
 }
 
