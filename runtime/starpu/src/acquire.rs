@@ -314,7 +314,7 @@ pub unsafe extern "C" fn starpu_data_get_on_node_cb_prio(
     _prefetch: c_uint,
     _priority: c_int,
 ) -> c_int {
-    // The data have been acquired before, and there is one node.
+    // The data have been acquired before, on the host.
     if let Some(callback) = callback {
         callback(argument);
     }

@@ -52,6 +52,19 @@ unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
+/// Waits for what the program has queued on a stream of its own.
+///
+/// # Safety
+/// `stream` is null, a worker's, or a stream of the program.
+pub unsafe fn wait_for(stream: *mut c_void) {
+    if !stream.is_null()
+        && stream != starpu_cuda_get_local_stream()
+        && let Some(synchronize) = function::<Destroy>(c"cudaStreamSynchronize")
+    {
+        synchronize(stream);
+    }
+}
+
 impl Library {
     /// Creates a handle on the stream of the calling worker's GPU.
     unsafe fn create(&self) -> *mut c_void {

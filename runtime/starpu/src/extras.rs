@@ -11,7 +11,9 @@ use zellige_runtime::internal::untyped::{self, Token, TokenAccess, Untyped, Unty
 use zellige_runtime::{Handle, Mode, TaskError};
 
 use crate::data::Carried;
+use crate::gpus::Gpu;
 use crate::instance::{Signal, complain, must_not_wait, needed};
+use crate::residency::gpu_of;
 use crate::types::*;
 
 /// Function that runs on one worker.
@@ -30,7 +32,8 @@ impl Untyped for OnWorker {
         worker == self.worker
     }
 
-    fn run(&self, _worker: usize) -> Result<(), TaskError> {
+    fn run(&self, worker: usize) -> Result<(), TaskError> {
+        gpu_of(worker).into_iter().for_each(Gpu::make_current);
         (self.call)();
         self.done.set();
         Ok(())
@@ -77,9 +80,8 @@ pub unsafe extern "C" fn starpu_execute_on_each_worker(
     argument: *mut c_void,
     place: u32,
 ) {
-    let is_meant = |&worker: &usize| {
-        place & if crate::residency::gpu_of(worker).is_some() { STARPU_CUDA } else { STARPU_CPU } != 0
-    };
+    let is_meant =
+        |&worker: &usize| place & if gpu_of(worker).is_some() { STARPU_CUDA } else { STARPU_CPU } != 0;
     on_workers(function, argument, (0..crate::instance::workers()).filter(is_meant));
 }
 
@@ -347,7 +349,7 @@ pub unsafe extern "C" fn starpu_data_register_ops(ops: *mut starpu_data_interfac
     (*ops).interfaceid
 }
 
-/// Defines functions that tell a policy about kinds of device: all workers here are alike.
+/// Defines functions that tell a policy about kinds of device, which models say here.
 macro_rules! devices_are_alike {
     ($($name:ident($($type:ty),*);)*) => {
         $(#[unsafe(no_mangle)]
@@ -364,7 +366,7 @@ devices_are_alike! {
     starpu_syclblas_shutdown();
 }
 
-/// Defines functions of policies that fetch data ahead: there is one memory node.
+/// Defines functions of policies that fetch data ahead: values move when a task needs them.
 macro_rules! nothing_to_fetch {
     ($($name:ident($($type:ty),*);)*) => {
         $(#[unsafe(no_mangle)]

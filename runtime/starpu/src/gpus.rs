@@ -83,6 +83,11 @@ pub fn on_node(node: usize) -> Option<&'static Gpu> {
     all().get(node.checked_sub(1)?)
 }
 
+/// Lets all values return to the host, at the end of the library: handles may stay registered.
+pub unsafe fn leave_all() {
+    all().iter().zip(1..).for_each(|(gpu, node)| gpu.leave_all(node));
+}
+
 /// Returns the memory node of a worker.
 pub fn node_of(worker: usize) -> usize {
     all().iter().position(|gpu| gpu.worker == worker).map_or(0, |at| at + 1)
@@ -124,7 +129,13 @@ pub fn open(conf: &starpu_conf, wanted: Option<usize>) -> Vec<Gpu> {
     };
     let mut numbers = driver.working();
     if conf.use_explicit_workers_cuda_gpuid != 0 {
-        numbers.retain(|number| conf.workers_cuda_gpuid.contains(number));
+        let mut chosen = Vec::new();
+        for number in &conf.workers_cuda_gpuid[..wanted.unwrap_or(numbers.len()).min(STARPU_MAXCUDADEVS)] {
+            if numbers.contains(number) && !chosen.contains(number) {
+                chosen.push(*number);
+            }
+        }
+        numbers = chosen;
     }
     if let Some(wanted) = wanted.filter(|&wanted| wanted > numbers.len().min(STARPU_MAXCUDADEVS)) {
         complain(format_args!(
@@ -187,11 +198,10 @@ fn measured_link(driver: &dyn Driver, stream: Stream, number: u32) -> Result<Cop
 
 impl Gpu {
     fn open(driver: &Arc<dyn Driver>, number: u32) -> Result<Gpu, GpuError> {
-        let stream = driver.create_stream(number, false)?;
-        let others = driver.create_stream(number, false)?;
+        let (stream, others) = (driver.create_stream(number, false)?, driver.create_stream(number, false)?);
         let name = driver.gpus().get(number as usize).map_or("", |info| &info.name);
-        Ok(Gpu {
-            link: measured_link(&**driver, stream, number)?,
+        let mut gpu = Gpu {
+            link: CopySpeed::NONE,
             kind: format!("cuda:{name}"),
             driver: Arc::clone(driver),
             number,
@@ -201,7 +211,9 @@ impl Gpu {
             resident: Mutex::default(),
             clock: AtomicU64::new(1),
             began: AtomicU64::new(0),
-        })
+        };
+        gpu.link = measured_link(&**driver, stream, number)?;
+        Ok(gpu)
     }
 
     /// Its number by the driver.
@@ -232,6 +244,16 @@ impl Gpu {
     /// Returns the stream of its tasks as CUDA's own handle, and makes it the calling thread's GPU.
     pub fn native_stream(&self) -> *mut c_void {
         self.driver.native(self.stream).unwrap_or_else(|error| self.stop(&error))
+    }
+
+    /// Makes it the calling thread's GPU.
+    pub fn make_current(&self) {
+        self.native_stream();
+    }
+
+    /// Returns the bytes of its memory that data may fill: StarPU leaves a tenth to libraries.
+    pub fn memory_for_data(&self) -> u64 {
+        self.memory() / 10 * 9
     }
 
     /// Ends the program: values on a GPU that fails are lost.
@@ -292,6 +314,18 @@ impl Gpu {
     pub fn used(&self, handle: starpu_data_handle_t) {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         self.resident.lock().insert(handle as usize, now);
+    }
+
+    /// Notes that a handle has memory here that nobody has used yet.
+    pub fn holds(&self, handle: starpu_data_handle_t) {
+        self.resident.lock().entry(handle as usize).or_insert(0);
+    }
+
+    /// Lets all values leave the GPU, which no task uses any more.
+    pub unsafe fn leave_all(&self, node: usize) {
+        for (handle, _) in self.resident.lock().drain() {
+            data(handle as starpu_data_handle_t).leave_node(node);
+        }
     }
 
     /// Forgets a handle whose memory here is freed.
@@ -415,7 +449,7 @@ pub extern "C" fn starpu_cuda_get_local_stream() -> *mut c_void {
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_cuda_set_device(device: c_int) {
     match all().iter().find(|gpu| gpu.number as c_int == device) {
-        Some(gpu) => drop(gpu.native_stream()),
+        Some(gpu) => gpu.make_current(),
         None => complain(format_args!("starpu_cuda_set_device: GPU {device} has no worker")),
     }
 }
@@ -432,9 +466,10 @@ pub unsafe extern "C" fn starpu_cuda_copy_async_sync(
     to: *mut c_void,
     to_node: std::ffi::c_uint,
     bytes: usize,
-    _stream: *mut c_void,
+    stream: *mut c_void,
     _direction: c_int,
 ) -> c_int {
+    crate::cuda_libraries::wait_for(stream);
     if [from_node, to_node].iter().any(|&node| node as usize > all().len()) {
         complain(format_args!(
             "starpu_cuda_copy_async_sync: there is no memory node {}",

@@ -10,7 +10,7 @@ use zellige_runtime::internal::untyped;
 
 use crate::data::{Carried, DEFAULT_ORDERED, Data, by_pointer, data, destroy, leave, pointer_of};
 use crate::gpus;
-use crate::instance::{Instance, complain, must_not_wait, needed};
+use crate::instance::{Instance, complain, errno, must_not_wait, needed};
 use crate::residency::is_node;
 use crate::types::*;
 use crate::{partition, reduction};
@@ -316,10 +316,7 @@ no_transfer! {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_request_allocation(handle: starpu_data_handle_t, node: c_uint) -> c_int {
-    if is_node(node as usize) {
-        data(handle).allocate_on(node as usize);
-    }
-    0
+    if is_node(node as usize) && !data(handle).try_allocate(node as usize) { -errno::ENOMEM } else { 0 }
 }
 
 #[unsafe(no_mangle)]
@@ -359,12 +356,20 @@ unsafe fn settle(instance: &Instance, data: &Data, function: &str) -> bool {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_unregister(handle: starpu_data_handle_t) {
+    unregister(handle, true);
+}
+
+/// Unregisters a handle; without `keeps`, its home does not get the value.
+unsafe fn unregister(handle: starpu_data_handle_t, keeps: bool) {
     let Some(instance) = needed("starpu_data_unregister") else { return };
     if must_not_wait("starpu_data_unregister") {
         return starpu_data_unregister_submit(handle);
     }
     let data = data(handle);
     if settle(instance, data, "starpu_data_unregister") {
+        if !keeps {
+            data.home.store(-1, Ordering::Relaxed);
+        }
         data.wait_for_tasks(instance);
         partition::clean_all(instance, data);
         data.wait_for_tasks(instance);
@@ -374,9 +379,7 @@ pub unsafe extern "C" fn starpu_data_unregister(handle: starpu_data_handle_t) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_unregister_no_coherency(handle: starpu_data_handle_t) {
-    // The value is not wanted there.
-    data(handle).home.store(-1, Ordering::Relaxed);
-    starpu_data_unregister(handle);
+    unregister(handle, false);
 }
 
 #[unsafe(no_mangle)]

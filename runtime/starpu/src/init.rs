@@ -231,6 +231,7 @@ pub unsafe extern "C" fn starpu_shutdown() {
     crate::task::starpu_task_wait_for_all();
     crate::perfmodel::at_shutdown();
     crate::profiling::at_shutdown();
+    gpus::leave_all();
     let workers = instance::workers();
     policy::finish(workers);
     instance::end();

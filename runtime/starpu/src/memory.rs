@@ -53,15 +53,14 @@ fn read_limit(nodes: &mut [Node; STARPU_MAXNODES], node: usize) {
         0 => mib.or_else(|| number("STARPU_LIMIT_CPU_NUMA_MEM")).or_else(|| number("STARPU_LIMIT_CPU_MEM")),
         _ => mib,
     };
-    let device = node.checked_sub(1).filter(|_| gpus::on_node(node).is_some());
-    let mib = match device {
-        Some(device) => {
-            let own = number(&format!("STARPU_LIMIT_CUDA_{device}_MEM"));
-            own.or_else(|| number("STARPU_LIMIT_CUDA_MEM"))
+    nodes[node].limit = match gpus::on_node(node) {
+        Some(gpu) => {
+            let own = number(&format!("STARPU_LIMIT_CUDA_{}_MEM", gpu.number()));
+            let mib = own.or_else(|| number("STARPU_LIMIT_CUDA_MEM"));
+            Some(mib.map_or(gpu.memory_for_data() as usize, |mib| mib << 20))
         }
-        None => mib,
+        None => mib.map(|mib| mib << 20),
     };
-    nodes[node].limit = mib.map(|mib| mib << 20);
     nodes[node].was_read = true;
 }
 
@@ -100,7 +99,7 @@ pub extern "C" fn starpu_memory_get_total(node: c_uint) -> starpu_ssize_t {
     match node_of(&mut MEMORY.nodes.lock(), node as usize).limit {
         Some(limit) => limit as starpu_ssize_t,
         None if node == STARPU_MAIN_RAM as c_uint => memory_of_the_machine(),
-        None => gpus::on_node(node as usize).map_or(-1, |gpu| gpu.memory() as starpu_ssize_t),
+        None => -1,
     }
 }
 
@@ -122,13 +121,13 @@ pub extern "C" fn starpu_memory_get_available(node: c_uint) -> starpu_ssize_t {
 /// Bytes of all nodes.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_get_total_all_nodes() -> starpu_ssize_t {
-    starpu_memory_get_total(STARPU_MAIN_RAM as c_uint)
+    crate::residency::nodes().map(|node| starpu_memory_get_total(node as c_uint).max(0)).sum()
 }
 
 /// Bytes of all nodes that are left.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_get_available_all_nodes() -> starpu_ssize_t {
-    starpu_memory_get_available(STARPU_MAIN_RAM as c_uint)
+    crate::residency::nodes().map(|node| starpu_memory_get_available(node as c_uint).max(0)).sum()
 }
 
 /// Bytes of all nodes that are in use.

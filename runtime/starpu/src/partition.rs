@@ -175,7 +175,7 @@ unsafe fn make_parts(
         return Vec::new();
     };
     // Parts point into the memory of the whole.
-    whole.allocate_on(0);
+    whole.allocate_on_host();
     let initialized = whole.order().initialized;
     let made = |i| {
         let ops = (*filter).get_child_ops.map_or(whole.ops, |ops| ops(filter, i));

@@ -158,7 +158,10 @@ impl Policy for Wrapped {
         if !held::may_take(worker) {
             return None;
         }
-        let task = if is_paused() { None } else { with_gpus(view, |view| self.inner.pop(view, worker)) };
+        // Workers run before the instance is complete, and a policy looks at their kinds once.
+        let is_early = get().is_none();
+        let task =
+            if is_early || is_paused() { None } else { with_gpus(view, |view| self.inner.pop(view, worker)) };
         held::took(worker, task.is_some());
         if task.is_some() {
             POPPED.fetch_add(1, Ordering::Relaxed);
@@ -243,10 +246,10 @@ impl Policy for OfApplication {
         Wake::Any
     }
 
-    fn pop(&self, _view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
+    fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         is_worker(worker);
         work::tell_ends();
-        if let Some(task) = self.internal.lock().pop_front() {
+        if let Some(task) = self.pop_internal(view, worker) {
             return Some(task);
         }
         if !held::may_take(worker) {
@@ -259,6 +262,13 @@ impl Policy for OfApplication {
 }
 
 impl OfApplication {
+    /// Takes the first task of the interface itself that a worker may run.
+    fn pop_internal(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
+        let mut internal = self.internal.lock();
+        let at = internal.iter().position(|task| view.can_run(task, worker))?;
+        internal.remove(at)
+    }
+
     fn pop_of_application(&self, worker: usize) -> Option<ReadyTask> {
         let _inside = IN_POLICY.read();
         if is_paused() || !STARTED.load(Ordering::Acquire) {
@@ -268,6 +278,12 @@ impl OfApplication {
         unsafe {
             let task = local(worker).or_else(|| Some(self.policy.pop_task?(0)))?;
             if task.is_null() {
+                return None;
+            }
+            if !work::has_function(task, worker) {
+                // The policy looks at no kinds of workers: another one may come for the task.
+                self.policy.push_task.map(|push| push(task));
+                get().into_iter().for_each(wake_all);
                 return None;
             }
             let found = state(task).ready.lock().take();

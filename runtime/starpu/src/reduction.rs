@@ -13,6 +13,7 @@ use zellige_runtime::{Mode, TaskError};
 use crate::data::{Carried, Data, Order, data, destroy};
 use crate::handles::starpu_data_register_same;
 use crate::instance::{Instance, complain, get};
+use crate::residency::gpu_of;
 use crate::types::*;
 
 /// Codelets of a reduction, and its state in the order of submission.
@@ -119,6 +120,10 @@ impl Untyped for Internal {
         &self.accesses
     }
 
+    fn can_execute(&self, worker: usize) -> bool {
+        gpu_of(worker).is_none()
+    }
+
     fn run(&self, _worker: usize) -> Result<(), TaskError> {
         let body = self.body.lock().take();
         body.into_iter().for_each(|body| body());
@@ -141,7 +146,9 @@ pub fn submit(
         }
     };
     let task = Internal { accesses, body: Mutex::new(Some(Box::new(body))) };
-    let options = UntypedOptions { name, ..UntypedOptions::default() };
+    // A core is there for them, unless all workers are GPUs.
+    let restricted = (1..instance.workers).contains(&instance.gpus.len());
+    let options = UntypedOptions { name, restricted, ..UntypedOptions::default() };
     if let Err(error) = untyped::submit(&instance.rt, options, task) {
         complain(format_args!("{name}: {error}"));
     }

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -20,8 +20,14 @@ const HOST: u8 = 1;
 /// The memory nodes of a handle.
 pub struct Residency {
     state: Mutex<NodeSets>,
-    /// True while its memory on the host is there and no GPU has its value.
-    on_host_alone: AtomicBool,
+    /// Nodes with memory in the low byte, those with the value in the high one, to be read without
+    /// the lock.
+    seen: AtomicU16,
+}
+
+/// Returns the bit of a node; 0 for one that cannot be.
+fn bit(node: usize) -> u8 {
+    1u8.checked_shl(node as u32).unwrap_or(0)
 }
 
 /// The memory nodes of a handle, a bit each.
@@ -42,37 +48,42 @@ impl Residency {
         let valid = home.map_or(HOST, |home| 1 << home);
         Residency {
             state: Mutex::new(NodeSets { allocated, owned: 0, valid }),
-            on_host_alone: AtomicBool::new(allocated == HOST),
+            seen: AtomicU16::new(u16::from_le_bytes([allocated, valid])),
         }
     }
 
-    fn change(&self, f: impl FnOnce(&mut NodeSets)) {
-        let mut state = self.state.lock();
-        f(&mut state);
-        self.tell(&state);
+    /// Lets others see a changed state.
+    fn tell(&self, state: &NodeSets) {
+        self.seen.store(u16::from_le_bytes([state.allocated, state.valid]), Ordering::Release);
     }
 
-    fn tell(&self, state: &NodeSets) {
-        let alone = state.allocated & HOST != 0 && state.valid == HOST;
-        self.on_host_alone.store(alone, Ordering::Release);
+    /// Returns true while its memory on the host is there and no GPU has its value.
+    #[inline]
+    fn is_on_host_alone(&self) -> bool {
+        let [allocated, valid] = self.seen.load(Ordering::Acquire).to_le_bytes();
+        allocated & HOST != 0 && valid == HOST
     }
 
     /// Returns true if there is memory for it on a node.
     pub fn is_allocated(&self, node: usize) -> bool {
-        self.state.lock().allocated >> node & 1 != 0
+        let [allocated, _] = self.seen.load(Ordering::Acquire).to_le_bytes();
+        allocated & bit(node) != 0
     }
 
     /// Returns true if a node has the value, should there be one.
     pub fn is_valid(&self, node: usize) -> bool {
-        let state = self.state.lock();
-        state.allocated & state.valid & 1 << node != 0
+        let [allocated, valid] = self.seen.load(Ordering::Acquire).to_le_bytes();
+        allocated & valid & bit(node) != 0
     }
 
     /// Notes that memory of the application's is there, or not.
     pub fn set_allocated(&self, node: usize, allocated: bool) {
-        self.change(|state| {
-            state.allocated = state.allocated & !(1 << node) | u8::from(allocated) << node;
-        });
+        let mut state = self.state.lock();
+        state.allocated &= !bit(node);
+        if allocated {
+            state.allocated |= bit(node);
+        }
+        self.tell(&state);
     }
 
     /// Calls `f` while no other thread changes where the value is.
@@ -92,7 +103,7 @@ impl Data {
     /// Returns the interface of the value in the host's memory, for an access of this mode.
     #[inline]
     pub unsafe fn value_for(&self, mode: impl FnOnce() -> starpu_data_access_mode) -> *mut c_void {
-        if !self.residency.on_host_alone.load(Ordering::Acquire) {
+        if !self.residency.is_on_host_alone() {
             self.bring(0, mode());
         }
         self.interface(0)
@@ -107,10 +118,21 @@ impl Data {
         self.interface(node)
     }
 
-    /// Allocates memory for the value on a node, which may have none.
-    pub unsafe fn allocate_on(&self, node: usize) {
-        let state = self.lock_with_memory(node);
+    /// Allocates memory for the value in the host's memory.
+    pub unsafe fn allocate_on_host(&self) {
+        let state = self.lock_with_memory(0);
         self.residency.tell(&state);
+    }
+
+    /// Allocates memory for the value on a node, if there is any that is free.
+    pub unsafe fn try_allocate(&self, node: usize) -> bool {
+        let mut state = self.residency.state.lock();
+        let is_there = self.allocate(&mut state, node);
+        self.residency.tell(&state);
+        if let Some(gpu) = gpus::on_node(node).filter(|_| is_there) {
+            gpu.holds(self.handle());
+        }
+        is_there
     }
 
     #[cold]
@@ -122,14 +144,16 @@ impl Data {
             if !self.allocate(&mut state, from) {
                 self.has_no_memory(from);
             }
-            self.copy_between(from, self, node);
+            if self.copy_between(from, self, node) != 0 {
+                self.cannot_move(from, node);
+            }
         }
         if mode & (STARPU_W | STARPU_SCRATCH | STARPU_REDUX) != 0 {
             state.valid = 0;
         }
         state.valid |= 1 << node;
         self.residency.tell(&state);
-        drop(state);
+        // Before others may look for memory that can be freed.
         if let Some(gpu) = gpus::on_node(node) {
             gpu.used(self.handle());
         }
@@ -181,6 +205,14 @@ impl Data {
         std::process::abort()
     }
 
+    fn cannot_move(&self, from: usize, to: usize) -> ! {
+        complain(format_args!(
+            "the value of {} did not get from memory node {from} to {to}",
+            self.token_name()
+        ));
+        std::process::abort()
+    }
+
     /// Frees the memory of a node for other handles; the value stays on another node.
     pub unsafe fn leave_node(&self, node: usize) -> Eviction {
         let Some(mut state) = self.residency.state.try_lock() else { return Eviction::Busy };
@@ -193,7 +225,9 @@ impl Data {
             if !self.allocate(&mut state, 0) {
                 self.has_no_memory(0);
             }
-            self.copy_between(node, self, 0);
+            if self.copy_between(node, self, 0) != 0 {
+                self.cannot_move(node, 0);
+            }
             state.valid |= HOST;
         }
         self.free_on(&mut state, node);
@@ -244,9 +278,6 @@ impl Data {
                 complain(format_args!(
                     "a data interface has no copy method for memory nodes {from} to {to}: give it any_to_any"
                 ));
-                if from_node + to_node > 0 {
-                    std::process::abort();
-                }
                 -errno::EINVAL
             }
         }

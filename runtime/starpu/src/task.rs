@@ -239,8 +239,12 @@ pub extern "C" fn starpu_task_get_current() -> *mut starpu_task {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn starpu_task_get_current_data_node(_buffer: c_uint) -> c_int {
-    STARPU_MAIN_RAM
+pub unsafe extern "C" fn starpu_task_get_current_data_node(buffer: c_uint) -> c_int {
+    let (task, local) = (current_task(), crate::gpus::node_here());
+    if task.is_null() || (*task).cl.is_null() {
+        return STARPU_MAIN_RAM;
+    }
+    crate::work::node_of_buffer(task, buffer as usize, local).map_or(-1, |node| node as c_int)
 }
 
 #[unsafe(no_mangle)]

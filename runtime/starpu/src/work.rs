@@ -20,7 +20,7 @@ use crate::gpus::{self, Gpu};
 use crate::handles::starpu_data_register_same;
 use crate::instance::{Instance, as_task, as_task_of, complain, get};
 use crate::reduction::{Copies, Reduction};
-use crate::residency::gpu_of;
+use crate::residency::{gpu_of, is_node};
 use crate::state::{TaskState, known, over, state};
 use crate::submission::{next_in_order, submit};
 use crate::types::*;
@@ -90,6 +90,11 @@ pub unsafe fn function_of(task: *mut starpu_task, worker: usize, at: usize) -> s
         Some(_) => (STARPU_CUDA, cuda_function(codelet, at)),
     };
     function.filter(|_| place == 0 || place & kind != 0)
+}
+
+/// Returns true if a task has a function for the kind of a worker, and may run on that kind.
+pub unsafe fn has_function(task: *mut starpu_task, worker: usize) -> bool {
+    (0..STARPU_MAXIMPLEMENTATIONS).any(|at| function_of(task, worker, at).is_some())
 }
 
 unsafe fn may_run(task: *mut starpu_task, worker: usize, implementation: usize) -> bool {
@@ -278,6 +283,8 @@ impl Untyped for Work {
 impl Work {
     unsafe fn execute(&self, worker: usize) {
         let task = self.task;
+        // What the application calls on this thread is for its GPU.
+        gpu_of(worker).into_iter().for_each(Gpu::make_current);
         as_task_of(worker, task, || {
             if let Some(callback) = (*task).prologue_callback_pop_func {
                 callback((*task).prologue_callback_pop_arg);
@@ -304,13 +311,18 @@ impl Work {
             return;
         }
         let gpu = gpu_of(worker);
-        let is_usual = (*task).execute_on_a_specific_worker == 0 && (*(*task).cl).can_execute.is_none();
-        let chosen = if is_usual && gpu.is_none() { 0 } else { implementation(task, worker).unwrap_or(0) };
-        let Some(function) = (match gpu {
-            None => cpu_function((*task).cl, chosen),
-            Some(_) => cuda_function((*task).cl, chosen),
-        }) else {
-            return;
+        let codelet = (*task).cl;
+        let is_usual = (*task).execute_on_a_specific_worker == 0 && (*codelet).can_execute.is_none();
+        let is_first = is_usual && gpu.is_none() && cpu_function(codelet, 0).is_some();
+        let chosen = if is_first { 0 } else { implementation(task, worker).unwrap_or(0) };
+        let function =
+            if gpu.is_some() { cuda_function(codelet, chosen) } else { cpu_function(codelet, chosen) };
+        let Some(function) = function else {
+            complain(format_args!(
+                "{} was given to worker {worker}, for which it has no function",
+                name_of(task)
+            ));
+            std::process::abort()
         };
         let mut many = SmallVec::<[*mut c_void; 0]>::new();
         let interfaces = self.interfaces(worker, gpu, &mut many);
@@ -347,43 +359,58 @@ impl Work {
         if !(*task).dyn_handles.is_null() {
             handles = (*task).dyn_handles;
         }
-        let sources = self.rest.iter().flat_map(|rest| &rest.sources);
+        let sources = self.rest.as_ref().map_or(&[][..], |rest| &rest.sources);
         let mode =
             |at| mode_at(task, (*(*task).cl).nbuffers == STARPU_VARIABLE_NBUFFERS, at).unwrap_or(STARPU_RW);
-        if let Some(gpu) = gpu {
-            gpu.begins_task();
-            let node = gpus::node_of(worker);
-            let others: SmallVec<[_; 2]> = sources.collect();
+        if gpu.is_none() && sources.is_empty() && (*(*task).cl).specific_nodes == 0 {
             for at in 0..count {
-                let of = data(*handles.add(at));
-                let source = others.iter().find(|(of, _)| *of == at);
-                let of = source.map_or(of, |(_, source)| data(source.handle(of, worker)));
-                *to.add(at) = of.value_on(if is_for_host(task, at) { 0 } else { node }, mode(at));
+                *to.add(at) = data(*handles.add(at)).value_for(|| mode(at));
             }
-            // The function launches on its own GPU.
-            gpu.native_stream();
             return to;
         }
+        gpu.into_iter().for_each(Gpu::begins_task);
+        let local = gpus::node_of(worker);
         for at in 0..count {
-            *to.add(at) = data(*handles.add(at)).value_for(|| mode(at));
+            let source = sources.iter().find(|(of, _)| *of == at).map(|(_, source)| source);
+            let of = data(*handles.add(at));
+            let of = source.map_or(of, |source| data(source.handle(of, worker)));
+            *to.add(at) = match node_of_buffer(task, at, local) {
+                Some(node) => of.value_on(node, mode(at)),
+                None => of.interface(local),
+            };
         }
-        for (at, source) in sources {
-            *to.add(*at) = data(source.handle(data(*handles.add(*at)), worker)).value();
-        }
+        // The function launches on its own GPU.
+        gpu.into_iter().for_each(Gpu::make_current);
         to
     }
 }
 
-/// Returns true if a codelet wants a buffer in the host's memory wherever it runs.
-unsafe fn is_for_host(task: *mut starpu_task, at: usize) -> bool {
+/// Returns the memory node in which a task wants a buffer if it runs at node `local`; `None` if it
+/// does not want its value.
+pub unsafe fn node_of_buffer(task: *mut starpu_task, at: usize, local: usize) -> Option<usize> {
     let codelet = &*(*task).cl;
-    let node = if codelet.dyn_nodes.is_null() {
-        codelet.nodes.get(at).copied()
+    let of = data(handle_at(task, at)?);
+    if codelet.specific_nodes == 0 {
+        // Data in several formats are converted on the host.
+        return Some(if (*of.ops).is_multiformat != 0 { 0 } else { local });
+    }
+    let (dynamic, fixed) = if codelet.nbuffers == STARPU_VARIABLE_NBUFFERS {
+        ((*task).dyn_nodes, &(*task).nodes)
     } else {
-        Some(*codelet.dyn_nodes.add(at))
+        (codelet.dyn_nodes, &codelet.nodes)
     };
-    let on_host = [STARPU_SPECIFIC_NODE_CPU, STARPU_SPECIFIC_NODE_SLOW, STARPU_MAIN_RAM];
-    codelet.specific_nodes != 0 && node.is_some_and(|node| on_host.contains(&node))
+    let wanted = if dynamic.is_null() { fixed.get(at).copied() } else { Some(*dynamic.add(at)) };
+    match wanted.unwrap_or(STARPU_SPECIFIC_NODE_LOCAL) {
+        STARPU_SPECIFIC_NODE_NONE => None,
+        STARPU_SPECIFIC_NODE_CPU => Some(0),
+        STARPU_SPECIFIC_NODE_LOCAL_OR_CPU | STARPU_SPECIFIC_NODE_LOCAL_OR_SIMILAR_OR_CPU => {
+            let reads = mode_at(task, codelet.nbuffers == STARPU_VARIABLE_NBUFFERS, at)
+                .is_ok_and(|mode| mode & STARPU_R != 0);
+            Some(if reads && !of.residency.is_valid(local) { 0 } else { local })
+        }
+        node if node >= 0 && is_node(node as usize) => Some(node as usize),
+        _ => Some(local),
+    }
 }
 
 impl Source {

@@ -504,7 +504,7 @@ pub extern "C" fn starpu_interface_end_driver_copy_async_devid(
 ) {
 }
 
-/// Gives the place of data for another node: the same one, since all nodes are memory of the host.
+/// Gives the place of data for another node of the host's memory: the same one.
 ///
 /// # Safety
 /// `ret` is null or valid.

@@ -474,8 +474,9 @@ pub extern "C" fn starpu_sched_ctx_contains_type_of_worker(
     kind: starpu_worker_archtype,
     context: c_uint,
 ) -> c_uint {
-    let is_core = matches!(kind, STARPU_CPU_WORKER | STARPU_ANY_WORKER);
-    c_uint::from(is_core && starpu_sched_ctx_get_nworkers(context) > 0)
+    let is_that =
+        |worker: &c_int| kind == STARPU_ANY_WORKER || crate::workers::starpu_worker_get_type(*worker) == kind;
+    c_uint::from(with(context, |context| context.workers.iter().any(is_that)).unwrap_or(false))
 }
 
 /// Returns the calling worker if it is in a context; -1 otherwise.

@@ -301,7 +301,7 @@ static void reduction(void)
 	CHECK(total == 70);
 }
 
-/* Each GPU has a MiB: a handle takes most of it, so that each of four drives out another. */
+/* Each GPU has a MiB: a handle takes most of it, so that only one of four fits. */
 static void more_than_fits(void)
 {
 	double *values[4];
@@ -340,12 +340,12 @@ static void by_models(struct starpu_conf *conf)
 {
 	static struct starpu_perfmodel costs = {
 		.type = STARPU_PER_ARCH, .arch_cost_function = cost, .symbol = "gpu_costs"};
-	static const char *policies[] = {"dm", "dmda", "dmdas"};
+	static const char *policies[] = {"dm", "dmda", "dmdas", "heteroprio"};
 	starpu_data_handle_t handles[20];
 	int i, k;
 
 	step.model = &costs;
-	for (k = 0; k < 3; k++) {
+	for (k = 0; k < 4; k++) {
 		conf->sched_policy_name = policies[k];
 		DONE(starpu_init(conf));
 		on_gpus = on_cores = created = 0;
@@ -362,10 +362,114 @@ static void by_models(struct starpu_conf *conf)
 			starpu_data_unregister(handles[i]);
 			CHECK(x[i] == 3 * i + 1);
 		}
-		CHECK(on_cores == 0 && on_gpus == 20);
+		/* Under heteroprio, a core that has nothing else takes one, too. */
+		CHECK(on_gpus + on_cores == 20 && (on_cores == 0 || k == 3));
 		starpu_cublas_shutdown();
 		starpu_shutdown();
 	}
+}
+
+/* The value of the second buffer is added to the first, which is on the host wherever the task runs. */
+static void add_to_host(void *buffers[], void *cl_arg)
+{
+	double more;
+	unsigned node = here();
+
+	(void) cl_arg;
+	CHECK(starpu_task_get_current_data_node(0) == STARPU_MAIN_RAM);
+	CHECK(starpu_task_get_current_data_node(1) == (int) node);
+	move(STARPU_VARIABLE_GET_PTR(buffers[1]), node, (uintptr_t) &more, STARPU_MAIN_RAM, 1);
+	*(double *) STARPU_VARIABLE_GET_PTR(buffers[0]) += more;
+}
+
+static struct starpu_codelet host_sum = {.cuda_funcs = {add_to_host},
+					 .nbuffers = 2,
+					 .modes = {STARPU_RW, STARPU_R},
+					 .specific_nodes = 1,
+					 .nodes = {STARPU_SPECIFIC_NODE_CPU, STARPU_SPECIFIC_NODE_LOCAL},
+					 .name = "host_sum"};
+
+static void nodes_of_buffers(void)
+{
+	double total = 1, more = 2;
+	starpu_data_handle_t t, m;
+	int i;
+
+	starpu_variable_data_register(&t, STARPU_MAIN_RAM, (uintptr_t) &total, sizeof total);
+	starpu_variable_data_register(&m, STARPU_MAIN_RAM, (uintptr_t) &more, sizeof more);
+	for (i = 0; i < 10; i++)
+		DONE(starpu_task_insert(&host_sum, STARPU_RW, t, STARPU_R, m, 0));
+	DONE(starpu_data_request_allocation(t, 1));
+	starpu_data_unregister(t);
+	starpu_data_unregister(m);
+	CHECK(total == 21);
+}
+
+/* A policy that looks at no kinds of workers: the first ready task goes to whoever asks. */
+static struct starpu_task *queue[200];
+static int queued, taken;
+static starpu_pthread_mutex_t lock = STARPU_PTHREAD_MUTEX_INITIALIZER;
+
+static int push(struct starpu_task *task)
+{
+	STARPU_PTHREAD_MUTEX_LOCK(&lock);
+	queue[queued++ % 200] = task;
+	STARPU_PTHREAD_MUTEX_UNLOCK(&lock);
+	return 0;
+}
+
+static struct starpu_task *pop(unsigned context)
+{
+	struct starpu_task *task = NULL;
+
+	(void) context;
+	STARPU_PTHREAD_MUTEX_LOCK(&lock);
+	if (taken < queued)
+		task = queue[taken++ % 200];
+	STARPU_PTHREAD_MUTEX_UNLOCK(&lock);
+	return task;
+}
+
+static void on_gpu(void *argument)
+{
+	CHECK(here() != STARPU_MAIN_RAM);
+	STARPU_ATOMIC_ADD((int *) argument, 1);
+}
+
+/* A handle that stays registered brings its value to the host at the end, and goes on at the next start. */
+static void own_policy_and_a_handle_that_stays(struct starpu_conf *conf)
+{
+	static struct starpu_sched_policy fifo = {.push_task = push, .pop_task = pop, .policy_name = "fifo"};
+	static struct starpu_codelet core = {
+		.cpu_funcs = {one_more_on_core}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "core"};
+	static struct starpu_codelet gpu = {
+		.cuda_funcs = {one_more_on_gpu}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "gpu"};
+	double values[20];
+	starpu_data_handle_t handles[20];
+	int i, k, workers = 0;
+
+	conf->sched_policy = &fifo;
+	for (k = 0; k < 2; k++) {
+		DONE(starpu_init(conf));
+		starpu_execute_on_each_worker(on_gpu, &workers, STARPU_CUDA);
+		for (i = 0; i < 20; i++) {
+			if (k == 0) {
+				values[i] = i;
+				starpu_variable_data_register(&handles[i], STARPU_MAIN_RAM, (uintptr_t) &values[i],
+							      sizeof values[i]);
+			}
+			DONE(starpu_task_insert(&core, STARPU_RW, handles[i], 0));
+			DONE(starpu_task_insert(&gpu, STARPU_RW, handles[i], 0));
+		}
+		DONE(starpu_task_wait_for_all());
+		if (k == 1)
+			for (i = 0; i < 20; i++)
+				starpu_data_unregister(handles[i]);
+		starpu_shutdown();
+		for (i = 0; i < 20; i++)
+			CHECK(values[i] == i + 2 * (k + 1));
+	}
+	CHECK(workers == 4);
 }
 
 int main(void)
@@ -389,7 +493,7 @@ int main(void)
 	CHECK(starpu_worker_get_type(workers[1]) == STARPU_CUDA_WORKER && starpu_worker_get_devid(workers[1]) == 1);
 	CHECK(starpu_worker_get_by_devid(STARPU_CUDA_WORKER, 1) == workers[1]);
 	CHECK(starpu_memory_nodes_get_count() == 3 && starpu_worker_get_memory_node(workers[1]) == 2);
-	CHECK(starpu_memory_node_get_devid(2) == 1 && starpu_memory_get_total(1) == 1 << 20);
+	CHECK(starpu_memory_node_get_devid(2) == 1 && starpu_memory_get_total(1) == (1 << 20) / 10 * 9);
 	starpu_worker_get_name(workers[0], name, sizeof name);
 	CHECK(strncmp(name, "CUDA 0.0 (", 10) == 0);
 	starpu_memory_node_get_name(1, name, sizeof name);
@@ -404,6 +508,7 @@ int main(void)
 	matrix_with_gaps();
 	reduction();
 	more_than_fits();
+	nodes_of_buffers();
 	/* Wherever they like, one vector for each core and GPU, with values that stay exact. */
 	for (i = 0; i < N; i++)
 		x[i] = 0;
@@ -419,5 +524,6 @@ int main(void)
 	CHECK(destroyed == 2);
 	starpu_shutdown();
 	by_models(&conf);
+	own_policy_and_a_handle_that_stays(&conf);
 	return 0;
 }
