@@ -11,7 +11,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdarg.h>

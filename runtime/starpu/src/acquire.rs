@@ -348,19 +348,20 @@ pub unsafe extern "C" fn starpu_data_release_on_node(handle: starpu_data_handle_
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn starpu_data_release_to(
-    _handle: starpu_data_handle_t,
-    _mode: starpu_data_access_mode,
-) {
-    // The access keeps all of its rights: nobody sees less of the data than with fewer.
+pub unsafe extern "C" fn starpu_data_release_to(handle: starpu_data_handle_t, mode: starpu_data_access_mode) {
+    // With another mode the access keeps all of its rights, until it is released.
+    if mode == STARPU_NONE {
+        release(handle, "starpu_data_release_to");
+    }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_release_to_on_node(
-    _handle: starpu_data_handle_t,
-    _mode: starpu_data_access_mode,
+    handle: starpu_data_handle_t,
+    mode: starpu_data_access_mode,
     _node: c_int,
 ) {
+    starpu_data_release_to(handle, mode);
 }
 
 /// Releases what [`acquire_now`] has acquired last.

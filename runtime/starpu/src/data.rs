@@ -34,6 +34,8 @@ pub struct Data {
     order: Mutex<Order>,
     /// True while an access that is no reduction needs no preparation.
     usual: AtomicBool,
+    /// True once a task without sequential consistency was submitted: others exclude it by turns.
+    pub takes_turns: AtomicBool,
     /// Number of accesses without an order: by tasks without sequential consistency, as scratch.
     ///
     /// The handle itself counts as one. It is shared: who counts one less may do so while another
@@ -129,6 +131,7 @@ impl Data {
             residency: Residency::new(home),
             order: Mutex::new(Order { initialized: home >= 0, ..Order::default() }),
             usual: AtomicBool::new(false),
+            takes_turns: AtomicBool::new(false),
             users: Arc::default(),
             held: Mutex::default(),
             scratch: Mutex::default(),

@@ -128,11 +128,18 @@ pub fn open(conf: &starpu_conf, wanted: Option<usize>) -> Vec<Gpu> {
         }
     };
     let mut numbers = driver.working();
-    if conf.use_explicit_workers_cuda_gpuid != 0 {
+    let most = wanted.unwrap_or(numbers.len()).min(STARPU_MAXCUDADEVS);
+    let of_environment = std::env::var("STARPU_WORKERS_CUDAID").ok().map(|text| {
+        let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+        words.filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()
+    });
+    let is_explicit = conf.use_explicit_workers_cuda_gpuid != 0;
+    let of_conf = is_explicit.then(|| conf.workers_cuda_gpuid[..most].to_vec());
+    if let Some(asked) = of_environment.or(of_conf) {
         let mut chosen = Vec::new();
-        for number in &conf.workers_cuda_gpuid[..wanted.unwrap_or(numbers.len()).min(STARPU_MAXCUDADEVS)] {
-            if numbers.contains(number) && !chosen.contains(number) {
-                chosen.push(*number);
+        for number in asked {
+            if numbers.contains(&number) && !chosen.contains(&number) {
+                chosen.push(number);
             }
         }
         numbers = chosen;

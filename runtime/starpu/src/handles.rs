@@ -423,7 +423,12 @@ unsafe fn invalidate(handle: starpu_data_handle_t, function: &str, wait: bool) {
     instance.unfinished.add();
     let free = move || {
         // SAFETY: the turn on the handle has come, so no task uses its memory.
-        unsafe { crate::data::data(carried.get()).free_memory() };
+        let data = unsafe { crate::data::data(carried.get()) };
+        // Parts that are planned point into it.
+        if !data.order().parts.are_planned() {
+            // SAFETY: as above.
+            unsafe { data.free_memory() };
+        }
         if let Some(instance) = crate::instance::get() {
             instance.unfinished.remove();
         }

@@ -225,6 +225,8 @@ impl Policy for OfApplication {
     fn push(&self, _view: &SchedView<'_>, ready: ReadyTask, _from: Option<usize>) -> Wake {
         let Some(task) = untyped::untyped::<Work>(&ready).map(|work| work.task) else {
             self.internal.lock().push_back(ready);
+            // The one worker that may run it may not be the one that would wake.
+            get().into_iter().for_each(wake_all);
             return Wake::Any;
         };
         PUSHED.fetch_add(1, Ordering::Relaxed);

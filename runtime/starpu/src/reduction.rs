@@ -65,6 +65,13 @@ pub fn begin(order: &mut Order) -> Result<(), String> {
     if order.reduction.codelet.is_null() && order.reduction.init.is_null() {
         return Err("STARPU_REDUX needs starpu_data_set_reduction_methods".into());
     }
+    let lacks_function = |codelet: *mut starpu_codelet| {
+        // SAFETY: null, or a codelet of the application.
+        !codelet.is_null() && unsafe { crate::work::cpu_function(codelet, 0) }.is_none()
+    };
+    if lacks_function(order.reduction.codelet) || lacks_function(order.reduction.init) {
+        return Err("the codelets of a reduction need CPU functions".into());
+    }
     order.reduction.copies.get_or_insert_default();
     Ok(())
 }

@@ -144,8 +144,16 @@ impl Data {
             if !self.allocate(&mut state, from) {
                 self.has_no_memory(from);
             }
-            if self.copy_between(from, self, node) != 0 {
-                self.cannot_move(from, node);
+            if self.can_copy(from, node) {
+                self.move_value(from, node);
+            } else {
+                // By way of the host.
+                if !self.allocate(&mut state, 0) {
+                    self.has_no_memory(0);
+                }
+                self.move_value(from, 0);
+                state.valid |= HOST;
+                self.move_value(0, node);
             }
         }
         if mode & (STARPU_W | STARPU_SCRATCH | STARPU_REDUX) != 0 {
@@ -205,12 +213,26 @@ impl Data {
         std::process::abort()
     }
 
-    fn cannot_move(&self, from: usize, to: usize) -> ! {
-        complain(format_args!(
-            "the value of {} did not get from memory node {from} to {to}",
-            self.token_name()
-        ));
-        std::process::abort()
+    /// Copies the value from one node to another; the program ends if that fails.
+    unsafe fn move_value(&self, from: usize, to: usize) {
+        if self.copy_between(from, self, to) != 0 {
+            complain(format_args!(
+                "the value of {} did not get from memory node {from} to {to}",
+                self.token_name()
+            ));
+            std::process::abort()
+        }
+    }
+
+    /// Returns true unless the value goes from one GPU to another by way of the host.
+    unsafe fn can_copy(&self, from: usize, to: usize) -> bool {
+        let methods = &*(*self.ops).copy_methods;
+        let (source, target) = (self.interface(from), self.interface(to));
+        let (from, to) = (from as u32, to as u32);
+        from == 0
+            || to == 0
+            || (methods.cuda_to_cuda.is_some() || methods.any_to_any.is_some())
+                && methods.can_copy.is_none_or(|can| can(source, from, target, to, to) != 0)
     }
 
     /// Frees the memory of a node for other handles; the value stays on another node.
@@ -225,9 +247,7 @@ impl Data {
             if !self.allocate(&mut state, 0) {
                 self.has_no_memory(0);
             }
-            if self.copy_between(node, self, 0) != 0 {
-                self.cannot_move(node, 0);
-            }
+            self.move_value(node, 0);
             state.valid |= HOST;
         }
         self.free_on(&mut state, node);

@@ -40,6 +40,8 @@ pub struct Work {
     rest: Option<Box<Rest>>,
     /// Number of buffers.
     buffers: u32,
+    /// Accesses that take turns though they are ordered, a bit each.
+    turns: u64,
     /// True if nothing can notice whether the task ends before or after its data are released.
     pub plain: bool,
 }
@@ -150,7 +152,7 @@ unsafe fn handle_at(task: *mut starpu_task, at: usize) -> Option<starpu_data_han
 impl Work {
     /// Returns the work of a task without data.
     pub fn of(task: *mut starpu_task) -> Work {
-        Work { task, accesses: SmallVec::new(), rest: None, buffers: 0, plain: false }
+        Work { task, accesses: SmallVec::new(), rest: None, buffers: 0, turns: 0, plain: false }
     }
 
     /// True if it is no more than that.
@@ -228,8 +230,11 @@ impl Work {
         let ordered = (*task).sequential_consistency != 0 && (each.is_null() || *each.add(at) != 0);
         let ordered = ordered && of.is_ordered();
         if !ordered {
+            of.takes_turns.store(true, Ordering::Relaxed);
             of.users.add();
             self.rest().users.push(handle);
+        } else if of.takes_turns.load(Ordering::Relaxed) {
+            self.turns |= 1u64.checked_shl(self.accesses.len() as u32).unwrap_or(0);
         }
         self.accesses.push(TokenAccess { ordered, ..of.access(access) });
         Ok(())
@@ -266,6 +271,10 @@ impl Work {
 impl Untyped for Work {
     fn accesses(&self) -> &[TokenAccess] {
         &self.accesses
+    }
+
+    fn takes_turn(&self, access: usize) -> bool {
+        self.turns.checked_shr(access as u32).unwrap_or(0) & 1 != 0
     }
 
     fn can_execute(&self, worker: usize) -> bool {
