@@ -292,7 +292,7 @@ impl Untyped for Work {
 impl Work {
     unsafe fn execute(&self, worker: usize) {
         let task = self.task;
-        // What the application calls on this thread is for its GPU.
+        // Calls of the application on this thread are for its GPU.
         gpu_of(worker).into_iter().for_each(Gpu::make_current);
         as_task_of(worker, task, || {
             if let Some(callback) = (*task).prologue_callback_pop_func {
