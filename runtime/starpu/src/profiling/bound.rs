@@ -1,8 +1,8 @@
 //! The lower bound of the time in which the recorded tasks can be run, by their measured times.
 //!
 //! All workers are taken as alike, so that the linear programme over how many tasks of each kind
-//! run where has a closed answer: the sum of all times by the number of workers. With whole tasks it
-//! is no less than the longest of them.
+//! run where has a closed answer: the sum of all times by the number of workers. With whole tasks
+//! it is no less than the longest of them.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_int};
