@@ -43,8 +43,9 @@ impl Slot {
 
 /// Data that the application has acquired.
 pub enum Held {
-    /// A turn in the order of tasks, which writes or only reads.
-    Turn(Slot, bool),
+    /// A turn in the order of tasks, which writes or only reads. Behind one that writes is a turn
+    /// that reads, which the application may step down to.
+    Turn { turn: Slot, writes: bool, behind: Slot },
     /// The exclusive turn of data without sequential consistency.
     Exclusive,
 }
@@ -102,24 +103,33 @@ pub unsafe fn request(
         let options = UntypedOptions { name: "acquire", ..UntypedOptions::default() };
         return untyped::submit(&instance.rt, options, task).map(drop).map_err(|error| error.to_string());
     }
-    let slot = Slot::default();
-    let held = slot.clone();
+    let (slot, behind) = (Slot::default(), Slot::default());
     let mode = mode_of(mode & !STARPU_COMMUTE).expect("no scratch");
+    let held = Held::Turn { turn: slot.clone(), writes: mode.writes(), behind: behind.clone() };
     let taken = move || {
         // SAFETY: the turn keeps the handle.
-        unsafe { begins(carried.get(), Held::Turn(held, mode.writes())) };
+        unsafe { begins(carried.get(), held) };
         taken();
     };
     let after: &[TaskRef] = &[];
     let hold = untyped::hold(&instance.rt, vec![target.access(mode)], after, taken);
     slot.keep(hold.map_err(|error| error.to_string())?);
+    if mode.writes() {
+        behind.keep(hold_to_read(instance, target)?);
+    }
     Ok(())
+}
+
+/// Takes a turn that reads, behind one that the application has.
+fn hold_to_read(instance: &Instance, target: &Data) -> Result<Hold, String> {
+    let access = target.access(zellige_runtime::Mode::Read);
+    untyped::hold(&instance.rt, vec![access], &[], || ()).map_err(|error| error.to_string())
 }
 
 /// Notes that the application has data now.
 unsafe fn begins(handle: starpu_data_handle_t, held: Held) {
     let data = data(handle);
-    let reads = matches!(held, Held::Turn(_, false));
+    let reads = matches!(held, Held::Turn { writes: false, .. });
     data.value_for(|| if reads { STARPU_R } else { STARPU_RW });
     data.held.lock().push(held);
 }
@@ -198,7 +208,7 @@ pub unsafe extern "C" fn starpu_data_acquire_try(
     let target = data(handle);
     let mode = mode_of(mode & !(STARPU_COMMUTE | STARPU_SCRATCH | STARPU_REDUX)).expect("no scratch");
     // An access of the application itself must not be waited for, not even in the order of tasks.
-    let excludes = |held: &Held| mode.writes() || !matches!(held, Held::Turn(_, false));
+    let excludes = |held: &Held| mode.writes() || !matches!(held, Held::Turn { writes: false, .. });
     if target.held.lock().iter().any(excludes) {
         return -errno::EAGAIN;
     }
@@ -213,7 +223,13 @@ pub unsafe extern "C" fn starpu_data_acquire_try(
         return -errno::EAGAIN;
     }
     slot.keep(hold);
-    begins(handle, Held::Turn(slot, mode.writes()));
+    let behind = Slot::default();
+    if mode.writes()
+        && let Ok(hold) = hold_to_read(instance, target)
+    {
+        behind.keep(hold);
+    }
+    begins(handle, Held::Turn { turn: slot, writes: mode.writes(), behind });
     0
 }
 
@@ -328,7 +344,10 @@ unsafe fn release(handle: starpu_data_handle_t, function: &str) {
     let held = target.held.lock().pop();
     match held {
         None => complain(format_args!("{function}: {} was not acquired", target.token_name())),
-        Some(Held::Turn(slot, _)) => slot.release(),
+        Some(Held::Turn { turn, behind, .. }) => {
+            turn.release();
+            behind.release();
+        }
         Some(Held::Exclusive) => {
             let token = target.token.clone();
             untyped::end_turn(&instance.rt, &token);
@@ -349,9 +368,20 @@ pub unsafe extern "C" fn starpu_data_release_on_node(handle: starpu_data_handle_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_release_to(handle: starpu_data_handle_t, mode: starpu_data_access_mode) {
-    // With another mode the access keeps all of its rights, until it is released.
     if mode == STARPU_NONE {
-        release(handle, "starpu_data_release_to");
+        return release(handle, "starpu_data_release_to");
+    }
+    let mut all = data(handle).held.lock();
+    let is_over = match all.last_mut() {
+        Some(Held::Turn { turn, writes, behind }) if *writes && mode & STARPU_W == 0 => {
+            *writes = false;
+            Some(std::mem::replace(turn, std::mem::take(behind)))
+        }
+        _ => None,
+    };
+    drop(all);
+    if let Some(turn) = is_over {
+        turn.release();
     }
 }
 

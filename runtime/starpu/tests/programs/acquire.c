@@ -2,7 +2,7 @@
 #include "check.h"
 
 static starpu_data_handle_t handle;
-static int value, seen[2], released;
+static int value, seen[2], released, looked;
 
 static void add(void *buffers[], void *cl_arg)
 {
@@ -21,6 +21,44 @@ static void acquired(void *arg)
 	starpu_data_release(handle);
 }
 
+static void look(void *buffers[], void *cl_arg)
+{
+	(void) cl_arg;
+	STARPU_ATOMIC_ADD(&looked, *(int *) STARPU_VARIABLE_GET_PTR(buffers[0]));
+}
+
+static struct starpu_codelet reader = {.cpu_funcs = {look}, .nbuffers = 1, .modes = {STARPU_R}, .name = "look"};
+
+/* Down to a read access, other readers run, and writers wait for its end. */
+static void down_to_reading(void)
+{
+	struct starpu_task *first, *last;
+
+	DONE(starpu_data_acquire(handle, STARPU_RW));
+	value = 7;
+	first = starpu_task_build(&reader, STARPU_R, handle, 0);
+	last = starpu_task_build(&codelet, STARPU_RW, handle, 0);
+	first->detach = last->detach = 0;
+	first->destroy = last->destroy = 0;
+	DONE(starpu_task_submit(first));
+	DONE(starpu_task_submit(last));
+	starpu_data_release_to(handle, STARPU_RW);
+	starpu_data_release_to(handle, STARPU_R);
+	DONE(starpu_task_wait(first));
+	CHECK(looked == 7 && value == 7 && starpu_task_finished(last) == 0);
+	starpu_data_release_to(handle, STARPU_R);
+	starpu_data_release(handle);
+	DONE(starpu_task_wait(last));
+	CHECK(value == 8);
+	starpu_task_destroy(first);
+	starpu_task_destroy(last);
+	DONE(starpu_data_acquire(handle, STARPU_W));
+	value = 0;
+	starpu_data_release_to(handle, STARPU_NONE);
+	DONE(starpu_data_acquire_try(handle, STARPU_W));
+	starpu_data_release(handle);
+}
+
 /* In a callback the program must not wait, but it may ask to be called. */
 static void from_callback(void *arg) { DONE(starpu_data_acquire_cb(handle, STARPU_RW, acquired, arg)); }
 
@@ -30,6 +68,7 @@ int main(void)
 
 	DONE(starpu_init(NULL));
 	starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t) &value, sizeof value);
+	down_to_reading();
 	for (i = 0; i < 5; i++)
 		DONE(starpu_task_insert(&codelet, STARPU_RW, handle, 0));
 	DONE(starpu_data_acquire_cb(handle, STARPU_RW, acquired, &seen[0]));
