@@ -55,7 +55,7 @@ static void down_to_reading(void)
 	DONE(starpu_data_acquire(handle, STARPU_W));
 	value = 0;
 	starpu_data_release_to(handle, STARPU_NONE);
-	DONE(starpu_data_acquire_try(handle, STARPU_W));
+	DONE(starpu_data_acquire(handle, STARPU_RW));
 	starpu_data_release(handle);
 }
 
