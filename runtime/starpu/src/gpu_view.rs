@@ -23,7 +23,7 @@ use crate::work::{Work, implementations};
 /// Calls `f` with a view of the machine that knows its GPUs.
 #[inline]
 pub fn with_gpus<R>(of_engine: &SchedView<'_>, f: impl FnOnce(&SchedView<'_>) -> R) -> R {
-    if gpus::all().is_empty() {
+    if !gpus::is_any() {
         return f(of_engine);
     }
     let known = WithGpus(world(of_engine));

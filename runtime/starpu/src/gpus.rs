@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -88,9 +88,26 @@ pub unsafe fn leave_all() {
     all().iter().zip(1..).for_each(|(gpu, node)| gpu.leave_all(node));
 }
 
+/// Number of the first GPU's worker, so that cores need not look at the list.
+static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Gives GPUs the workers from `first` on.
+pub fn number(gpus: &mut [Gpu], first: usize) {
+    gpus.iter_mut().zip(first..).for_each(|(gpu, worker)| gpu.worker = worker);
+    FIRST.store(if gpus.is_empty() { usize::MAX } else { first }, Ordering::Relaxed);
+}
+
+/// Returns true if GPUs are in use.
+#[inline]
+pub fn is_any() -> bool {
+    FIRST.load(Ordering::Relaxed) != usize::MAX
+}
+
 /// Returns the memory node of a worker.
+#[inline]
 pub fn node_of(worker: usize) -> usize {
-    all().iter().position(|gpu| gpu.worker == worker).map_or(0, |at| at + 1)
+    let first = FIRST.load(Ordering::Relaxed);
+    if worker < first { 0 } else { worker - first + 1 }
 }
 
 /// Returns the memory node of the calling thread.
@@ -226,11 +243,6 @@ impl Gpu {
     /// Its number by the driver.
     pub fn number(&self) -> u32 {
         self.number
-    }
-
-    /// Gives it the number of its worker.
-    pub fn set_worker(&mut self, worker: usize) {
-        self.worker = worker;
     }
 
     /// Its kind in performance models: GPUs of one kind are equally fast.

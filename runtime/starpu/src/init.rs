@@ -159,7 +159,7 @@ pub unsafe extern "C" fn starpu_init(conf: *mut starpu_conf) -> c_int {
     let mut gpus = gpus::open(conf, asked(conf.ncuda, &["STARPU_NCUDA"], conf_first));
     let cores = workers(conf, gpus.len());
     let workers = cores + gpus.len();
-    gpus.iter_mut().enumerate().for_each(|(at, gpu)| gpu.set_worker(cores + at));
+    gpus::number(&mut gpus, cores);
     if workers == 0 {
         return -errno::ENODEV;
     }

@@ -11,6 +11,7 @@ use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 
 use crate::data::Carried;
 use crate::gpu_view::with_gpus;
+use crate::gpus;
 use crate::held;
 use crate::instance::{Instance, complain, get, is_worker};
 use crate::profiling;
@@ -159,7 +160,7 @@ impl Policy for Wrapped {
             return None;
         }
         // Workers run before the instance is complete, and a policy looks at their kinds once.
-        let is_early = get().is_none();
+        let is_early = gpus::is_any() && get().is_none();
         let task =
             if is_early || is_paused() { None } else { with_gpus(view, |view| self.inner.pop(view, worker)) };
         held::took(worker, task.is_some());

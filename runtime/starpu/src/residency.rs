@@ -322,6 +322,10 @@ pub fn nodes() -> std::ops::Range<usize> {
 }
 
 /// Returns the GPU that a worker is, if it is one.
+#[inline]
 pub fn gpu_of(worker: usize) -> Option<&'static Gpu> {
-    gpus::on_node(gpus::node_of(worker))
+    match gpus::node_of(worker) {
+        0 => None,
+        node => gpus::on_node(node),
+    }
 }
