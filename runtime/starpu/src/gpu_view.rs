@@ -12,13 +12,14 @@ use zellige_runtime::sched::{PerNode, ReadyTask, SchedView};
 use zellige_runtime::topology::CoreInfo;
 
 use crate::data::data;
+use crate::functions::implementations;
 use crate::gpus;
 use crate::perfmodel::{
     buffers, starpu_task_expected_data_transfer_time, starpu_task_worker_expected_length,
 };
 use crate::residency::{gpu_of, nodes};
 use crate::types::*;
-use crate::work::{Work, implementations};
+use crate::work::Work;
 
 /// Calls `f` with a view of the machine that knows its GPUs.
 #[inline]

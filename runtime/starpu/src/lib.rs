@@ -19,6 +19,7 @@ mod data;
 mod extras;
 mod filters;
 mod fortran;
+mod functions;
 mod gate;
 mod gpu_view;
 mod gpus;

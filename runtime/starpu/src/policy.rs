@@ -10,6 +10,7 @@ use zellige_runtime::internal::untyped;
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 
 use crate::data::Carried;
+use crate::functions;
 use crate::gpu_view::with_gpus;
 use crate::gpus;
 use crate::held;
@@ -283,7 +284,7 @@ impl OfApplication {
             if task.is_null() {
                 return None;
             }
-            if !work::has_function(task, worker) {
+            if !functions::has_function(task, worker) {
                 // The policy looks at no kinds of workers: another one may come for the task.
                 self.policy.push_task.map(|push| push(task));
                 get().into_iter().for_each(wake_all);
@@ -412,8 +413,8 @@ pub unsafe extern "C" fn starpu_worker_can_execute_task(
     let known = (implementation as usize) < STARPU_MAXIMPLEMENTATIONS;
     let has = known
         && !(*task).cl.is_null()
-        && work::function_of(task, worker as usize, implementation as usize).is_some();
-    c_int::from(has && work::allowed(task, worker as usize))
+        && functions::function_of(task, worker as usize, implementation as usize).is_some();
+    c_int::from(has && functions::allowed(task, worker as usize))
 }
 
 #[unsafe(no_mangle)]

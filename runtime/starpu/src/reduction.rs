@@ -54,7 +54,7 @@ struct Made {
 
 /// Calls the first CPU function of a codelet.
 unsafe fn call(codelet: *mut starpu_codelet, buffers: &mut [*mut c_void], argument: *mut c_void) {
-    match crate::work::cpu_function(codelet, 0) {
+    match crate::functions::cpu_function(codelet, 0) {
         Some(function) => function(buffers.as_mut_ptr(), argument),
         None => complain(format_args!("a codelet of a reduction has no CPU function")),
     }
@@ -67,7 +67,7 @@ pub fn begin(order: &mut Order) -> Result<(), String> {
     }
     let lacks_function = |codelet: *mut starpu_codelet| {
         // SAFETY: null, or a codelet of the application.
-        !codelet.is_null() && unsafe { crate::work::cpu_function(codelet, 0) }.is_none()
+        !codelet.is_null() && unsafe { crate::functions::cpu_function(codelet, 0) }.is_none()
     };
     if lacks_function(order.reduction.codelet) || lacks_function(order.reduction.init) {
         return Err("the codelets of a reduction need CPU functions".into());

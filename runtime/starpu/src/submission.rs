@@ -10,11 +10,12 @@ use zellige_runtime::{Mode, TaskRef};
 
 use crate::acquire::Slot;
 use crate::data::Carried;
+use crate::functions::{allowed, is_restricted};
 use crate::gate::{Parked, Passage};
 use crate::instance::{Instance, as_task, complain, errno, get, must_not_wait, needed};
 use crate::state::{begin as begin_run, state};
 use crate::types::*;
-use crate::work::{Ended, Work, allowed, end, end_empty, free_task, is_restricted, name_of};
+use crate::work::{Ended, Work, end, end_empty, free_task, name_of};
 
 /// True for a task that no worker runs.
 pub unsafe fn is_empty(task: *mut starpu_task) -> bool {

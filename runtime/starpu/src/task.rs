@@ -10,13 +10,14 @@ use zellige_runtime::internal::untyped;
 
 use crate::c::malloc;
 use crate::data::{Carried, data, prepare};
+use crate::functions::{implementation, node_of_buffer};
 use crate::gate::{Edge, Parked};
 use crate::handles::starpu_data_register_same;
 use crate::instance::{complain, current_task, errno, get, must_not_wait, needed};
 use crate::state::{Successor, state};
 use crate::submission::submit;
 use crate::types::*;
-use crate::work::{free_task, implementation};
+use crate::work::free_task;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_init(task: *mut starpu_task) {
@@ -244,7 +245,7 @@ pub unsafe extern "C" fn starpu_task_get_current_data_node(buffer: c_uint) -> c_
     if task.is_null() || (*task).cl.is_null() {
         return STARPU_MAIN_RAM;
     }
-    crate::work::node_of_buffer(task, buffer as usize, local).map_or(-1, |node| node as c_int)
+    node_of_buffer(task, buffer as usize, local).map_or(-1, |node| node as c_int)
 }
 
 #[unsafe(no_mangle)]
@@ -297,7 +298,8 @@ pub extern "C" fn starpu_task_set_implementation(_task: *mut starpu_task, _imple
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_get_implementation(task: *mut starpu_task) -> c_uint {
-    implementation(task, crate::instance::current_worker().unwrap_or(0)).unwrap_or(0) as c_uint
+    implementation(task, crate::instance::current_worker().unwrap_or(0)).unwrap_or(0)
+        as c_uint
 }
 
 #[unsafe(no_mangle)]

@@ -2,9 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::ffi::{CStr, c_char, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,12 +14,15 @@ use zellige_runtime::{Mode, TaskError};
 use crate::acquire::Slot;
 use crate::c::free;
 use crate::data::{Data, data, leave, mode_of, prepare};
+use crate::functions::{
+    allowed, cpu_function, cuda_function, handle_at, implementation, mode_at, node_of_buffer,
+};
 use crate::gate::Parked;
 use crate::gpus::{self, Gpu};
 use crate::handles::starpu_data_register_same;
 use crate::instance::{Instance, as_task, as_task_of, complain, get};
 use crate::reduction::{Copies, Reduction};
-use crate::residency::{gpu_of, is_node};
+use crate::residency::gpu_of;
 use crate::state::{TaskState, known, over, state};
 use crate::submission::{next_in_order, submit};
 use crate::types::*;
@@ -64,90 +66,6 @@ struct Rest {
 unsafe impl Send for Work {}
 // SAFETY: as above.
 unsafe impl Sync for Work {}
-
-/// Returns CPU function `at` of a codelet.
-pub unsafe fn cpu_function(codelet: *mut starpu_codelet, at: usize) -> starpu_cpu_func_t {
-    let function = (*codelet).cpu_funcs[at];
-    let single = (*codelet).cpu_func;
-    // The old field holds one function, or a mark that says that there are several.
-    if at == 0 && function.is_none() && single.is_some_and(|f| f as usize != usize::MAX) {
-        return single;
-    }
-    function
-}
-
-/// Returns CUDA function `at` of a codelet.
-unsafe fn cuda_function(codelet: *mut starpu_codelet, at: usize) -> starpu_cpu_func_t {
-    let (function, single) = ((*codelet).cuda_funcs[at], (*codelet).cuda_func);
-    let is_single = |f: &unsafe extern "C" fn(*mut *mut c_void, *mut c_void)| *f as usize != usize::MAX;
-    function.or_else(|| single.filter(|f| at == 0 && is_single(f)))
-}
-
-/// Returns function `at` of a task for the kind of a worker, if the task may run on that kind.
-pub unsafe fn function_of(task: *mut starpu_task, worker: usize, at: usize) -> starpu_cpu_func_t {
-    let codelet = (*task).cl;
-    let place = if (*task).where_ >= 0 { (*task).where_ as u32 } else { (*codelet).where_ };
-    let (kind, function) = match gpu_of(worker) {
-        None => (STARPU_CPU, cpu_function(codelet, at)),
-        Some(_) => (STARPU_CUDA, cuda_function(codelet, at)),
-    };
-    function.filter(|_| place == 0 || place & kind != 0)
-}
-
-/// Returns true if a task has a function for the kind of a worker, and may run on that kind.
-pub unsafe fn has_function(task: *mut starpu_task, worker: usize) -> bool {
-    (0..STARPU_MAXIMPLEMENTATIONS).any(|at| function_of(task, worker, at).is_some())
-}
-
-unsafe fn may_run(task: *mut starpu_task, worker: usize, implementation: usize) -> bool {
-    if function_of(task, worker, implementation).is_none() {
-        return false;
-    }
-    let can = (*(*task).cl).can_execute;
-    can.is_none_or(|can| can(worker as c_uint, task, implementation as c_uint) != 0)
-}
-
-/// Returns true if a task has to be kept from some workers.
-pub unsafe fn is_restricted(instance: &Instance, task: *mut starpu_task) -> bool {
-    (*task).execute_on_a_specific_worker != 0
-        || !(*task).workerids.is_null()
-        || (*(*task).cl).can_execute.is_some()
-        || !instance.gpus.is_empty()
-            && [0, instance.workers - 1].iter().any(|&worker| function_of(task, worker, 0).is_none())
-}
-
-/// Returns true if the task may run on this worker.
-pub unsafe fn allowed(task: *mut starpu_task, worker: usize) -> bool {
-    if (*task).execute_on_a_specific_worker != 0 && (*task).workerid as usize != worker {
-        return false;
-    }
-    if !(*task).workerids.is_null() && (*task).workerids_len > 0 {
-        let words = slice::from_raw_parts((*task).workerids, (*task).workerids_len as usize);
-        if words.get(worker / 32).is_none_or(|word| word >> (worker % 32) & 1 == 0) {
-            return false;
-        }
-    }
-    implementation(task, worker).is_some()
-}
-
-/// Returns the implementations that may run on a worker.
-pub unsafe fn implementations(task: *mut starpu_task, worker: usize) -> impl Iterator<Item = usize> {
-    (0..STARPU_MAXIMPLEMENTATIONS).filter(move |&at| may_run(task, worker, at))
-}
-
-/// Returns the implementation that runs on a worker.
-pub unsafe fn implementation(task: *mut starpu_task, worker: usize) -> Option<usize> {
-    implementations(task, worker).next()
-}
-
-/// Returns the handle of a buffer.
-unsafe fn handle_at(task: *mut starpu_task, at: usize) -> Option<starpu_data_handle_t> {
-    if (*task).dyn_handles.is_null() {
-        (*task).handles.get(at).copied()
-    } else {
-        Some(*(*task).dyn_handles.add(at))
-    }
-}
 
 impl Work {
     /// Returns the work of a task without data.
@@ -394,34 +312,6 @@ impl Work {
     }
 }
 
-/// Returns the memory node in which a task wants a buffer if it runs at node `local`; `None` if it
-/// does not want its value.
-pub unsafe fn node_of_buffer(task: *mut starpu_task, at: usize, local: usize) -> Option<usize> {
-    let codelet = &*(*task).cl;
-    let of = data(handle_at(task, at)?);
-    if codelet.specific_nodes == 0 {
-        // Data in several formats are converted on the host.
-        return Some(if (*of.ops).is_multiformat != 0 { 0 } else { local });
-    }
-    let (dynamic, fixed) = if codelet.nbuffers == STARPU_VARIABLE_NBUFFERS {
-        ((*task).dyn_nodes, &(*task).nodes)
-    } else {
-        (codelet.dyn_nodes, &codelet.nodes)
-    };
-    let wanted = if dynamic.is_null() { fixed.get(at).copied() } else { Some(*dynamic.add(at)) };
-    match wanted.unwrap_or(STARPU_SPECIFIC_NODE_LOCAL) {
-        STARPU_SPECIFIC_NODE_NONE => None,
-        STARPU_SPECIFIC_NODE_CPU => Some(0),
-        STARPU_SPECIFIC_NODE_LOCAL_OR_CPU | STARPU_SPECIFIC_NODE_LOCAL_OR_SIMILAR_OR_CPU => {
-            let reads = mode_at(task, codelet.nbuffers == STARPU_VARIABLE_NBUFFERS, at)
-                .is_ok_and(|mode| mode & STARPU_R != 0);
-            Some(if reads && !of.residency.is_valid(local) { 0 } else { local })
-        }
-        node if node >= 0 && is_node(node as usize) => Some(node as usize),
-        _ => Some(local),
-    }
-}
-
 impl Source {
     /// Returns the handle of the copy.
     unsafe fn handle(&self, of: &Data, worker: usize) -> starpu_data_handle_t {
@@ -580,24 +470,6 @@ unsafe fn is_text(name: *const c_char, text: &str) -> bool {
 pub unsafe fn name_of(task: *mut starpu_task) -> &'static str {
     let name = starpu_task_get_name(task);
     if name.is_null() { "task" } else { lasting(name) }
-}
-
-unsafe fn mode_at(
-    task: *mut starpu_task,
-    variable: bool,
-    at: usize,
-) -> Result<starpu_data_access_mode, String> {
-    let missing = || format!("buffer {at} has no mode: fill modes or dyn_modes");
-    let codelet = (*task).cl;
-    let found = |array: &[starpu_data_access_mode], dynamic: *mut starpu_data_access_mode| {
-        if dynamic.is_null() { array.get(at).copied() } else { Some(*dynamic.add(at)) }
-    };
-    let of_codelet = if variable { None } else { found(&(*codelet).modes, (*codelet).dyn_modes) };
-    // A codelet may leave the modes to its tasks.
-    let of_task = || found(&(*task).modes, (*task).dyn_modes);
-    let mode = of_codelet.filter(|&mode| mode != 0).or_else(of_task).ok_or_else(missing)?;
-    let kinds = STARPU_RW | STARPU_SCRATCH | STARPU_REDUX;
-    if mode & kinds == 0 && mode & STARPU_NONE == 0 { Err(missing()) } else { Ok(mode) }
 }
 
 /// Ends an empty task. One that becomes ready by the end of another one waits for that, so that the
