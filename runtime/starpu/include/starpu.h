@@ -526,6 +526,10 @@ enum starpu_data_interface_id
 
 /* Copies a piece of data from one node to another. */
 typedef int (*zellige_starpu_copy_t)(void *src_interface, unsigned src_node, void *dst_interface, unsigned dst_node);
+/* The same in the order of a stream of CUDA (cudaStream_t); 0 or -EAGAIN. */
+struct CUstream_st;
+typedef int (*zellige_starpu_cuda_copy_t)(void *src_interface, unsigned src_node, void *dst_interface, unsigned dst_node,
+					  struct CUstream_st *stream);
 /* The place of an asynchronous copy for a device that this build has none of. */
 typedef int (*zellige_starpu_no_copy_t)(void);
 
@@ -540,7 +544,7 @@ struct starpu_data_copy_methods
 	zellige_starpu_copy_t sycl_to_ram, sycl_to_sycl;
 	zellige_starpu_copy_t opencl_to_ram, opencl_to_opencl;
 	zellige_starpu_copy_t max_fpga_to_ram;
-	zellige_starpu_no_copy_t ram_to_cuda_async, cuda_to_ram_async, cuda_to_cuda_async;
+	zellige_starpu_cuda_copy_t ram_to_cuda_async, cuda_to_ram_async, cuda_to_cuda_async;
 	zellige_starpu_no_copy_t ram_to_hip_async, hip_to_ram_async, hip_to_hip_async;
 	zellige_starpu_no_copy_t ram_to_sycl_async, sycl_to_ram_async, sycl_to_sycl_async;
 	zellige_starpu_no_copy_t ram_to_opencl_async, opencl_to_ram_async, opencl_to_opencl_async;

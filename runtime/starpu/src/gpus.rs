@@ -294,6 +294,16 @@ impl Gpu {
         }
     }
 
+    /// Calls `f` with a stream as CUDA's own handle, and waits until what it has queued has ended.
+    pub fn with_native_stream(&self, f: impl FnOnce(*mut c_void) -> c_int) -> c_int {
+        // Without the lock: `f` is the application's, and may copy.
+        let native = self.with_stream(|driver, stream| driver.native(stream));
+        let result = f(native.unwrap_or_else(|error| self.stop(&error)));
+        self.with_stream(|driver, stream| driver.synchronize(stream))
+            .unwrap_or_else(|error| self.stop(&error));
+        result
+    }
+
     /// Allocates memory; `None` if there is not as much.
     pub fn allocate(&self, bytes: usize) -> Option<usize> {
         let made = self.with_stream(|driver, stream| {

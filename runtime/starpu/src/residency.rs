@@ -231,7 +231,9 @@ impl Data {
         let (from, to) = (from as u32, to as u32);
         from == 0
             || to == 0
-            || (methods.cuda_to_cuda.is_some() || methods.any_to_any.is_some())
+            || (methods.cuda_to_cuda.is_some()
+                || methods.any_to_any.is_some()
+                || methods.cuda_to_cuda_async.is_some())
                 && methods.can_copy.is_none_or(|can| can(source, from, target, to, to) != 0)
     }
 
@@ -285,16 +287,22 @@ impl Data {
         let (source, target) = (self.interface(from_node), to.interface(to_node));
         let (from, to) = (from_node as u32, to_node as u32);
         let methods = &*(*self.ops).copy_methods;
-        let own = match (from_node, to_node) {
-            (0, 0) => methods.ram_to_ram,
-            (0, _) => methods.ram_to_cuda,
-            (_, 0) => methods.cuda_to_ram,
-            (_, _) => methods.cuda_to_cuda,
+        let (own, on_stream) = match (from_node, to_node) {
+            (0, 0) => (methods.ram_to_ram, None),
+            (0, _) => (methods.ram_to_cuda, methods.ram_to_cuda_async),
+            (_, 0) => (methods.cuda_to_ram, methods.cuda_to_ram_async),
+            (_, _) => (methods.cuda_to_cuda, methods.cuda_to_cuda_async),
         };
-        match (own, methods.any_to_any) {
-            (Some(copy), _) => copy(source, from, target, to),
-            (None, Some(copy)) => copy(source, from, target, to, ptr::null_mut()),
-            (None, None) => {
+        let gpu = gpus::on_node(to_node).or_else(|| gpus::on_node(from_node));
+        match (own, methods.any_to_any, on_stream.zip(gpu)) {
+            (Some(copy), _, _) => copy(source, from, target, to),
+            (None, Some(copy), _) => copy(source, from, target, to, ptr::null_mut()),
+            (None, None, Some((copy, gpu))) => {
+                let result = gpu.with_native_stream(|stream| copy(source, from, target, to, stream));
+                // It has ended by now.
+                if result == -errno::EAGAIN { 0 } else { result }
+            }
+            (None, None, None) => {
                 complain(format_args!(
                     "a data interface has no copy method for memory nodes {from} to {to}: give it any_to_any"
                 ));

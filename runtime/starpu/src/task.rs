@@ -298,8 +298,7 @@ pub extern "C" fn starpu_task_set_implementation(_task: *mut starpu_task, _imple
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_task_get_implementation(task: *mut starpu_task) -> c_uint {
-    implementation(task, crate::instance::current_worker().unwrap_or(0)).unwrap_or(0)
-        as c_uint
+    implementation(task, crate::instance::current_worker().unwrap_or(0)).unwrap_or(0) as c_uint
 }
 
 #[unsafe(no_mangle)]

@@ -22,9 +22,9 @@ pub struct starpu_data_copy_methods {
     pub opencl_to_ram: starpu_copy_t,
     pub opencl_to_opencl: starpu_copy_t,
     pub max_fpga_to_ram: starpu_copy_t,
-    pub ram_to_cuda_async: starpu_no_copy_t,
-    pub cuda_to_ram_async: starpu_no_copy_t,
-    pub cuda_to_cuda_async: starpu_no_copy_t,
+    pub ram_to_cuda_async: starpu_any_copy_t,
+    pub cuda_to_ram_async: starpu_any_copy_t,
+    pub cuda_to_cuda_async: starpu_any_copy_t,
     pub ram_to_hip_async: starpu_no_copy_t,
     pub hip_to_ram_async: starpu_no_copy_t,
     pub hip_to_hip_async: starpu_no_copy_t,
@@ -36,8 +36,7 @@ pub struct starpu_data_copy_methods {
     pub opencl_to_opencl_async: starpu_no_copy_t,
     pub ram_to_max_fpga_async: starpu_copy_t,
     pub max_fpga_to_ram_async: starpu_copy_t,
-    pub any_to_any:
-        Option<unsafe extern "C" fn(*mut c_void, c_uint, *mut c_void, c_uint, *mut c_void) -> c_int>,
+    pub any_to_any: starpu_any_copy_t,
 }
 
 impl starpu_data_copy_methods {

@@ -391,6 +391,9 @@ pub struct starpu_driver {
 }
 
 /// Copies between two nodes.
+/// The same with what makes it asynchronous: a stream of CUDA, or null.
+pub type starpu_any_copy_t =
+    Option<unsafe extern "C" fn(*mut c_void, c_uint, *mut c_void, c_uint, *mut c_void) -> c_int>;
 pub type starpu_copy_t = Option<unsafe extern "C" fn(*mut c_void, c_uint, *mut c_void, c_uint) -> c_int>;
 /// The place of an asynchronous copy for a device that is absent.
 pub type starpu_no_copy_t = Option<unsafe extern "C" fn() -> c_int>;

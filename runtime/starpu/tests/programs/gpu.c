@@ -389,6 +389,43 @@ static struct starpu_codelet host_sum = {.cuda_funcs = {add_to_host},
 					 .nodes = {STARPU_SPECIFIC_NODE_CPU, STARPU_SPECIFIC_NODE_LOCAL},
 					 .name = "host_sum"};
 
+static int copied;
+
+static int copy_variable(void *src, unsigned src_node, void *dst, unsigned dst_node, struct CUstream_st *stream)
+{
+	struct starpu_variable_interface *from = (struct starpu_variable_interface *) src;
+	struct starpu_variable_interface *to = (struct starpu_variable_interface *) dst;
+
+	CHECK(stream == NULL && (src_node == STARPU_MAIN_RAM) != (dst_node == STARPU_MAIN_RAM));
+	STARPU_ATOMIC_ADD(&copied, 1);
+	move(from->ptr, src_node, to->ptr, dst_node, 1);
+	return -EAGAIN;
+}
+
+/* An interface that copies in the order of a stream only, and not between GPUs. */
+static void copies_on_a_stream(void)
+{
+	static struct starpu_codelet gpu = {
+		.cuda_funcs = {one_more_on_gpu}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "gpu"};
+	struct starpu_data_copy_methods methods = {.ram_to_cuda_async = copy_variable, .cuda_to_ram_async = copy_variable};
+	struct starpu_data_interface_ops ops = starpu_interface_variable_ops;
+	double value = 1;
+	struct starpu_variable_interface variable = {.id = STARPU_VARIABLE_INTERFACE_ID,
+						     .ptr = (uintptr_t) &value,
+						     .dev_handle = (uintptr_t) &value,
+						     .elemsize = sizeof value};
+	starpu_data_handle_t handle;
+	int i;
+
+	ops.copy_methods = &methods;
+	starpu_data_register(&handle, STARPU_MAIN_RAM, &variable, &ops);
+	for (i = 0; i < 3; i++)
+		DONE(starpu_task_insert(&gpu, STARPU_RW, handle, STARPU_EXECUTE_ON_WORKER,
+					starpu_worker_get_by_type(STARPU_CUDA_WORKER, i % 2), 0));
+	starpu_data_unregister(handle);
+	CHECK(value == 4 && copied == 6);
+}
+
 static void nodes_of_buffers(void)
 {
 	double total = 1, more = 2;
@@ -508,6 +545,7 @@ int main(void)
 	matrix_with_gaps();
 	reduction();
 	more_than_fits();
+	copies_on_a_stream();
 	nodes_of_buffers();
 	/* Wherever they like, one vector for each core and GPU, with values that stay exact. */
 	for (i = 0; i < N; i++)
