@@ -115,15 +115,18 @@ pub unsafe fn request(
     let hold = untyped::hold(&instance.rt, vec![target.access(mode)], after, taken);
     slot.keep(hold.map_err(|error| error.to_string())?);
     if mode.writes() {
-        behind.keep(hold_to_read(instance, target)?);
+        keep_to_read(instance, target, &behind);
     }
     Ok(())
 }
 
-/// Takes a turn that reads, behind one that the application has.
-fn hold_to_read(instance: &Instance, target: &Data) -> Result<Hold, String> {
+/// Keeps a turn that reads, behind one that the application has.
+fn keep_to_read(instance: &Instance, target: &Data, behind: &Slot) {
     let access = target.access(zellige_runtime::Mode::Read);
-    untyped::hold(&instance.rt, vec![access], &[], || ()).map_err(|error| error.to_string())
+    match untyped::hold(&instance.rt, vec![access], &[], || ()) {
+        Ok(hold) => behind.keep(hold),
+        Err(error) => complain(format_args!("acquire: {error}")),
+    }
 }
 
 /// Notes that the application has data now.
@@ -224,10 +227,8 @@ pub unsafe extern "C" fn starpu_data_acquire_try(
     }
     slot.keep(hold);
     let behind = Slot::default();
-    if mode.writes()
-        && let Ok(hold) = hold_to_read(instance, target)
-    {
-        behind.keep(hold);
+    if mode.writes() {
+        keep_to_read(instance, target, &behind);
     }
     begins(handle, Held::Turn { turn: slot, writes: mode.writes(), behind });
     0

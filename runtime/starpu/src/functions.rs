@@ -97,9 +97,12 @@ pub unsafe fn handle_at(task: *mut starpu_task, at: usize) -> Option<starpu_data
 pub unsafe fn node_of_buffer(task: *mut starpu_task, at: usize, local: usize) -> Option<usize> {
     let codelet = &*(*task).cl;
     let of = data(handle_at(task, at)?);
-    if codelet.specific_nodes == 0 {
+    if (*of.ops).is_multiformat != 0 {
         // Data in several formats are converted on the host.
-        return Some(if (*of.ops).is_multiformat != 0 { 0 } else { local });
+        return Some(0);
+    }
+    if codelet.specific_nodes == 0 {
+        return Some(local);
     }
     let (dynamic, fixed) = if codelet.nbuffers == STARPU_VARIABLE_NBUFFERS {
         ((*task).dyn_nodes, &(*task).nodes)

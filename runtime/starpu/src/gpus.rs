@@ -135,39 +135,34 @@ pub fn open(conf: &starpu_conf, wanted: Option<usize>) -> Vec<Gpu> {
     let driver = match driver() {
         Ok(driver) => driver,
         Err(error) => {
-            if wanted.is_some() {
-                complain(format_args!(
-                    "starpu_init: no GPUs, though {} were asked for: {error}",
-                    wanted.unwrap_or(0)
-                ));
+            if let Some(wanted) = wanted {
+                complain(format_args!("starpu_init: {wanted} GPUs requested, none available: {error}"));
             }
             return Vec::new();
         }
     };
     let mut numbers = driver.working();
     let most = wanted.unwrap_or(numbers.len()).min(STARPU_MAXCUDADEVS);
-    let of_environment = std::env::var("STARPU_WORKERS_CUDAID").ok().map(|text| {
-        let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
-        words.filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()
-    });
     let is_explicit = conf.use_explicit_workers_cuda_gpuid != 0;
     let of_conf = is_explicit.then(|| conf.workers_cuda_gpuid[..most].to_vec());
-    if let Some(asked) = of_environment.or(of_conf) {
+    if let Some(listed) = listed_in_environment().or(of_conf) {
         let mut chosen = Vec::new();
-        for number in asked {
-            if numbers.contains(&number) && !chosen.contains(&number) {
+        for number in listed {
+            if !numbers.contains(&number) {
+                complain(format_args!("starpu_init: GPU {number} is not available: it is left out"));
+            } else if !chosen.contains(&number) {
                 chosen.push(number);
             }
         }
         numbers = chosen;
     }
-    if let Some(wanted) = wanted.filter(|&wanted| wanted > numbers.len().min(STARPU_MAXCUDADEVS)) {
-        complain(format_args!(
-            "starpu_init: {wanted} GPUs asked for, {} are there or may be used",
-            numbers.len().min(STARPU_MAXCUDADEVS)
-        ));
+    numbers.truncate(STARPU_MAXCUDADEVS);
+    if let Some(wanted) = wanted {
+        if wanted > numbers.len() {
+            complain(format_args!("starpu_init: {wanted} GPUs requested, {} available", numbers.len()));
+        }
+        numbers.truncate(wanted);
     }
-    numbers.truncate(wanted.unwrap_or(usize::MAX).min(STARPU_MAXCUDADEVS));
     let mut gpus = Vec::new();
     for number in numbers {
         match Gpu::open(&driver, number) {
@@ -176,6 +171,20 @@ pub fn open(conf: &starpu_conf, wanted: Option<usize>) -> Vec<Gpu> {
         }
     }
     gpus
+}
+
+/// Returns the numbers of GPUs in `STARPU_WORKERS_CUDAID`, if it is set.
+fn listed_in_environment() -> Option<Vec<u32>> {
+    let text = std::env::var("STARPU_WORKERS_CUDAID").ok()?;
+    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+    let number = |word: &str| {
+        let number = word.parse().ok();
+        if number.is_none() {
+            complain(format_args!("STARPU_WORKERS_CUDAID: {word} is not the number of a GPU: it is ignored"));
+        }
+        number
+    };
+    Some(words.filter_map(number).collect())
 }
 
 /// Returns the GPUs of the machine; with the feature `mock-gpu` and its variable, some for tests.

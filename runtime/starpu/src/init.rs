@@ -106,7 +106,7 @@ fn workers(conf: &starpu_conf, gpus: usize) -> usize {
     let workers = wanted.unwrap_or_else(|| cores.saturating_sub(reserved + gpus).max(1));
     let most = STARPU_NMAXWORKERS - gpus;
     if workers > most {
-        complain(format_args!("{workers} workers asked for: {most} start, the most there can be"));
+        complain(format_args!("{workers} workers requested: {most} start, the maximum"));
     }
     workers.min(most)
 }

@@ -42,7 +42,8 @@ pub struct Work {
     rest: Option<Box<Rest>>,
     /// Number of buffers.
     buffers: u32,
-    /// Accesses that take turns though they are ordered, a bit each.
+    /// Accesses that take turns though they are ordered, a bit each; the last one is for all further
+    /// accesses.
     turns: u64,
     /// True if nothing can notice whether the task ends before or after its data are released.
     pub plain: bool,
@@ -152,7 +153,7 @@ impl Work {
             of.users.add();
             self.rest().users.push(handle);
         } else if of.takes_turns.load(Ordering::Relaxed) {
-            self.turns |= 1u64.checked_shl(self.accesses.len() as u32).unwrap_or(0);
+            self.turns |= 1 << self.accesses.len().min(63);
         }
         self.accesses.push(TokenAccess { ordered, ..of.access(access) });
         Ok(())
@@ -192,7 +193,7 @@ impl Untyped for Work {
     }
 
     fn takes_turn(&self, access: usize) -> bool {
-        self.turns.checked_shr(access as u32).unwrap_or(0) & 1 != 0
+        self.turns >> access.min(63) & 1 != 0
     }
 
     fn can_execute(&self, worker: usize) -> bool {

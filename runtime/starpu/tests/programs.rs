@@ -84,7 +84,7 @@ fn run(program: &Path, workers: usize, ranks: Option<usize>) {
         .env("LD_LIBRARY_PATH", libraries())
         .env("STARPU_NCPU", workers.to_string())
         .env("STARPU_NCUDA", if gpus { "2" } else { "0" })
-        // Two GPUs that are not there, for the library that tests are built with.
+        // Two mocked GPUs, for the library that tests are built with.
         .env("ZELLIGE_MOCK_GPU", "2")
         .env("ZELLIGE_MOCK_GPU_PEERS", if workers == 1 { "0" } else { "1" })
         .env("STARPU_HOME", &home)

@@ -509,6 +509,24 @@ static void own_policy_and_a_handle_that_stays(struct starpu_conf *conf)
 	CHECK(workers == 4);
 }
 
+/* GPUs by their numbers: the second one alone, whatever else the list names. */
+static void chosen_gpus(struct starpu_conf *conf)
+{
+	int worker;
+
+	conf->sched_policy = NULL;
+	conf->sched_policy_name = NULL;
+	setenv("STARPU_WORKERS_CUDAID", "1, x 7 1", 1);
+	setenv("STARPU_NCUDA", "1", 1);
+	DONE(starpu_init(conf));
+	CHECK(starpu_cuda_worker_get_count() == 1);
+	worker = starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0);
+	CHECK(starpu_worker_get_devid(worker) == 1 && starpu_worker_get_memory_node((unsigned) worker) == 1);
+	CHECK(starpu_worker_get_perf_archtype(worker, 0)->devices[0].devid == 1);
+	CHECK(starpu_memory_node_get_devid(1) == 1);
+	starpu_shutdown();
+}
+
 int main(void)
 {
 	struct starpu_conf conf;
@@ -563,5 +581,6 @@ int main(void)
 	starpu_shutdown();
 	by_models(&conf);
 	own_policy_and_a_handle_that_stays(&conf);
+	chosen_gpus(&conf);
 	return 0;
 }
