@@ -92,7 +92,7 @@ pub unsafe fn leave_all() {
 static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Gives GPUs the workers from `first` on.
-pub fn number(gpus: &mut [Gpu], first: usize) {
+pub fn number_workers(gpus: &mut [Gpu], first: usize) {
     gpus.iter_mut().zip(first..).for_each(|(gpu, worker)| gpu.worker = worker);
     FIRST.store(if gpus.is_empty() { usize::MAX } else { first }, Ordering::Relaxed);
 }

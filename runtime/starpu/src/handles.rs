@@ -52,7 +52,7 @@ pub unsafe extern "C" fn starpu_data_register_same(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_data_ptr_register(handle: starpu_data_handle_t, node: c_uint) {
     let node = if is_node(node as usize) { node as usize } else { 0 };
-    data(handle).residency.set_allocated(node, true);
+    data(handle).residency.has_memory(node);
 }
 
 #[unsafe(no_mangle)]

@@ -159,7 +159,7 @@ pub unsafe extern "C" fn starpu_init(conf: *mut starpu_conf) -> c_int {
     let mut gpus = gpus::open(conf, asked(conf.ncuda, &["STARPU_NCUDA"], conf_first));
     let cores = workers(conf, gpus.len());
     let workers = cores + gpus.len();
-    gpus::number(&mut gpus, cores);
+    gpus::number_workers(&mut gpus, cores);
     if workers == 0 {
         return -errno::ENODEV;
     }

@@ -76,13 +76,10 @@ impl Residency {
         allocated & valid & bit(node) != 0
     }
 
-    /// Notes that memory of the application's is there, or not.
-    pub fn set_allocated(&self, node: usize, allocated: bool) {
+    /// Notes that there is memory of the application's on a node.
+    pub fn has_memory(&self, node: usize) {
         let mut state = self.state.lock();
-        state.allocated &= !bit(node);
-        if allocated {
-            state.allocated |= bit(node);
-        }
+        state.allocated |= bit(node);
         self.tell(&state);
     }
 

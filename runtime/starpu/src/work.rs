@@ -42,8 +42,8 @@ pub struct Work {
     rest: Option<Box<Rest>>,
     /// Number of buffers.
     buffers: u32,
-    /// Accesses that take turns though they are ordered, a bit each; the last one is for all further
-    /// accesses.
+    /// Accesses that take turns though they are ordered, a bit each; the last bit is for all
+    /// further ones.
     turns: u64,
     /// True if nothing can notice whether the task ends before or after its data are released.
     pub plain: bool,

@@ -59,6 +59,32 @@ static void down_to_reading(void)
 	starpu_data_release(handle);
 }
 
+static void count(void *buffers[], void *cl_arg)
+{
+	volatile int *p = (volatile int *) STARPU_VARIABLE_GET_PTR(buffers[0]);
+	int before = *p;
+	volatile int i;
+
+	(void) cl_arg;
+	for (i = 0; i < 2000; i++)
+		;
+	*p = before + 1;
+}
+
+static struct starpu_codelet counter = {.cpu_funcs = {count}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "count"};
+
+/* Tasks without sequential consistency exclude those with it. */
+static void beside_tasks_in_order(void)
+{
+	int i;
+
+	for (i = 0; i < 1000; i++)
+		DONE(starpu_task_insert(&counter, STARPU_RW, handle, STARPU_SEQUENTIAL_CONSISTENCY, i % 5 != 0, 0));
+	DONE(starpu_task_wait_for_all());
+	CHECK(value == 1000);
+	value = 0;
+}
+
 /* In a callback the program must not wait, but it may ask to be called. */
 static void from_callback(void *arg) { DONE(starpu_data_acquire_cb(handle, STARPU_RW, acquired, arg)); }
 
@@ -69,6 +95,7 @@ int main(void)
 	DONE(starpu_init(NULL));
 	starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t) &value, sizeof value);
 	down_to_reading();
+	beside_tasks_in_order();
 	for (i = 0; i < 5; i++)
 		DONE(starpu_task_insert(&codelet, STARPU_RW, handle, 0));
 	DONE(starpu_data_acquire_cb(handle, STARPU_RW, acquired, &seen[0]));

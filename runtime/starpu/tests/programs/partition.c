@@ -34,8 +34,42 @@ static void sum(void *buffers[], void *cl_arg)
 	CHECK(total == expected);
 }
 
+/* Sets all elements, of memory that is not the program's, to a value. */
+static void set(void *buffers[], void *cl_arg)
+{
+	int *p = (int *) STARPU_MATRIX_GET_PTR(buffers[0]), value;
+	size_t nx = STARPU_MATRIX_GET_NX(buffers[0]), ny = STARPU_MATRIX_GET_NY(buffers[0]);
+	size_t ld = STARPU_MATRIX_GET_LD(buffers[0]), i, j;
+
+	starpu_codelet_unpack_args(cl_arg, &value);
+	for (j = 0; j < ny; j++)
+		for (i = 0; i < nx; i++)
+			p[i + j * ld] = value;
+}
+
+static struct starpu_codelet set_codelet = {.cpu_funcs = {set}, .nbuffers = 1, .modes = {STARPU_W}, .name = "set"};
 static struct starpu_codelet add_codelet = {.cpu_funcs = {add}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "add"};
 static struct starpu_codelet sum_codelet = {.cpu_funcs = {sum}, .nbuffers = 1, .modes = {STARPU_R}, .name = "sum"};
+
+/* Parts that are planned stay views of their whole when it loses its value. */
+static void invalidated_whole(void)
+{
+	struct starpu_data_filter columns = {.filter_func = starpu_matrix_filter_vertical_block, .nchildren = 3};
+	starpu_data_handle_t whole, parts[3];
+	int i, one = 1, none = 0, expected = ROWS * COLUMNS, round;
+
+	starpu_matrix_data_register(&whole, -1, 0, ROWS, ROWS, COLUMNS, sizeof m[0]);
+	starpu_data_partition_plan(whole, &columns, parts);
+	for (round = 0; round < 3; round++) {
+		DONE(starpu_task_insert(&set_codelet, STARPU_W, whole, STARPU_VALUE, &none, sizeof none, 0));
+		for (i = 0; i < 3; i++)
+			DONE(starpu_task_insert(&set_codelet, STARPU_W, parts[i], STARPU_VALUE, &one, sizeof one, 0));
+		DONE(starpu_task_insert(&sum_codelet, STARPU_R, whole, STARPU_VALUE, &expected, sizeof expected, 0));
+		starpu_data_invalidate(whole);
+	}
+	starpu_data_partition_clean(whole, 3, parts);
+	starpu_data_unregister(whole);
+}
 
 int main(void)
 {
@@ -45,6 +79,7 @@ int main(void)
 	int i, one = 1, expected, half;
 
 	DONE(starpu_init(NULL));
+	invalidated_whole();
 	starpu_matrix_data_register(&whole, STARPU_MAIN_RAM, (uintptr_t) m, ROWS, ROWS, COLUMNS, sizeof m[0]);
 	starpu_data_partition_plan(whole, &columns, by_columns);
 	starpu_data_partition_plan(whole, &rows, by_rows);

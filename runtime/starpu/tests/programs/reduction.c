@@ -55,6 +55,10 @@ int main(void)
 		CHECK(starpu_variable_get_local_ptr(sum) == (uintptr_t) &value);
 		starpu_data_release(sum);
 	}
+	/* A reduction whose codelets have no CPU function is refused. */
+	zero_codelet.cpu_funcs[0] = NULL;
+	CHECK(starpu_task_insert(&add_codelet, STARPU_REDUX, sum, STARPU_SCRATCH, room, STARPU_VALUE, &i, sizeof i, 0) ==
+	      -EINVAL);
 	starpu_data_unregister(room);
 	starpu_data_unregister(sum);
 	starpu_shutdown();
