@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
+use std::thread::LocalKey;
 
 use crate::c::dlsym;
 use crate::gpus::{self, starpu_cuda_get_local_stream};
@@ -22,19 +23,23 @@ struct Library {
     create: &'static CStr,
     set_stream: &'static CStr,
     destroy: &'static CStr,
+    /// The calling worker's handle.
+    handle: &'static LocalKey<Cell<*mut c_void>>,
 }
 
-const BLAS: Library = Library {
+static BLAS: Library = Library {
     name: "cuBLAS",
     create: c"cublasCreate_v2",
     set_stream: c"cublasSetStream_v2",
     destroy: c"cublasDestroy_v2",
+    handle: &BLAS_HANDLE,
 };
-const SPARSE: Library = Library {
+static SPARSE: Library = Library {
     name: "cuSPARSE",
     create: c"cusparseCreate",
     set_stream: c"cusparseSetStream",
     destroy: c"cusparseDestroy",
+    handle: &SPARSE_HANDLE,
 };
 
 thread_local! {
@@ -90,44 +95,55 @@ impl Library {
     }
 
     /// Returns the calling worker's handle; null elsewhere.
-    unsafe fn local(&self, handle: &Cell<*mut c_void>) -> *mut c_void {
-        if gpus::node_here() == 0 {
-            return ptr::null_mut();
+    unsafe fn local(&self) -> *mut c_void {
+        if gpus::node_here() > 0 && self.handle.get().is_null() {
+            self.handle.set(self.create());
         }
-        if handle.get().is_null() {
-            handle.set(self.create());
-        }
-        handle.get()
+        self.handle.get()
     }
 
-    unsafe fn destroy(&self, handle: &Cell<*mut c_void>) {
-        let handle = handle.replace(ptr::null_mut());
-        if !handle.is_null()
-            && let Some(destroy) = function::<Destroy>(self.destroy)
-        {
-            destroy(handle);
+    /// Creates the handles of all GPUs, if the program has the library.
+    unsafe fn prepare(&'static self) {
+        unsafe extern "C" fn prepare(library: *mut c_void) {
+            (*library.cast::<Library>()).local();
+        }
+        if function::<Create>(self.create).is_some() {
+            self.on_gpus(prepare);
         }
     }
-}
 
-/// Calls a function on the workers of all GPUs, and waits.
-unsafe fn on_gpus(function: unsafe extern "C" fn(*mut c_void)) {
-    if !gpus::all().is_empty() {
-        crate::extras::starpu_execute_on_each_worker(Some(function), ptr::null_mut(), STARPU_CUDA);
+    /// Destroys the handles of all GPUs.
+    unsafe fn end(&'static self) {
+        unsafe extern "C" fn end(library: *mut c_void) {
+            let library = &*library.cast::<Library>();
+            let handle = library.handle.replace(ptr::null_mut());
+            if !handle.is_null()
+                && let Some(destroy) = function::<Destroy>(library.destroy)
+            {
+                destroy(handle);
+            }
+        }
+        self.on_gpus(end);
+    }
+
+    /// Calls a function with this on the workers of all GPUs, and waits.
+    unsafe fn on_gpus(&'static self, function: unsafe extern "C" fn(*mut c_void)) {
+        if gpus::is_any() {
+            let library = ptr::from_ref(self).cast_mut().cast();
+            crate::extras::starpu_execute_on_each_worker(Some(function), library, STARPU_CUDA);
+        }
     }
 }
 
 /// Prepares cuBLAS on all GPUs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_cublas_init() {
-    unsafe extern "C" fn prepare(_: *mut c_void) {
+    unsafe extern "C" fn set_stream(_: *mut c_void) {
         starpu_cublas_set_stream();
-        if function::<Create>(BLAS.create).is_some() {
-            BLAS_HANDLE.with(|handle| BLAS.local(handle));
-        }
     }
     if needed("starpu_cublas_init").is_some() {
-        on_gpus(prepare);
+        BLAS.on_gpus(set_stream);
+        BLAS.prepare();
     }
 }
 
@@ -144,44 +160,33 @@ pub unsafe extern "C" fn starpu_cublas_set_stream() {
 /// Returns the calling worker's handle of cuBLAS; null elsewhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_cublas_get_local_handle() -> *mut c_void {
-    BLAS_HANDLE.with(|handle| BLAS.local(handle))
+    BLAS.local()
 }
 
 /// Ends the use of cuBLAS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_cublas_shutdown() {
-    unsafe extern "C" fn end(_: *mut c_void) {
-        BLAS_HANDLE.with(|handle| BLAS.destroy(handle));
-    }
-    on_gpus(end);
+    BLAS.end();
 }
 
 /// Prepares cuSPARSE on all GPUs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_cusparse_init() {
-    unsafe extern "C" fn prepare(_: *mut c_void) {
-        if function::<Create>(SPARSE.create).is_some() {
-            SPARSE_HANDLE.with(|handle| SPARSE.local(handle));
-        }
-    }
     if needed("starpu_cusparse_init").is_some() {
-        on_gpus(prepare);
+        SPARSE.prepare();
     }
 }
 
 /// Returns the calling worker's handle of cuSPARSE; null elsewhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_cusparse_get_local_handle() -> *mut c_void {
-    SPARSE_HANDLE.with(|handle| SPARSE.local(handle))
+    SPARSE.local()
 }
 
 /// Ends the use of cuSPARSE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn starpu_cusparse_shutdown() {
-    unsafe extern "C" fn end(_: *mut c_void) {
-        SPARSE_HANDLE.with(|handle| SPARSE.destroy(handle));
-    }
-    on_gpus(end);
+    SPARSE.end();
 }
 
 /// Reports an error of cuBLAS and ends the program.

@@ -11,13 +11,12 @@ use zellige_runtime::internal::untyped::untyped;
 use zellige_runtime::sched::{PerNode, ReadyTask, SchedView};
 use zellige_runtime::topology::CoreInfo;
 
-use crate::data::data;
 use crate::functions::implementations;
 use crate::gpus;
 use crate::perfmodel::{
     buffers, starpu_task_expected_data_transfer_time, starpu_task_worker_expected_length,
 };
-use crate::residency::{gpu_of, nodes};
+use crate::residency::{gpu_of, is_lacking, nodes};
 use crate::types::*;
 use crate::work::Work;
 
@@ -44,10 +43,7 @@ fn task_of(ready: &ReadyTask) -> Option<*mut starpu_task> {
 /// The task has not ended.
 unsafe fn lacking(task: *mut starpu_task, node: usize) -> impl Iterator<Item = u64> {
     buffers(task)
-        .filter(move |(handle, mode)| {
-            let reads = mode & (STARPU_R | STARPU_REDUX) != 0;
-            reads && !handle.is_null() && !data(*handle).residency.is_valid(node)
-        })
+        .filter(move |(handle, mode)| is_lacking(*handle, node, *mode))
         .map(|(handle, _)| crate::handles::starpu_data_get_size(handle) as u64)
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::data::Data;
+use crate::data::{Data, data};
 use crate::gpus::{self, Eviction, Gpu};
 use crate::instance::{complain, errno};
 use crate::types::*;
@@ -135,7 +135,7 @@ impl Data {
     #[cold]
     unsafe fn bring(&self, node: usize, mode: starpu_data_access_mode) {
         let mut state = self.lock_with_memory(node);
-        let writes_alone = mode & (STARPU_R | STARPU_REDUX) == 0 && mode & (STARPU_W | STARPU_SCRATCH) != 0;
+        let writes_alone = !reads(mode) && mode & (STARPU_W | STARPU_SCRATCH) != 0;
         if !writes_alone && state.valid >> node & 1 == 0 {
             let from = state.valid.trailing_zeros() as usize;
             if !self.allocate(&mut state, from) {
@@ -314,6 +314,19 @@ impl Data {
         self.value_for(|| STARPU_W);
         from.copy_between(0, self, 0)
     }
+}
+
+/// Returns true if an access of this mode reads the value.
+pub fn reads(mode: starpu_data_access_mode) -> bool {
+    mode & (STARPU_R | STARPU_REDUX) != 0
+}
+
+/// Returns true if a buffer has to be copied to a node for an access of this mode.
+///
+/// # Safety
+/// `handle` is null or registered.
+pub unsafe fn is_lacking(handle: starpu_data_handle_t, node: usize, mode: starpu_data_access_mode) -> bool {
+    reads(mode) && !handle.is_null() && !data(handle).residency.is_valid(node)
 }
 
 /// Returns true if a node is the host's or a GPU's in use.

@@ -371,10 +371,9 @@ pub unsafe extern "C" fn starpu_data_expected_transfer_time(
     node: c_uint,
     mode: starpu_data_access_mode,
 ) -> f64 {
-    let reads = mode & (STARPU_R | STARPU_REDUX) != 0;
     // SAFETY: as the caller vouches.
     unsafe {
-        if !reads || handle.is_null() || data(handle).residency.is_valid(node as usize) {
+        if !residency::is_lacking(handle, node as usize, mode) {
             return 0.0;
         }
         let from = residency::nodes().find(|&from| data(handle).residency.is_valid(from)).unwrap_or(0);
