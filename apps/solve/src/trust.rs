@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use zellige_kernels::RealNumber;
-use zellige_sparse::adaptive::{Adaptation, ThesisMatrix};
+use zellige_sparse::adaptive::{Adaptation, ThesisMatrix, concurrent_map};
 use zellige_sparse::krylov::{
     BiCgStab, BlockCg, Cg, Executor, Gmres, Method, Minres, Operator, Scalar, Solution, Solve, Space,
     coefficients, multiply, solve as solve_by,
@@ -170,14 +170,15 @@ impl ProductRun<'_> {
         multiply: impl Fn(Range<usize>, &mut [R]) + Sync,
     ) -> Vec<R> {
         let mut y = vec![R::default(); self.a.rows()];
-        std::thread::scope(|threads| {
-            let (mut rest, multiply) = (&mut y[..], &multiply);
-            for rows in self.a.even_rows(self.rt.runtime().workers().max(1)) {
-                let (part, others) = std::mem::take(&mut rest).split_at_mut(rows.len());
-                rest = others;
-                threads.spawn(move || within(scope, || multiply(rows, part)));
-            }
-        });
+        let workers = self.rt.runtime().workers().max(1);
+        let mut rest = &mut y[..];
+        let mut parts = Vec::with_capacity(workers);
+        for rows in self.a.even_rows(workers) {
+            let (part, others) = std::mem::take(&mut rest).split_at_mut(rows.len());
+            rest = others;
+            parts.push((rows, part));
+        }
+        concurrent_map(workers, parts.into_iter(), |(rows, part)| within(scope, || multiply(rows, part)));
         y
     }
 }

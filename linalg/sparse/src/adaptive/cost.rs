@@ -11,7 +11,7 @@ use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_ro
 
 use super::tiled::check_block_size;
 use super::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
-use crate::concurrent::in_turns;
+use crate::concurrent::{concurrent_map, in_turns};
 use crate::csr::Csr;
 use zellige_krylov::Error;
 
@@ -327,11 +327,7 @@ fn bandwidth(workers: usize) -> f64 {
     };
     let time = |_| {
         let begin = Instant::now();
-        std::thread::scope(|scope| {
-            array.chunks(ARRAY.div_ceil(workers)).for_each(|part| {
-                scope.spawn(move || sum(part));
-            });
-        });
+        concurrent_map(workers, array.chunks(ARRAY.div_ceil(workers)), sum);
         begin.elapsed().as_secs_f64()
     };
     8.0 * ARRAY as f64 / (0..5).map(time).fold(f64::INFINITY, f64::min)

@@ -30,7 +30,7 @@ pub use tiled::{BlockNorms, StoragePolicy, TiledMatrix};
 
 use zellige_kernels::packed::Rounding;
 
-pub use crate::concurrent::in_turns;
+pub use crate::concurrent::{concurrent_map, in_turns};
 use crate::csr::{Csr, abs_sum};
 use zellige_krylov::Error;
 
