@@ -63,7 +63,7 @@
 //!
 //! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`,
 //! `few_bits::dot`, `formats::simd`, `packed::x86`, `distance::x86`, `sell::x86` and `sites::x86`
-//! (instructions by name) and the one launch of `cuda`.
+//! (instructions by name) and `few_bits::gpu` (memory and launches).
 #![deny(missing_docs, unsafe_code, unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 

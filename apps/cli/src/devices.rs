@@ -49,13 +49,12 @@ pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
 /// The errors of [`Cuda::open`]; [`GpuError::Missing`] for a mock without a C++ compiler.
 #[cfg(feature = "mock-gpu")]
 pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
-    use zellige_kernels::cuda::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
+    use zellige_kernels::cuda::all_sources;
     if std::env::var_os("ZELLIGE_MOCK_GPU").is_none() {
         return Ok(Arc::new(Cuda::open()?));
     }
-    let all = [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
     let others = [&zellige_tor::covariance::device::SOURCE, &zellige_selftest::SOURCE];
-    let mock = zellige_twins::mock(all.chain(others));
+    let mock = zellige_twins::mock(all_sources().chain(others));
     let none = || GpuError::Missing {
         library: Library::Driver,
         reason: "the mock needs a C++ compiler".into(),
@@ -243,9 +242,40 @@ impl Devices {
 
 /// Returns a line for each problem that keeps a GPU from linear algebra; empty if it can be used.
 pub fn problems(driver: &dyn Driver, number: u32) -> Vec<String> {
-    let mut problems = missing(&LINEAR_ALGEBRA, |library| driver.library(library));
+    problems_without(driver, number, &LINEAR_ALGEBRA)
+}
+
+fn problems_without(driver: &dyn Driver, number: u32, needed: &[Library]) -> Vec<String> {
+    let mut problems = missing(needed, |library| driver.library(library));
     problems.extend(usable(driver, number, &Needs::default()).err());
     problems
+}
+
+/// Returns the driver of one GPU that this command can use, with these libraries.
+///
+/// # Errors
+/// There is no such GPU, or something that it needs is missing.
+fn one(number: u32, needed: &[Library]) -> Result<Arc<dyn Driver>, CommandError> {
+    let refused = |problem| CommandError::NoDevice { device: format!("cuda:{number}"), problem };
+    let driver = driver().map_err(|error| refused(error.to_string()))?;
+    let problems = problems_without(&*driver, number, needed);
+    if problems.is_empty() { Ok(driver) } else { Err(refused(problems.join("\n  "))) }
+}
+
+/// Returns the driver of one GPU that can do linear algebra.
+///
+/// # Errors
+/// There is no such GPU, or a library is missing.
+pub fn one_for_linear_algebra(number: u32) -> Result<Arc<dyn Driver>, CommandError> {
+    one(number, &LINEAR_ALGEBRA)
+}
+
+/// Returns the driver of one GPU that runs kernels.
+///
+/// # Errors
+/// There is no such GPU, or neither NVRTC nor an archive of kernels.
+pub fn one_for_kernels(number: u32) -> Result<Arc<dyn Driver>, CommandError> {
+    one(number, &[])
 }
 
 /// Returns a line for each library that cannot be used. Every GPU needs kernels, and therefore

@@ -20,6 +20,7 @@
 //! | [`formulas_task`] | scalars of iterative methods, by small programs |
 //! | [`gather`] | arrays copied to contiguous memory, for kernels that cannot take all of them as arguments |
 //! | [`distance_events`], [`distance_sums`], [`distance_best`], [`distance_again`], [`distance_answers`] | searches of a basis, sum by sum and from sums to answers |
+//! | [`few_bits_product`] | products with matrices of few bits |
 //! | [`distance_matrix`], [`distance_products`], [`distance_nearest`] | sums of squares by the library's product, and direct sums of the points that it cannot separate |
 //!
 //! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have
@@ -31,6 +32,7 @@ mod blocks;
 mod convert;
 mod distance;
 mod dslash;
+mod few_bits;
 mod formulas;
 mod gather;
 mod launch;
@@ -48,12 +50,16 @@ pub use distance::{
     distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
 pub use dslash::{SlabsAt, Staggered, dslash, has_dslash};
+pub use few_bits::{FewBitsAt, few_bits_product};
 pub use formulas::{EncodedFormulas, FormulasAt, formulas_task};
 pub use gather::gather;
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
 pub use sell::{PARTS, PanelAt, VectorParts, sell_product};
-pub use source::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES, source_with};
+pub use source::{
+    DISTANCE_SOURCES, FEW_BITS_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES, all_sources,
+    source_with,
+};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use vectors::{Factor, VectorPart, VectorProgram, VectorsAt, vector_task};
 pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, Source};

@@ -122,6 +122,16 @@ pub const DISTANCE_SOURCES: &[Source] = &[source!(
     "zellige_distance_narrow",
 )];
 
+/// Products with matrices of few bits.
+pub const FEW_BITS_SOURCES: &[Source] = &[source!("few_bits", "zellige_few_bits")];
+
+/// Returns all sources.
+pub fn all_sources() -> impl Iterator<Item = &'static Source> {
+    [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES, FEW_BITS_SOURCES]
+        .into_iter()
+        .flatten()
+}
+
 /// Returns the source that defines a kernel.
 ///
 /// # Panics
@@ -136,14 +146,10 @@ pub fn source_with(sources: &'static [Source], kernel: &str) -> &'static [Source
 mod tests {
     use super::*;
 
-    fn all() -> impl Iterator<Item = &'static Source> {
-        [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten()
-    }
-
     #[test]
     fn every_kernel_is_listed_and_no_name_appears_twice() {
         let mut seen = Vec::new();
-        for source in all() {
+        for source in all_sources() {
             // Macros make kernels too, so names are looked for as words, in the file itself.
             let own = source.text.split("#line 1").last().unwrap();
             let words = own.split(|c: char| !(c.is_alphanumeric() || c == '_'));
@@ -164,7 +170,7 @@ mod tests {
 
     /// Comments name kernels of other sources, and `zellige_kernels`.
     fn is_mentioned_elsewhere(word: &str, here: &str) -> bool {
-        let others = all().filter(|s| s.name != here).any(|s| s.kernels.contains(&word));
+        let others = all_sources().filter(|s| s.name != here).any(|s| s.kernels.contains(&word));
         others || word == "zellige_kernels"
     }
 }

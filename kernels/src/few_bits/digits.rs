@@ -94,6 +94,79 @@ impl Digits {
     }
 }
 
+/// Places of the records of groups, as GPUs read them.
+///
+/// The record of a group has its unit, the sums of its three digits, then for each digit, least
+/// significant ones first, the digits of four entries in each word; entries beyond the last one are
+/// 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Records {
+    /// First word of each record, and the number of words.
+    places: Vec<u32>,
+}
+
+/// Words of a record before the digits.
+const HEAD: usize = 1 + DIGITS;
+
+impl Records {
+    /// Places the records of the groups of a vector. `edges` has the first entry of each group, and
+    /// the number of entries.
+    pub fn new(edges: &[usize]) -> Self {
+        let words = edges.windows(2).map(|of| HEAD + DIGITS * (of[1] - of[0]).div_ceil(4));
+        let places = std::iter::once(0).chain(words.scan(0, |sum, words| {
+            *sum += words as u32;
+            Some(*sum)
+        }));
+        Records { places: places.collect() }
+    }
+
+    /// Returns the largest number of words that records of so many entries take in any groups.
+    pub fn most_words(entries: usize) -> usize {
+        entries * (HEAD + DIGITS)
+    }
+
+    /// Returns the first word of each record, and the number of words.
+    pub fn places(&self) -> &[u32] {
+        &self.places
+    }
+
+    /// Returns the words of the records of `groups`.
+    ///
+    /// # Panics
+    /// There are no such groups.
+    pub fn words(&self, groups: Range<usize>) -> Range<usize> {
+        self.places[groups.start] as usize..self.places[groups.end] as usize
+    }
+
+    /// Writes the records of `groups` of `x` to `words`, which begin with that of the first group.
+    ///
+    /// # Panics
+    /// `x` has other groups, or the number of words is not that of the groups.
+    pub fn write(&self, x: &Digits, edges: &[usize], groups: Range<usize>, words: &mut [u32]) {
+        assert_eq!(
+            (words.len(), edges.len()),
+            (self.words(groups.clone()).len(), self.places.len()),
+            "words"
+        );
+        let mut rest = words;
+        for group in groups {
+            let entries = edges[group]..edges[group + 1];
+            let fours = entries.len().div_ceil(4);
+            let (record, others) = rest.split_at_mut(HEAD + DIGITS * fours);
+            rest = others;
+            record[0] = x.units[group].to_bits();
+            for (word, sum) in record[1..].iter_mut().zip(x.sums[group]) {
+                *word = sum as u32;
+            }
+            for (words, plane) in record[HEAD..].chunks_mut(fours).zip(&x.planes) {
+                for (word, four) in words.iter_mut().zip(plane[entries.clone()].chunks(4)) {
+                    *word = four.iter().rev().fold(0, |word, &digit| word << 8 | u32::from(digit as u8));
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

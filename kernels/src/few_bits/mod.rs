@@ -27,12 +27,15 @@
 mod digits;
 #[allow(unsafe_code)]
 mod dot;
+#[allow(unsafe_code)]
+mod gpu;
 mod planes;
 
 use std::ops::{Range, RangeInclusive};
 
-pub use digits::Digits;
+pub use digits::{Digits, Records};
 use dot::Dot;
+pub use gpu::{GpuMatrix, GpuProduct};
 use planes::pack;
 
 /// Number of rows of a block.
@@ -157,6 +160,11 @@ impl FewBits {
     /// Returns the packed matrix.
     pub fn data(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Returns the first byte of each group of each block of rows, block after block.
+    pub fn starts(&self) -> &[usize] {
+        &self.starts
     }
 
     /// Adds the products of blocks of rows with the columns of `groups` to `sums`, which has those

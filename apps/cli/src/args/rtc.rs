@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::bench::one_gpu;
 use super::paths::{Input, Output, OutputFile};
 
 pub(super) const RTC_HELP: &str = "\
@@ -26,6 +27,10 @@ pub struct RtcArgs {
     /// less one].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
+    /// GPU that multiplies instead, e.g. cuda:0, a reconstructor of few bits: the commands are the
+    /// same.
+    #[arg(long, value_name = "cuda:N", conflicts_with = "workers", value_parser = one_gpu)]
+    pub device: Option<u32>,
     /// Frames per second [default: each is sent when the commands of the one before have come].
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,

@@ -78,7 +78,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let target = &args.json;
     let figures_file = target.as_ref().filter(|target| target.is_file());
     let platform = figures_file.map(beside).transpose()?;
-    let driver = open(args.device)?;
+    let driver = devices::one_for_linear_algebra(args.device)?;
     let save = |figures: &Figures| {
         // A failed write is only a warning here: the final write reports the error.
         if let Some(Err(error)) = figures_file.map(|target| write_json(Some(target), &[figures])) {
@@ -115,13 +115,6 @@ fn beside(figures: &Output) -> anyhow::Result<Output> {
         name.display()
     );
     Ok(Output::from(name.into_os_string()))
-}
-
-fn open(number: u32) -> Result<Arc<dyn Driver>, CommandError> {
-    let refused = |problem| CommandError::NoDevice { device: format!("cuda:{number}"), problem };
-    let driver = devices::driver().map_err(|error| refused(error.to_string()))?;
-    let problems = devices::problems(&*driver, number);
-    if problems.is_empty() { Ok(driver) } else { Err(refused(problems.join("\n  "))) }
 }
 
 /// Returns an error if measurements failed.

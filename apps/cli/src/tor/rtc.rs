@@ -1,29 +1,34 @@
 //! `zellige tor rtc`.
 
 use zellige_tor::report;
-use zellige_tor::rtc::{Packed, RtcSetting, run};
+use zellige_tor::rtc::{GpuPlace, Packed, RtcSetting, run};
 
 use crate::args::RtcArgs;
 use crate::exit::CommandError;
 use crate::results::{is_stdout, write_json, write_page};
-use crate::{interrupt, out};
+use crate::{devices, interrupt, out};
 
 /// Multiplies frames of slopes in real time. Ctrl-C ends them, and those so far are the result.
 ///
 /// # Errors
-/// A file that is no reconstructor, a port in use, outputs that cannot be written, Ctrl-C.
+/// A GPU that is not there, a file that is no reconstructor, a port in use, outputs that cannot be
+/// written, Ctrl-C.
 pub fn rtc(args: &RtcArgs) -> anyhow::Result<()> {
+    let gpu = args
+        .device
+        .map(|number| Ok::<_, CommandError>(GpuPlace { driver: devices::one_for_kernels(number)?, number }));
+    let gpu = gpu.transpose()?;
     let matrix = Packed::read(&args.rec)?;
     let setting = RtcSetting {
         frames: args.frames,
-        workers: args.workers.map_or_else(beside_the_sender, usize::from),
+        workers: if gpu.is_some() { 1 } else { args.workers.map_or_else(beside_the_sender, usize::from) },
         rate_hz: args.rate,
         udp_port: args.udp,
         timeout_us: args.timeout_us.into(),
     };
     let name = args.rec.display().to_string();
     interrupt::keeps();
-    let result = run(&name, matrix, &setting, true, &interrupt::seen)?;
+    let result = run(&name, matrix, gpu.as_ref(), &setting, true, &interrupt::seen)?;
     if result.frames == 0 {
         interrupt::check()?;
     }

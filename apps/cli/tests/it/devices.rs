@@ -20,11 +20,10 @@ const ALL: [&str; 4] = ["cuda", "cublas", "cublasLt", "cusolver"];
 
 /// Writes an archive of kernels into a folder; a machine without NVRTC needs it.
 fn archive(folder: &Path) {
-    use zellige_kernels::cuda::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
-    let all = [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
+    use zellige_kernels::cuda::all_sources;
     let others = [&zellige_tor::covariance::device::SOURCE, &zellige_selftest::SOURCE];
     let mut file = GzEncoder::new(Vec::new(), Compression::fast());
-    for source in all.chain(others) {
+    for source in all_sources().chain(others) {
         writeln!(file, "{}.version 8.8", source.ptx_header()).unwrap();
     }
     fs::write(folder.join(zellige_gpu::source::ARCHIVE), file.finish().unwrap()).unwrap();

@@ -76,10 +76,10 @@ fn words(result: &RtcResult) -> String {
     let bits = if result.bits == 32.0 { "float32".into() } else { format!("{} bits", digits(result.bits)) };
     let pace = setting.rate_hz.map_or("one after the other".into(), |rate| format!("at {} Hz", digits(rate)));
     format!(
-        "{} x {} in {bits}, {} worker(s), {pace}, {}",
+        "{} x {} in {bits}, {}, {pace}, {}",
         result.rows,
         result.columns,
-        setting.workers,
+        result.gpu.map_or(format!("{} worker(s)", setting.workers), |gpu| format!("GPU {gpu}")),
         setting.udp_port.map_or("rings in memory", |_| "UDP on this machine"),
     )
 }

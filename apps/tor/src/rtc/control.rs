@@ -1,6 +1,7 @@
 //! A control law on top of a product.
 
 use super::Packed;
+use super::gpu::Placed;
 use super::threads::RowPart;
 use crate::Error;
 use crate::end_to_end::{ControlLaw, ControlState};
@@ -33,6 +34,7 @@ impl Control {
             let problem = format!("a pseudo-open loop needs one of {slopes} x {actuators}");
             return Err(Error::shape("interaction matrix", problem));
         }
+        let interaction = interaction.map(|d| Placed::new(d, None)).transpose()?;
         Ok(Control {
             state: ControlState::new(law, actuators),
             mirror: vec![0.0; actuators],

@@ -5,10 +5,12 @@
 //! as soon as its slopes are there. No frame allocates memory or takes a lock, except for
 //! a short lock in the first frame of a new reconstructor. A [`Swapper`] replaces it between two
 //! frames.
+//! A GPU can multiply instead ([`Rtc::on_gpu`]), with the same commands.
 //! A [`Link`] makes frames of [packets](packet), and counts what is lost.
 
 mod arrivals;
 mod control;
+mod gpu;
 mod link;
 mod packed;
 pub mod packet;
@@ -18,6 +20,7 @@ mod run;
 mod swap;
 mod threads;
 
+pub use gpu::GpuPlace;
 pub use link::{FrameTimes, IncompleteFrame, Link, Losses};
 pub use packed::Packed;
 pub use port::{Port, RingPort, UdpPort};

@@ -31,7 +31,7 @@ enum Entries {
 pub(super) struct FrameSlopes {
     pub(super) values: Vec<f32>,
     /// For products with few bits.
-    digits: Digits,
+    pub(super) digits: Digits,
 }
 
 impl FrameSlopes {
@@ -122,6 +122,14 @@ impl Packed {
             Entries::Few(few) => {
                 few.bits().chunks(8).chain(few.data().chunks(8)).map(word).fold(sum, add_word)
             }
+        }
+    }
+
+    /// Returns the matrix if it is one of few bits.
+    pub(super) fn few_bits(&self) -> Option<&FewBits> {
+        match &self.entries {
+            Entries::Float(_) => None,
+            Entries::Few(few) => Some(few),
         }
     }
 

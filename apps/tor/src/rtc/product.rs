@@ -3,6 +3,7 @@
 use super::Packed;
 use super::arrivals::Arrivals;
 use super::control::Control;
+use super::gpu::{GpuPlace, Placed};
 use super::swap::{Store, Swapper};
 use super::threads::{RowPart, Shared, help, pause, pin};
 use crate::Error;
@@ -45,10 +46,27 @@ impl Rtc {
     /// # Errors
     /// The system starts no thread.
     pub fn new(matrix: Packed, workers: usize, pinned: bool) -> Result<Self, Error> {
-        let (rows, cols) = matrix.shape();
         let workers = workers.clamp(1, matrix.blocks());
+        Rtc::start(Placed::new(matrix, None)?, workers, pinned, None)
+    }
+
+    /// Has a GPU multiply, with the commands of the CPU bit by bit; the calling thread, bound to
+    /// the first CPU if `pinned`, hands it the groups of columns that are complete. Reconstructors
+    /// that replace this one are copied to the GPU when they are offered.
+    ///
+    /// # Errors
+    /// A reconstructor in float32; the errors of the GPU.
+    pub fn on_gpu(matrix: Packed, place: &GpuPlace, pinned: bool) -> Result<Self, Error> {
+        let product = place.product(matrix.shape())?;
+        let mut rtc = Rtc::start(Placed::new(matrix, Some(place))?, 1, pinned, Some(place.clone()))?;
+        rtc.part.use_gpu(product);
+        Ok(rtc)
+    }
+
+    fn start(matrix: Placed, workers: usize, pinned: bool, gpu: Option<GpuPlace>) -> Result<Self, Error> {
+        let (rows, cols) = matrix.shape();
         let matrix = Arc::new(matrix);
-        let store = Arc::new(Store::new(Arc::clone(&matrix)));
+        let store = Arc::new(Store::new(Arc::clone(&matrix), gpu));
         let mut rtc = Rtc {
             shared: Arc::new(Shared::new((rows, cols), workers - 1, store)),
             helpers: Vec::new(),
@@ -183,7 +201,7 @@ impl Rtc {
     /// before, at first 0.
     ///
     /// # Errors
-    /// A thread has ended by a panic.
+    /// A thread has ended by a panic, or a GPU has failed.
     pub fn finish(&mut self) -> Result<&[f32], Error> {
         self.finish_by_rows(|_, _| {})
     }
@@ -192,7 +210,7 @@ impl Rtc {
     /// with their first row, as soon as they are complete; with a control law, all at once.
     ///
     /// # Errors
-    /// A thread has ended by a panic.
+    /// The errors of [`finish`](Rtc::finish).
     pub fn finish_by_rows(&mut self, mut done: impl FnMut(usize, &[f32])) -> Result<&[f32], Error> {
         self.begin();
         let (before, shared) = (self.steps, &self.shared);
@@ -204,6 +222,7 @@ impl Rtc {
             self.shared.publish(self.arrivals.frame(), self.steps);
         }
         while self.work() {}
+        self.part.end().map_err(|error| Error::numeric("product on a GPU", error.to_string()))?;
         let own = self.part.sums();
         self.commands[..own.len()].copy_from_slice(own);
         let is_plain = self.control.is_none();

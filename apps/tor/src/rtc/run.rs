@@ -4,7 +4,7 @@ use super::link::{FrameTimes, Link, Losses};
 use super::packet::{LARGEST, Packet, packets};
 use super::port::{Port, RingPort, UdpPort};
 use super::threads::{pause, pin};
-use super::{Packed, Rtc};
+use super::{GpuPlace, Packed, Rtc};
 use crate::Error;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
@@ -59,6 +59,8 @@ pub struct RtcResult {
     pub columns: usize,
     /// Mean number of bits of an entry, without scales; 32 in float32.
     pub bits: f64,
+    /// Number of the GPU that multiplied; `null`: threads.
+    pub gpu: Option<u32>,
     /// Settings; workers are those that there were.
     pub setting: RtcSetting,
     /// Frames with commands, after 100 first ones that do not count.
@@ -128,28 +130,30 @@ impl Latencies {
 }
 
 /// Sends frames of slopes from a thread of its own and multiplies them, until all have been sent or
-/// `stop` returns true. `pinned` binds the threads to a CPU each, the sender to the next one after
-/// the workers.
+/// `stop` returns true. With `gpu`, that GPU multiplies for one worker. `pinned` binds the threads
+/// to a CPU each, the sender to the next one after the workers.
 ///
 /// # Errors
-/// The UDP port is in use, the system starts no thread, or one ends by a panic.
+/// The UDP port is in use, the system starts no thread, one ends by a panic, or the GPU fails.
 pub fn run(
     name: &str,
     matrix: Packed,
+    gpu: Option<&GpuPlace>,
     setting: &RtcSetting,
     pinned: bool,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<RtcResult, Error> {
     let port = |error: std::io::Error| Error::numeric("UDP port", error.to_string());
     match setting.udp_port {
-        Some(number) => between(name, matrix, setting, pinned, stop, UdpPort::pair(number).map_err(port)?),
-        None => between(name, matrix, setting, pinned, stop, RingPort::pair(SLOTS)),
+        Some(number) => {
+            between((name, matrix, gpu), setting, pinned, stop, UdpPort::pair(number).map_err(port)?)
+        }
+        None => between((name, matrix, gpu), setting, pinned, stop, RingPort::pair(SLOTS)),
     }
 }
 
 fn between<P: Port>(
-    name: &str,
-    matrix: Packed,
+    (name, matrix, gpu): (&str, Packed, Option<&GpuPlace>),
     setting: &RtcSetting,
     pinned: bool,
     stop: &(dyn Fn() -> bool + Sync),
@@ -162,15 +166,19 @@ fn between<P: Port>(
         let no_thread = |error: io::Error| Error::numeric("frames", format!("starting a thread: {error}"));
         let send = move || {
             if pinned {
-                pin(setting.workers);
+                pin(if gpu.is_some() { 1 } else { setting.workers });
             }
             sender.send_all(over)
         };
         Builder::new().name("rtc-sender".into()).spawn_scoped(scope, send).map_err(no_thread)?;
         // A thread of its own, since its CPU stays bound.
         let receive = move || {
-            let result = Rtc::new(matrix, setting.workers, pinned)
-                .and_then(|rtc| receive_all(name, rtc, near, setting, stop));
+            let rtc = match gpu {
+                Some(place) => Rtc::on_gpu(matrix, place, pinned),
+                None => Rtc::new(matrix, setting.workers, pinned),
+            };
+            let result = rtc.and_then(|rtc| receive_all(name, rtc, near, setting, stop));
+            let result = result.map(|result| RtcResult { gpu: gpu.map(|place| place.number), ..result });
             over.store(true, Relaxed);
             result
         };
@@ -214,6 +222,7 @@ fn receive_all<P: Port>(
         rows,
         columns,
         bits: matrix.mean_bits(),
+        gpu: None,
         setting: RtcSetting { workers: link.rtc().workers(), ..setting.clone() },
         frames: record.frames,
         seconds: record.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()),

@@ -1,6 +1,7 @@
 //! Replacement of a reconstructor between two frames.
 
 use super::Packed;
+use super::gpu::{GpuPlace, Placed};
 use crate::Error;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -14,25 +15,27 @@ pub(super) struct Store {
     /// Version in use.
     used: AtomicU64,
     all: Mutex<All>,
+    /// GPU to which reconstructors are copied when they are offered.
+    gpu: Option<GpuPlace>,
 }
 
 #[derive(Debug)]
 struct All {
-    current: Arc<Packed>,
-    offer: Option<Arc<Packed>>,
+    current: Arc<Placed>,
+    offer: Option<Arc<Placed>>,
     /// Freed by the next offer, not within a frame.
-    old: Option<Arc<Packed>>,
+    old: Option<Arc<Placed>>,
 }
 
 impl Store {
-    pub(super) fn new(current: Arc<Packed>) -> Self {
+    pub(super) fn new(current: Arc<Placed>, gpu: Option<GpuPlace>) -> Self {
         let all = Mutex::new(All { current, offer: None, old: None });
-        Store { offered: AtomicU64::new(0), used: AtomicU64::new(0), all }
+        Store { offered: AtomicU64::new(0), used: AtomicU64::new(0), all, gpu }
     }
 
     /// Takes the offered matrix, between two frames. If the lock is held by an offer at this
     /// moment, the next frame takes it.
-    pub(super) fn take(&self, matrix: &mut Arc<Packed>) {
+    pub(super) fn take(&self, matrix: &mut Arc<Placed>) {
         // Relaxed: the lock orders the matrix.
         if self.offered.load(Relaxed) == self.used.load(Relaxed) {
             return;
@@ -47,7 +50,7 @@ impl Store {
     }
 
     /// Replaces a helper's matrix at the beginning of a frame if another is used.
-    pub(super) fn follow(&self, version: &mut u64, matrix: &mut Arc<Packed>) {
+    pub(super) fn follow(&self, version: &mut u64, matrix: &mut Arc<Placed>) {
         let used = self.used.load(Acquire);
         if *version != used {
             let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,15 +75,15 @@ impl Swapper {
     /// [`Packed::checksum`] was where the matrix was made.
     ///
     /// # Errors
-    /// The shape differs from that in use, the version does not rise, or the checksum differs. The
-    /// frames then go on as before.
+    /// The shape differs from that in use, the version does not rise, the checksum differs, or the
+    /// GPU has no room. The frames then go on as before.
     pub fn offer(&self, matrix: Packed, version: u64, checksum: u64) -> Result<(), Error> {
         let found = matrix.checksum();
         if found != checksum {
             let problem = format!("its checksum is {found:016x}, not {checksum:016x}: send it again");
             return Err(Error::numeric(format!("reconstructor {version}"), problem));
         }
-        let matrix = Arc::new(matrix);
+        let matrix = Arc::new(Placed::new(matrix, self.0.gpu.as_ref())?);
         let mut all = self.0.all.lock().unwrap_or_else(PoisonError::into_inner);
         let ((rows, cols), (r, c)) = (all.current.shape(), matrix.shape());
         if (rows, cols) != (r, c) {

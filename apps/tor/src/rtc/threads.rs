@@ -5,7 +5,7 @@
 //! was stored before. It multiplies its rows, stores commands, then the frame in `done`. The next
 //! frame begins when all helpers are done, so that nothing is overwritten that is still read.
 
-use super::Packed;
+use super::gpu::Placed;
 use super::packed::FrameSlopes;
 use super::swap::Store;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Thread, park, yield_now};
-use zellige_kernels::few_bits::ROWS;
+use zellige_gpu::GpuError;
+use zellige_kernels::few_bits::{GpuProduct, ROWS};
 
 /// Value of `published` that ends helpers; no frame has so many steps.
 const END: u64 = u64::MAX;
@@ -172,15 +173,24 @@ pub(super) fn pause(round: &mut u32) {
 /// Blocks of rows of one thread, with its copies of the slopes and its sums.
 #[derive(Debug)]
 pub(super) struct RowPart {
-    pub(super) matrix: Arc<Packed>,
+    pub(super) matrix: Arc<Placed>,
     pub(super) slopes: FrameSlopes,
     blocks: Range<usize>,
     sums: Vec<[f32; ROWS]>,
+    gpu: Option<OnGpu>,
+}
+
+/// The product of a part that a GPU multiplies.
+#[derive(Debug)]
+struct OnGpu {
+    product: GpuProduct,
+    /// First error of the frame.
+    error: Option<GpuError>,
 }
 
 impl RowPart {
     /// Takes part `part` of `parts` of the blocks.
-    pub(super) fn new(matrix: Arc<Packed>, part: usize, parts: usize) -> Self {
+    pub(super) fn new(matrix: Arc<Placed>, part: usize, parts: usize) -> Self {
         let edge = |part: usize| part * matrix.blocks() / parts;
         let blocks = edge(part)..edge(part + 1);
         RowPart {
@@ -188,7 +198,13 @@ impl RowPart {
             sums: vec![[0.0; ROWS]; blocks.len()],
             blocks,
             matrix,
+            gpu: None,
         }
+    }
+
+    /// Makes a GPU multiply, which has the matrix.
+    pub(super) fn use_gpu(&mut self, product: GpuProduct) {
+        self.gpu = Some(OnGpu { product, error: None });
     }
 
     /// Returns the rows.
@@ -202,13 +218,32 @@ impl RowPart {
 
     pub(super) fn add(&mut self, groups: Range<usize>) {
         self.matrix.prepare(groups.clone(), &mut self.slopes);
+        if let (Some(gpu), Some(matrix)) = (&mut self.gpu, &self.matrix.on_gpu) {
+            if gpu.error.is_none() {
+                gpu.error = gpu.product.add(matrix, groups, &self.slopes.digits).err();
+            }
+            return;
+        }
         self.matrix.multiply(self.blocks.clone(), groups, &self.slopes, &mut self.sums);
     }
 
     /// Returns the number of groups that are multiplied at a time: a 16th of a frame, so that
-    /// packets that have come are read soon.
+    /// packets that have come are read soon. A GPU multiplies without this thread.
     pub(super) fn most(&self) -> usize {
-        self.matrix.run()
+        if self.gpu.is_some() { self.matrix.groups() } else { self.matrix.run() }
+    }
+
+    /// Waits for the GPU, if one multiplies.
+    ///
+    /// # Errors
+    /// The GPU has failed in this frame.
+    pub(super) fn end(&mut self) -> Result<(), GpuError> {
+        let rows = self.rows().len();
+        let Some(gpu) = &mut self.gpu else { return Ok(()) };
+        match gpu.error.take() {
+            Some(error) => Err(error),
+            None => gpu.product.finish(&mut self.sums.as_flattened_mut()[..rows]),
+        }
     }
 
     /// Returns the sums, row by row.

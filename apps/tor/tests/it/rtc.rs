@@ -1,9 +1,13 @@
 //! Real-time products: commands are those of the matrix, however slopes arrive.
 
 use proptest::prelude::*;
+use std::path::Path;
+use std::sync::Arc;
+use zellige_gpu::mock::{Fault, Mock};
+use zellige_kernels::cuda::FEW_BITS_SOURCES;
 use zellige_tor::Matrix;
 use zellige_tor::end_to_end::{ControlLaw, Controller};
-use zellige_tor::rtc::{Packed, Rtc};
+use zellige_tor::rtc::{GpuPlace, Packed, Rtc};
 use zellige_tor::system::LoopMode;
 
 /// Returns one of many different matrices.
@@ -151,6 +155,23 @@ fn a_matrix_is_replaced_between_two_frames() {
     }
 }
 
+/// Numbers of bits of five blocks of rows and three groups.
+fn several_bits() -> Vec<i64> {
+    (0..15).map(|at| 4 + at % 13).collect()
+}
+
+/// Packs a matrix of 300 x 90 in three groups, with scales of 0.5, by way of a file.
+fn few_bits(path: &Path, codes: &[i16], shape: &[usize], bits: &[i64], edges: &[i64]) -> Packed {
+    zellige_files::array::npz::NpzWriter::write(path, |npz| {
+        npz.put("bits", shape, bits)?;
+        npz.put("codes", &[300, 90], codes)?;
+        npz.put("edges", &[4], edges)?;
+        npz.put("scales", &[300, 3], &vec![0.5f32; 900])
+    })
+    .unwrap();
+    Packed::read(path).unwrap()
+}
+
 #[test]
 fn a_matrix_may_be_replaced_by_one_of_other_bits_and_groups() {
     let codes: Vec<i16> = (0..300 * 90).map(|at| (at % 15) as i16 - 7).collect();
@@ -158,15 +179,8 @@ fn a_matrix_may_be_replaced_by_one_of_other_bits_and_groups() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.npz");
     // The same everywhere, and other ones in each block.
-    for (shape, bits) in [(vec![1], vec![4i64]), (vec![5, 3], (0..15).map(|at| 4 + at % 13).collect())] {
-        zellige_files::array::npz::NpzWriter::write(&path, |npz| {
-            npz.put("bits", &shape, &bits)?;
-            npz.put("codes", &[300, 90], &codes)?;
-            npz.put("edges", &[4], &[0i64, 1, 50, 90])?;
-            npz.put("scales", &[300, 3], &vec![0.5f32; 900])
-        })
-        .unwrap();
-        let few = Packed::read(&path).unwrap();
+    for (shape, bits) in [(vec![1], vec![4i64]), (vec![5, 3], several_bits())] {
+        let few = few_bits(&path, &codes, &shape, &bits, &[0, 1, 50, 90]);
         assert_eq!((few.mean_bits() > 4.0, few.shape()), (bits.len() > 1, (300, 90)));
         let mut rtc = Rtc::new(constant(1.0), 2, false).unwrap();
         let slopes = slopes(90, 3);
@@ -231,4 +245,77 @@ fn control_laws_are_those_of_the_simulated_loop() {
     let law = ControlLaw { mode: LoopMode::PseudoOpen, gain: 1.0, leak: 0.0, delay: 1, limit: 1.0 };
     let rtc = Rtc::new(Packed::of_matrix(&command).unwrap(), 1, false).unwrap();
     assert!(rtc.with_control(law, None).is_err());
+}
+
+/// A mock GPU with the kernels' own source.
+fn gpu() -> Option<(Arc<Mock>, GpuPlace)> {
+    let mock = Arc::new(zellige_twins::mock(FEW_BITS_SOURCES)?.build());
+    Some((mock.clone(), GpuPlace { driver: mock, number: 0 }))
+}
+
+/// Two matrices of 300 x 90 with other bits and groups.
+fn two_matrices() -> [Packed; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let codes: Vec<i16> = (0..300 * 90).map(|at| (at * 7919 % 15) as i16 - 7).collect();
+    let path = folder.path().join("r.npz");
+    let one = few_bits(&path, &codes, &[5, 3], &several_bits(), &[0, 1, 50, 90]);
+    [one, few_bits(&path, &codes, &[1], &[6], &[0, 32, 64, 90])]
+}
+
+#[test]
+fn a_gpu_has_the_commands_of_the_cpu_for_any_parts_and_matrix() {
+    let Some((mock, place)) = gpu() else { return };
+    let [first, other] = two_matrices();
+    let mut by_gpu = Rtc::on_gpu(first.clone(), &place, false).unwrap();
+    let mut by_cpu = Rtc::new(first, 2, false).unwrap();
+    for frame in 0..6 {
+        if frame == 3 {
+            let checksum = other.checksum();
+            for rtc in [&by_gpu, &by_cpu] {
+                rtc.swapper().offer(other.clone(), 1, checksum).unwrap();
+            }
+        }
+        let slopes = slopes(90, frame);
+        // Whole frames, and packets of which one comes late.
+        let parts = [vec![0..90], vec![40..70, 0..40, 70..90], vec![0..17, 17..90]];
+        let commands = [&mut by_gpu, &mut by_cpu].map(|rtc| {
+            for part in &parts[frame % 3] {
+                rtc.receive(part.start, &slopes[part.clone()]).unwrap();
+            }
+            rtc.finish().unwrap().to_vec()
+        });
+        assert_eq!(commands[0], commands[1], "frame {frame}");
+        assert_eq!(by_gpu.version(), u64::from(frame >= 3));
+    }
+    // Slopes that are missing are those of the frame before.
+    let some = slopes(90, 9);
+    let commands = [&mut by_gpu, &mut by_cpu].map(|rtc| {
+        rtc.receive(10, &some[10..40]).unwrap();
+        rtc.finish().unwrap().to_vec()
+    });
+    assert_eq!(commands[0], commands[1]);
+    drop(by_gpu);
+    assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
+}
+
+#[test]
+fn a_gpu_that_fails_or_has_no_room_is_an_error() {
+    let Some((mock, place)) = gpu() else { return };
+    let in_float32 = Rtc::on_gpu(constant(1.0), &place, false).unwrap_err().to_string();
+    assert!(in_float32.contains("tor build --bits 16"), "{in_float32}");
+    let absent = GpuPlace { number: 3, ..place.clone() };
+    let [first, other] = two_matrices();
+    assert!(Rtc::on_gpu(first.clone(), &absent, false).unwrap_err().to_string().contains("GPU 3"));
+    let mut rtc = Rtc::on_gpu(first, &place, false).unwrap();
+    let before = rtc.step(&slopes(90, 0)).unwrap().to_vec();
+    // An offer that does not fit changes nothing.
+    mock.inject(0, Fault::Allocation(1)).unwrap();
+    let checksum = other.checksum();
+    let refused = rtc.swapper().offer(other, 1, checksum).unwrap_err().to_string();
+    assert!(refused.contains("no room"), "{refused}");
+    assert_eq!(rtc.step(&slopes(90, 0)).unwrap(), before);
+    mock.inject(0, Fault::Launch(1)).unwrap();
+    let lost = rtc.step(&slopes(90, 1)).unwrap_err().to_string();
+    assert!(lost.contains("GPU"), "{lost}");
+    assert!(rtc.step(&slopes(90, 2)).is_err(), "a GPU that is lost does not come back");
 }

@@ -11,7 +11,8 @@ fn setting(frames: u64) -> RtcSetting {
 
 fn frames(setting: &RtcSetting, stop: &(dyn Fn() -> bool + Sync)) -> RtcResult {
     // More slopes than fit one packet, and more commands.
-    run("R.npz", Packed::of_matrix(&matrix(400, 800, 0)).unwrap(), setting, false, stop).unwrap()
+    let matrix = Packed::of_matrix(&matrix(400, 800, 0)).unwrap();
+    run("R.npz", matrix, None, setting, false, stop).unwrap()
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod convert;
 mod distance;
 mod dslash;
 mod e4m3;
+mod few_bits;
 mod formulas;
 mod gather;
 mod norms;
@@ -21,23 +22,15 @@ mod vectors;
 
 use std::sync::OnceLock;
 
-use zellige_kernels::cuda::{DISTANCE_SOURCES, Launch, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
+use zellige_kernels::cuda::{Launch, all_sources};
 use zellige_twins::Twins;
 
 /// Returns the twins of a source, built once; `None` if there is no g++, which the first call has
 /// printed.
 fn twins_of(kernel: &str) -> Option<&'static Twins> {
-    const ALL: usize = SOURCES.len()
-        + SELL_SOURCES.len()
-        + SPARSE_SOURCES.len()
-        + SITE_SOURCES.len()
-        + DISTANCE_SOURCES.len();
-    static BUILT: [OnceLock<Option<Twins>>; ALL] = [const { OnceLock::new() }; ALL];
-    let mut all = [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES]
-        .into_iter()
-        .flatten()
-        .enumerate();
-    let found = all.find(|(_, source)| source.kernels.contains(&kernel));
+    const MOST: usize = 64;
+    static BUILT: [OnceLock<Option<Twins>>; MOST] = [const { OnceLock::new() }; MOST];
+    let found = all_sources().enumerate().find(|(_, source)| source.kernels.contains(&kernel));
     let (at, source) = found.unwrap_or_else(|| panic!("{kernel} is in no source"));
     BUILT[at].get_or_init(|| Twins::build(source.name, source.text, source.kernels).unwrap()).as_ref()
 }
