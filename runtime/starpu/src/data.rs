@@ -13,10 +13,11 @@ use zellige_runtime::internal::untyped::{self, Token, TokenAccess};
 use zellige_runtime::{Handle, Mode};
 
 use crate::acquire::Held;
+use crate::gpus::is_node;
 use crate::instance::{Instance, Signal, Users};
 use crate::partition::{self, Partitions};
 use crate::reduction::{self, Reduction};
-use crate::residency::{Residency, is_node};
+use crate::residency::Residency;
 use crate::types::*;
 
 /// A registered piece of data.

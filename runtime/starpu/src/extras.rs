@@ -11,9 +11,8 @@ use zellige_runtime::internal::untyped::{self, Token, TokenAccess, Untyped, Unty
 use zellige_runtime::{Handle, Mode, TaskError};
 
 use crate::data::Carried;
-use crate::gpus::Gpu;
+use crate::gpus::{Gpu, gpu_of};
 use crate::instance::{Signal, complain, must_not_wait, needed};
-use crate::residency::gpu_of;
 use crate::types::*;
 
 /// Function that runs on one worker.

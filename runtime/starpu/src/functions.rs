@@ -4,8 +4,8 @@ use std::ffi::{c_uint, c_void};
 use std::slice;
 
 use crate::data::data;
+use crate::gpus::{gpu_of, is_node};
 use crate::instance::Instance;
-use crate::residency::{gpu_of, is_node};
 use crate::types::*;
 
 /// Returns CPU function `at` of a codelet.

@@ -12,11 +12,11 @@ use zellige_runtime::sched::{PerNode, ReadyTask, SchedView};
 use zellige_runtime::topology::CoreInfo;
 
 use crate::functions::implementations;
-use crate::gpus;
+use crate::gpus::{self, gpu_of, nodes};
 use crate::perfmodel::{
     buffers, starpu_task_expected_data_transfer_time, starpu_task_worker_expected_length,
 };
-use crate::residency::{gpu_of, is_lacking, nodes};
+use crate::residency::is_lacking;
 use crate::types::*;
 use crate::work::Work;
 

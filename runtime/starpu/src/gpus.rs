@@ -405,6 +405,25 @@ impl Drop for Gpu {
     }
 }
 
+/// Returns true if a node is the host's or a GPU's in use.
+pub fn is_node(node: usize) -> bool {
+    node == 0 || on_node(node).is_some()
+}
+
+/// Returns the memory nodes.
+pub fn nodes() -> std::ops::Range<usize> {
+    0..1 + all().len()
+}
+
+/// Returns the GPU that a worker is, if it is one.
+#[inline]
+pub fn gpu_of(worker: usize) -> Option<&'static Gpu> {
+    match node_of(worker) {
+        0 => None,
+        node => on_node(node),
+    }
+}
+
 /// Copies a run of bytes; the last argument is their number.
 pub type CopyRun<'a> = &'a mut dyn FnMut(*mut u8, *const u8, usize);
 
@@ -413,7 +432,7 @@ pub type CopyRun<'a> = &'a mut dyn FnMut(*mut u8, *const u8, usize);
 ///
 /// # Safety
 /// The runs are valid memory of the two nodes and do not overlap.
-pub unsafe fn copy_runs_between(to_node: usize, from_node: usize, runs: impl FnOnce(CopyRun<'_>)) -> c_int {
+pub unsafe fn copy_runs_between(to_node: usize, from_node: usize, runs: impl FnOnce(CopyRun<'_>)) {
     match (on_node(to_node), on_node(from_node)) {
         (None, None) => runs(&mut |to, from, bytes| {
             // SAFETY: as the caller promises.
@@ -443,7 +462,6 @@ pub unsafe fn copy_runs_between(to_node: usize, from_node: usize, runs: impl FnO
             });
         }
     }
-    0
 }
 
 impl Gpu {
@@ -515,5 +533,6 @@ pub unsafe extern "C" fn starpu_cuda_copy_async_sync(
         ));
         return -errno::EINVAL;
     }
-    copy_runs_between(to_node as usize, from_node as usize, |copy| copy(to.cast(), from.cast(), bytes))
+    copy_runs_between(to_node as usize, from_node as usize, |copy| copy(to.cast(), from.cast(), bytes));
+    0
 }

@@ -9,9 +9,8 @@ use zellige_runtime::Mode;
 use zellige_runtime::internal::untyped;
 
 use crate::data::{Carried, DEFAULT_ORDERED, Data, by_pointer, data, destroy, leave, pointer_of};
-use crate::gpus;
+use crate::gpus::{self, is_node};
 use crate::instance::{Instance, complain, errno, must_not_wait, needed};
-use crate::residency::is_node;
 use crate::types::*;
 use crate::{partition, reduction};
 

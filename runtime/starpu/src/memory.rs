@@ -121,13 +121,13 @@ pub extern "C" fn starpu_memory_get_available(node: c_uint) -> starpu_ssize_t {
 /// Bytes of all nodes.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_get_total_all_nodes() -> starpu_ssize_t {
-    crate::residency::nodes().map(|node| starpu_memory_get_total(node as c_uint).max(0)).sum()
+    gpus::nodes().map(|node| starpu_memory_get_total(node as c_uint).max(0)).sum()
 }
 
 /// Bytes of all nodes that are left.
 #[unsafe(no_mangle)]
 pub extern "C" fn starpu_memory_get_available_all_nodes() -> starpu_ssize_t {
-    crate::residency::nodes().map(|node| starpu_memory_get_available(node as c_uint).max(0)).sum()
+    gpus::nodes().map(|node| starpu_memory_get_available(node as c_uint).max(0)).sum()
 }
 
 /// Bytes of all nodes that are in use.

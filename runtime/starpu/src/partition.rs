@@ -12,9 +12,9 @@ use zellige_runtime::internal::untyped::{self, TokenAccess};
 
 use crate::acquire::{acquire_now, release_now};
 use crate::data::{Carried, Data, Order, data, destroy};
+use crate::gpus;
 use crate::handles::destroy_later;
 use crate::instance::{Instance, complain, get, must_not_wait, needed};
-use crate::residency;
 use crate::types::*;
 
 /// Partitions of a handle, synchronous and planned.
@@ -188,8 +188,7 @@ unsafe fn make_parts(
         );
         part.settings.ordered.store(whole.is_ordered(), std::sync::atomic::Ordering::Relaxed);
         whole.residency.still(|| {
-            residency::nodes()
-                .for_each(|node| cut(whole.interface(node), part.interface(node), filter, i, count));
+            gpus::nodes().for_each(|node| cut(whole.interface(node), part.interface(node), filter, i, count));
         });
         let reduction = whole.order().reduction.clone();
         part.order().reduction = reduction.without_copies();

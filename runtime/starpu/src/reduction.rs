@@ -11,9 +11,9 @@ use zellige_runtime::internal::untyped::{self, TokenAccess, Untyped, UntypedOpti
 use zellige_runtime::{Mode, TaskError};
 
 use crate::data::{Carried, Data, Order, data, destroy};
+use crate::gpus::gpu_of;
 use crate::handles::starpu_data_register_same;
 use crate::instance::{Instance, complain, get};
-use crate::residency::gpu_of;
 use crate::types::*;
 
 /// Codelets of a reduction, and its state in the order of submission.

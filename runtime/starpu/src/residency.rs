@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::data::{Data, data};
-use crate::gpus::{self, Eviction, Gpu};
+use crate::gpus::{self, Eviction};
 use crate::instance::{complain, errno};
 use crate::types::*;
 
@@ -269,7 +269,7 @@ impl Data {
     /// Frees all memory that was allocated here; the value is lost unless it is elsewhere.
     pub unsafe fn free_memory(&self) {
         let mut state = self.residency.state.lock();
-        nodes().for_each(|node| self.free_on(&mut state, node));
+        gpus::nodes().for_each(|node| self.free_on(&mut state, node));
         if state.valid == 0 {
             state.valid = if state.allocated == 0 { HOST } else { state.allocated };
         }
@@ -327,23 +327,4 @@ pub fn reads(mode: starpu_data_access_mode) -> bool {
 /// `handle` is null or registered.
 pub unsafe fn is_lacking(handle: starpu_data_handle_t, node: usize, mode: starpu_data_access_mode) -> bool {
     reads(mode) && !handle.is_null() && !data(handle).residency.is_valid(node)
-}
-
-/// Returns true if a node is the host's or a GPU's in use.
-pub fn is_node(node: usize) -> bool {
-    node == 0 || gpus::on_node(node).is_some()
-}
-
-/// Returns the memory nodes.
-pub fn nodes() -> std::ops::Range<usize> {
-    0..1 + gpus::all().len()
-}
-
-/// Returns the GPU that a worker is, if it is one.
-#[inline]
-pub fn gpu_of(worker: usize) -> Option<&'static Gpu> {
-    match gpus::node_of(worker) {
-        0 => None,
-        node => gpus::on_node(node),
-    }
 }

@@ -18,11 +18,10 @@ use crate::functions::{
     allowed, cpu_function, cuda_function, handle_at, implementation, mode_at, node_of_buffer,
 };
 use crate::gate::Parked;
-use crate::gpus::{self, Gpu};
+use crate::gpus::{self, Gpu, gpu_of};
 use crate::handles::starpu_data_register_same;
 use crate::instance::{Instance, as_task, as_task_of, complain, get};
 use crate::reduction::{Copies, Reduction};
-use crate::residency::gpu_of;
 use crate::state::{TaskState, known, over, state};
 use crate::submission::{next_in_order, submit};
 use crate::types::*;

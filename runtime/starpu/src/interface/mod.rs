@@ -237,8 +237,9 @@ pub(crate) unsafe fn copy_array(to: Placed<'_>, from: Placed<'_>, n: &[usize], e
     unsafe {
         copy_runs_between(to.node as usize, from.node as usize, |copy| {
             copy_with(copy, to.at as *mut u8, to.ld, from.at as *const u8, from.ld, n, elemsize);
-        })
+        });
     }
+    0
 }
 
 /// Copies `n[0] x n[1] x ...` elements between arrays of the host whose dimensions have the
@@ -340,7 +341,8 @@ pub unsafe extern "C" fn starpu_interface_copy(
         return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { copy_runs_between(dst_node as usize, src_node as usize, |copy| copy(to, from, size)) }
+    unsafe { copy_runs_between(dst_node as usize, src_node as usize, |copy| copy(to, from, size)) };
+    0
 }
 
 /// Copies blocks of bytes that lie some distance apart, in bytes.

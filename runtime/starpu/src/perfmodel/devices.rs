@@ -83,7 +83,7 @@ pub fn core() -> *mut starpu_perfmodel_arch {
 
 /// Returns the kind of device that a worker is.
 pub fn of_worker(worker: usize) -> *mut starpu_perfmodel_arch {
-    let Some(gpu) = crate::residency::gpu_of(worker) else { return core() };
+    let Some(gpu) = crate::gpus::gpu_of(worker) else { return core() };
     let at = number(&[(STARPU_CUDA_WORKER, gpu.number() as c_int, 1)]);
     with_known(|known| known[at as usize].1 as *mut starpu_perfmodel_arch)
 }

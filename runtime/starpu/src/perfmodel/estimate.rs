@@ -376,7 +376,7 @@ pub unsafe extern "C" fn starpu_data_expected_transfer_time(
         if !residency::is_lacking(handle, node as usize, mode) {
             return 0.0;
         }
-        let from = residency::nodes().find(|&from| data(handle).residency.is_valid(from)).unwrap_or(0);
+        let from = gpus::nodes().find(|&from| data(handle).residency.is_valid(from)).unwrap_or(0);
         starpu_transfer_predict(from as c_uint, node, starpu_data_get_size(handle))
     }
 }

@@ -16,10 +16,9 @@ pub(crate) use collections::{delete_collection, new_collection};
 pub(crate) use places::{forget_bindings, starpu_bind_thread_on_cpu};
 
 use crate::c;
-use crate::gpus;
+use crate::gpus::{self, gpu_of};
 use crate::instance;
 use crate::instance::errno::EINVAL;
-use crate::residency::gpu_of;
 use crate::types::*;
 use places::processors;
 

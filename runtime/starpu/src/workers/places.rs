@@ -5,9 +5,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{EINVAL, ERANGE, c, copy_text, exists};
-use crate::gpus::{node_here, node_of, on_node};
+use crate::gpus::{is_node, node_here, node_of, nodes, on_node};
 use crate::instance;
-use crate::residency::{is_node, nodes};
 use crate::types::*;
 
 /// Returns the number of processors of the machine that this process may use.
