@@ -1,10 +1,8 @@
 //! `zellige bench gpu`.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_gpu::Driver;
 use zellige_measure::gpu::{Figures, Listeners, Sizes, TorSize, Tuning, measure};
 use zellige_runtime::device::LaunchDepth;
 
