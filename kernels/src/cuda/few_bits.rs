@@ -41,14 +41,14 @@ impl FewBitsAt {
     }
 }
 
-/// Returns the launch of the product of a matrix with `groups` of a vector, whose records are
-/// `records` (address and words, from the first group's on). It is added to `sums`, [`ROWS`] `f32`
+/// Returns the launch of the product of a matrix with `groups` of a vector; `records` are those of
+/// all groups, address and words. It is added to `sums`, [`ROWS`] `f32`
 /// of each block of rows; or, if `is_new`, written there. The bits are those of
 /// [`FewBits::multiply_blocks`].
 ///
 /// # Errors
-/// [`LaunchError`] for groups that the matrix does not have, and for a matrix of more blocks than
-/// one launch takes.
+/// [`LaunchError`] for groups that the matrix does not have, and for a matrix without rows or of
+/// more blocks than one launch takes.
 pub fn few_bits_product(
     matrix: &FewBitsAt,
     records: (Address, u64),
@@ -64,6 +64,9 @@ pub fn few_bits_product(
     };
     if groups.end > matrix.groups {
         return Err(too_large("the last group", groups.end, matrix.groups));
+    }
+    if matrix.blocks == 0 {
+        return Err(LaunchError::TooSmall { kernel: KERNEL, what: "the number of rows", got: 0, least: 1 });
     }
     let most = i32::MAX as usize / ROWS;
     if matrix.blocks > most || matrix.groups > most {
@@ -84,5 +87,5 @@ pub fn few_bits_product(
         if is_new { Arg::Write(sums, sum_bytes) } else { Arg::Update(sums, sum_bytes) },
     ];
     let parts_of_rows = (matrix.blocks * ROWS) as u32 / PART;
-    Ok(Launch { kernel: KERNEL, grid: [parts_of_rows.max(1), 1, 1], block: [PART * GROUPS, 1, 1], args })
+    Ok(Launch { kernel: KERNEL, grid: [parts_of_rows, 1, 1], block: [PART * GROUPS, 1, 1], args })
 }

@@ -141,7 +141,7 @@ impl Records {
     /// Writes the records of `groups` of `x` to `words`, which begin with that of the first group.
     ///
     /// # Panics
-    /// `x` has other groups, or the number of words is not that of the groups.
+    /// `x` has other groups, the number of words is not that of the groups, or a group is empty.
     pub fn write(&self, x: &Digits, edges: &[usize], groups: Range<usize>, words: &mut [u32]) {
         assert_eq!(
             (words.len(), edges.len()),

@@ -34,14 +34,14 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Memory {
-    fn new(driver: &Arc<dyn Driver>, gpu: u32) -> Result<Self, GpuError> {
-        let (driver, stream) = (Arc::clone(driver), driver.create_stream(gpu, true)?);
+    fn new(driver: &Arc<dyn Driver>, gpu: u32, urgent: bool) -> Result<Self, GpuError> {
+        let (driver, stream) = (Arc::clone(driver), driver.create_stream(gpu, urgent)?);
         Ok(Memory { driver, gpu, stream, arrays: Vec::new(), pinned: Vec::new() })
     }
 
-    /// Allocates an array of at least one byte.
+    /// Allocates an array of at least one word.
     fn array(&mut self, bytes: usize) -> Result<Address, GpuError> {
-        let at = self.driver.allocate(self.stream, bytes.max(1) as u64)?;
+        let at = self.driver.allocate(self.stream, bytes.max(4) as u64)?;
         self.arrays.push(at);
         Ok(at)
     }
@@ -51,14 +51,17 @@ impl Memory {
         let at = self.array(bytes.len())?;
         let from = Place::Host(bytes.as_ptr().cast_mut());
         // SAFETY: `at` has these bytes and is new; `values` outlives the copy, which has ended
-        // before this function returns.
+        // before this function returns, or the GPU is lost.
         unsafe { self.driver.copy(self.stream, Place::Gpu(self.gpu, at), from, bytes.len() as u64)? };
         self.driver.synchronize(self.stream)?;
         Ok(at)
     }
 
     fn pinned(&mut self, words: usize) -> Result<Pinned, GpuError> {
-        let words = words.max(1);
+        let (gpu, words) = (self.gpu, words.max(1));
+        if words > isize::MAX as usize / 4 {
+            return Err(GpuError::OutOfMemory { gpu, bytes: u64::MAX });
+        }
         let at = self.driver.allocate_pinned(4 * words)?.cast::<u32>();
         // SAFETY: the block has these bytes, is aligned to a page and new.
         unsafe { ptr::write_bytes(at, 0, words) };
@@ -99,7 +102,8 @@ impl GpuMatrix {
     /// # Errors
     /// The driver's: no such GPU, no room.
     pub fn new(driver: &Arc<dyn Driver>, gpu: u32, matrix: &FewBits) -> Result<Self, GpuError> {
-        let mut memory = Memory::new(driver, gpu)?;
+        // Frames of another matrix go first.
+        let mut memory = Memory::new(driver, gpu, false)?;
         let records = Records::new(matrix.edges());
         let starts: Vec<u64> = matrix.starts().iter().map(|&start| start as u64).collect();
         let arrays = [
@@ -142,6 +146,8 @@ pub struct GpuProduct {
     matrix: Option<Arc<GpuMatrix>>,
     /// Groups whose records may still be read by a copy.
     added: Vec<bool>,
+    /// First error of the product in progress.
+    error: Option<GpuError>,
     memory: Memory,
     kernels: Arc<Loaded>,
     ended: Event,
@@ -160,30 +166,59 @@ impl GpuProduct {
     /// The driver's; without NVRTC and an archive of kernels, too.
     pub fn new(driver: &Arc<dyn Driver>, gpu: u32, shape: (usize, usize)) -> Result<Self, GpuError> {
         let kernels = Loaded::shared(driver, gpu, FEW_BITS_SOURCES)?;
-        let mut memory = Memory::new(driver, gpu)?;
+        let mut memory = Memory::new(driver, gpu, true)?;
         let (words, sums) = (Records::most_words(shape.1), shape.0.next_multiple_of(ROWS));
         let (staged, result) = (memory.pinned(words)?, memory.pinned(sums)?);
         let (records, at) = (memory.array(4 * words)?, memory.array(4 * sums)?);
         let ended = driver.create_event(gpu, false)?;
-        let (matrix, added) = (None, vec![false; shape.1]);
-        Ok(GpuProduct { matrix, added, memory, kernels, ended, staged, records, sums: at, result, shape })
+        let (matrix, added, error) = (None, vec![false; shape.1], None);
+        Ok(GpuProduct {
+            matrix,
+            added,
+            error,
+            memory,
+            kernels,
+            ended,
+            staged,
+            records,
+            sums: at,
+            result,
+            shape,
+        })
     }
 
     /// Begins to add the products of all rows with `groups` of columns, whose entries `x` has.
     /// Another matrix than that of the last call begins a new product.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's. The product then has no result: all calls until the end of
+    /// [`finish`](GpuProduct::finish) return the error.
     ///
     /// # Panics
-    /// The matrix has another shape or is on another GPU; it has no such groups; `x` has other
-    /// entries.
+    /// The matrix has another shape or is on another GPU; it has no such groups; `x` has more or
+    /// fewer entries.
     pub fn add(&mut self, matrix: &Arc<GpuMatrix>, groups: Range<usize>, x: &Digits) -> Result<(), GpuError> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        let added = self.begin_to_add(matrix, groups, x);
+        self.error = added.clone().err();
+        added
+    }
+
+    fn begin_to_add(
+        &mut self,
+        matrix: &Arc<GpuMatrix>,
+        groups: Range<usize>,
+        x: &Digits,
+    ) -> Result<(), GpuError> {
         let (Memory { driver, gpu, stream, .. }, staged) = (&self.memory, self.staged);
         let is_here = Arc::ptr_eq(driver, &matrix.memory.driver) && *gpu == matrix.memory.gpu;
         assert!(is_here, "the matrix is on another GPU");
         let (blocks, entries) = (self.shape.0.div_ceil(ROWS), self.shape.1);
         assert_eq!((matrix.at.blocks, matrix.entries()), (blocks, entries), "shape of the matrix");
+        assert_eq!(x.entries(), entries, "entries of x");
+        assert!(groups.end <= matrix.at.groups, "groups {groups:?}");
         let is_new = self.matrix.as_ref().is_none_or(|of| !Arc::ptr_eq(of, matrix));
         if is_new || self.added[groups.clone()].contains(&true) {
             // Nothing is in progress where a product has been finished.
@@ -218,16 +253,31 @@ impl GpuProduct {
         unsafe { self.kernels.launch(&**driver, *stream, &launch) }
     }
 
-    /// Waits for all products that were added, and writes their sums to `y`; zeros if there are
-    /// none. The next [`add`](GpuProduct::add) begins a new product.
+    /// Waits for all products that were added, without giving up the core, and writes their sums to
+    /// `y`; zeros if there are none. The next [`add`](GpuProduct::add) begins a new product, also
+    /// after an error.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's, and that of an [`add`](GpuProduct::add) of this product.
     ///
     /// # Panics
     /// `y` has another length than there are rows.
     pub fn finish(&mut self, y: &mut [f32]) -> Result<(), GpuError> {
         assert_eq!(y.len(), self.shape.0, "entries of y");
+        let result = match self.error.take() {
+            Some(error) => Err(error),
+            None => self.wait_for(y),
+        };
+        if result.is_err() {
+            // The next product writes the same memory. A GPU that is lost fails here, too, and
+            // runs nothing any more.
+            let _ = self.memory.driver.synchronize(self.memory.stream);
+        }
+        self.matrix = None;
+        result
+    }
+
+    fn wait_for(&mut self, y: &mut [f32]) -> Result<(), GpuError> {
         if self.matrix.is_none() {
             y.fill(0.0);
             return Ok(());
@@ -244,7 +294,6 @@ impl GpuProduct {
         // SAFETY: the block is initialised, and the copy to it has ended.
         let result = unsafe { std::slice::from_raw_parts(self.result.at, y.len()) };
         y.iter_mut().zip(result).for_each(|(y, bits)| *y = f32::from_bits(*bits));
-        self.matrix = None;
         Ok(())
     }
 }

@@ -57,6 +57,6 @@ impl GpuPlace {
     }
 
     pub(super) fn error(&self, error: &GpuError) -> Error {
-        Error::numeric(format!("product on GPU {}", self.number), error.to_string())
+        Error::numeric(format!("GPU {}", self.number), error.to_string())
     }
 }

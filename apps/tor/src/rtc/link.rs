@@ -138,7 +138,7 @@ impl<P: Port> Link<P> {
     /// first packet of a later frame.
     ///
     /// # Errors
-    /// The port fails, or a thread of the product has ended by a panic.
+    /// The port fails, a thread of the product has ended by a panic, or its GPU has failed.
     pub fn frame(&mut self, idle: Duration) -> Result<Option<FrameTimes>, Error> {
         let (begun, mut times, mut round) = (Instant::now(), None, 0);
         loop {

@@ -2,7 +2,7 @@
 //!
 //! A [`Packed`] reconstructor is stored in the order in which it is read. An [`Rtc`] multiplies it
 //! by the slopes of a frame on a few threads that wait for nothing but slopes: a group of columns
-//! as soon as its slopes are there. No frame allocates memory or takes a lock, except for
+//! as soon as its slopes are there. No frame on CPUs allocates memory or takes a lock, except for
 //! a short lock in the first frame of a new reconstructor. A [`Swapper`] replaces it between two
 //! frames.
 //! A GPU can multiply instead ([`Rtc::on_gpu`]), with the same commands.

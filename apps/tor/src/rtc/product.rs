@@ -57,8 +57,9 @@ impl Rtc {
     /// # Errors
     /// A reconstructor in float32; the errors of the GPU.
     pub fn on_gpu(matrix: Packed, place: &GpuPlace, pinned: bool) -> Result<Self, Error> {
+        let matrix = Placed::new(matrix, Some(place))?;
         let product = place.product(matrix.shape())?;
-        let mut rtc = Rtc::start(Placed::new(matrix, Some(place))?, 1, pinned, Some(place.clone()))?;
+        let mut rtc = Rtc::start(matrix, 1, pinned, Some(place.clone()))?;
         rtc.part.use_gpu(product);
         Ok(rtc)
     }
@@ -109,7 +110,7 @@ impl Rtc {
         Ok(self)
     }
 
-    /// Returns the number of threads that multiply.
+    /// Returns the number of threads that multiply; 1 with a GPU.
     pub fn workers(&self) -> usize {
         self.shared.helpers() + 1
     }
@@ -222,7 +223,11 @@ impl Rtc {
             self.shared.publish(self.arrivals.frame(), self.steps);
         }
         while self.work() {}
-        self.part.end().map_err(|error| Error::numeric("product on a GPU", error.to_string()))?;
+        if let Err(error) = self.part.end() {
+            // The next slopes are those of another frame.
+            self.open = false;
+            return Err(Error::numeric("product on a GPU", error.to_string()));
+        }
         let own = self.part.sums();
         self.commands[..own.len()].copy_from_slice(own);
         let is_plain = self.control.is_none();

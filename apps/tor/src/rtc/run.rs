@@ -130,8 +130,8 @@ impl Latencies {
 }
 
 /// Sends frames of slopes from a thread of its own and multiplies them, until all have been sent or
-/// `stop` returns true. With `gpu`, that GPU multiplies for one worker. `pinned` binds the threads
-/// to a CPU each, the sender to the next one after the workers.
+/// `stop` returns true. With `gpu`, that GPU multiplies in place of the workers; `setting` then has
+/// one. `pinned` binds the threads to a CPU each, the sender to the next one after the workers.
 ///
 /// # Errors
 /// The UDP port is in use, the system starts no thread, one ends by a panic, or the GPU fails.
@@ -159,14 +159,18 @@ fn between<P: Port>(
     stop: &(dyn Fn() -> bool + Sync),
     (near, far): (P, P),
 ) -> Result<RtcResult, Error> {
-    let over = AtomicBool::new(false);
+    let (over, ready) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut sender = Sender::new(far, matrix.shape(), setting);
     scope(|scope| {
-        let over = &over;
+        let (over, ready) = (&over, &ready);
         let no_thread = |error: io::Error| Error::numeric("frames", format!("starting a thread: {error}"));
         let send = move || {
             if pinned {
-                pin(if gpu.is_some() { 1 } else { setting.workers });
+                pin(setting.workers);
+            }
+            // A GPU takes seconds to begin.
+            while !ready.load(Relaxed) && !over.load(Relaxed) {
+                sleep(Duration::from_millis(1));
             }
             sender.send_all(over)
         };
@@ -177,6 +181,7 @@ fn between<P: Port>(
                 Some(place) => Rtc::on_gpu(matrix, place, pinned),
                 None => Rtc::new(matrix, setting.workers, pinned),
             };
+            ready.store(true, Relaxed);
             let result = rtc.and_then(|rtc| receive_all(name, rtc, near, setting, stop));
             let result = result.map(|result| RtcResult { gpu: gpu.map(|place| place.number), ..result });
             over.store(true, Relaxed);

@@ -75,31 +75,44 @@ impl Swapper {
     /// [`Packed::checksum`] was where the matrix was made.
     ///
     /// # Errors
-    /// The shape differs from that in use, the version does not rise, the checksum differs, or the
-    /// GPU has no room. The frames then go on as before.
+    /// The shape differs from that in use, the version does not rise, the checksum differs, or
+    /// a GPU multiplies and has no room, or the matrix is in float32. The frames then go on as
+    /// before.
     pub fn offer(&self, matrix: Packed, version: u64, checksum: u64) -> Result<(), Error> {
         let found = matrix.checksum();
         if found != checksum {
             let problem = format!("its checksum is {found:016x}, not {checksum:016x}: send it again");
             return Err(Error::numeric(format!("reconstructor {version}"), problem));
         }
-        let matrix = Arc::new(Placed::new(matrix, self.0.gpu.as_ref())?);
-        let mut all = self.0.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let ((rows, cols), (r, c)) = (all.current.shape(), matrix.shape());
+        let all = || self.0.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let ((rows, cols), (r, c)) = (all().current.shape(), matrix.shape());
         if (rows, cols) != (r, c) {
             let problem = format!("{r} x {c} instead of {rows} x {cols}");
             return Err(Error::shape(format!("reconstructor {version}"), problem));
         }
-        let last = self.0.offered.load(Relaxed);
-        if version <= last {
-            let problem = format!("version {last} was offered before: give a larger number");
-            return Err(Error::numeric(format!("reconstructor {version}"), problem));
-        }
+        self.check_version(version)?;
+        // A GPU has room for one more if what is out of use is freed first.
+        let old = all().old.take();
+        drop(old);
+        let matrix = Arc::new(Placed::new(matrix, self.0.gpu.as_ref())?);
+        let mut all = all();
+        // Another thread may have offered one meanwhile.
+        self.check_version(version)?;
         let replaced = (all.offer.replace(matrix), all.old.take());
         self.0.offered.store(version, Release);
         // Memory is freed without the lock.
         drop(all);
         drop(replaced);
         Ok(())
+    }
+
+    /// Refuses a version that is not above all that were offered.
+    fn check_version(&self, version: u64) -> Result<(), Error> {
+        let last = self.0.offered.load(Relaxed);
+        if version > last {
+            return Ok(());
+        }
+        let problem = format!("version {last} was offered before: give a larger number");
+        Err(Error::numeric(format!("reconstructor {version}"), problem))
     }
 }

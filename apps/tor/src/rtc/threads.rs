@@ -177,15 +177,7 @@ pub(super) struct RowPart {
     pub(super) slopes: FrameSlopes,
     blocks: Range<usize>,
     sums: Vec<[f32; ROWS]>,
-    gpu: Option<OnGpu>,
-}
-
-/// The product of a part that a GPU multiplies.
-#[derive(Debug)]
-struct OnGpu {
-    product: GpuProduct,
-    /// First error of the frame.
-    error: Option<GpuError>,
+    gpu: Option<GpuProduct>,
 }
 
 impl RowPart {
@@ -204,7 +196,7 @@ impl RowPart {
 
     /// Makes a GPU multiply, which has the matrix.
     pub(super) fn use_gpu(&mut self, product: GpuProduct) {
-        self.gpu = Some(OnGpu { product, error: None });
+        self.gpu = Some(product);
     }
 
     /// Returns the rows.
@@ -213,15 +205,16 @@ impl RowPart {
     }
 
     pub(super) fn begin(&mut self) {
-        self.sums.fill([0.0; ROWS]);
+        if self.gpu.is_none() {
+            self.sums.fill([0.0; ROWS]);
+        }
     }
 
     pub(super) fn add(&mut self, groups: Range<usize>) {
         self.matrix.prepare(groups.clone(), &mut self.slopes);
-        if let (Some(gpu), Some(matrix)) = (&mut self.gpu, &self.matrix.on_gpu) {
-            if gpu.error.is_none() {
-                gpu.error = gpu.product.add(matrix, groups, &self.slopes.digits).err();
-            }
+        if let (Some(product), Some(matrix)) = (&mut self.gpu, &self.matrix.on_gpu) {
+            // `end` returns the error, too.
+            let _ = product.add(matrix, groups, &self.slopes.digits);
             return;
         }
         self.matrix.multiply(self.blocks.clone(), groups, &self.slopes, &mut self.sums);
@@ -239,11 +232,8 @@ impl RowPart {
     /// The GPU has failed in this frame.
     pub(super) fn end(&mut self) -> Result<(), GpuError> {
         let rows = self.rows().len();
-        let Some(gpu) = &mut self.gpu else { return Ok(()) };
-        match gpu.error.take() {
-            Some(error) => Err(error),
-            None => gpu.product.finish(&mut self.sums.as_flattened_mut()[..rows]),
-        }
+        let Some(product) = &mut self.gpu else { return Ok(()) };
+        product.finish(&mut self.sums.as_flattened_mut()[..rows])
     }
 
     /// Returns the sums, row by row.

@@ -248,13 +248,13 @@ fn control_laws_are_those_of_the_simulated_loop() {
 }
 
 /// A mock GPU with the kernels' own source.
-fn gpu() -> Option<(Arc<Mock>, GpuPlace)> {
+pub fn gpu() -> Option<(Arc<Mock>, GpuPlace)> {
     let mock = Arc::new(zellige_twins::mock(FEW_BITS_SOURCES)?.build());
     Some((mock.clone(), GpuPlace { driver: mock, number: 0 }))
 }
 
 /// Two matrices of 300 x 90 with other bits and groups.
-fn two_matrices() -> [Packed; 2] {
+pub fn two_matrices() -> [Packed; 2] {
     let folder = tempfile::tempdir().unwrap();
     let codes: Vec<i16> = (0..300 * 90).map(|at| (at * 7919 % 15) as i16 - 7).collect();
     let path = folder.path().join("r.npz");

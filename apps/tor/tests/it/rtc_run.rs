@@ -1,6 +1,6 @@
 //! Runs of frames with a sender: none is lost, and the histogram has all of them.
 
-use crate::rtc::matrix;
+use crate::rtc::{gpu, matrix, two_matrices};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zellige_tor::report;
 use zellige_tor::rtc::{Packed, RtcResult, RtcSetting, run};
@@ -44,6 +44,18 @@ fn every_frame_is_counted_once() {
         let bars = page.matches("class=\"f-c0\"").count();
         assert_eq!(bars, result.latency.histogram.len());
     }
+}
+
+#[test]
+fn a_run_on_a_gpu_loses_no_frame() {
+    let Some((_mock, place)) = gpu() else { return };
+    let [few, _] = two_matrices();
+    let result = run("R.npz", few, Some(&place), &setting(50), false, &|| false).unwrap();
+    assert_eq!((result.frames, result.losses.lost_frames, result.gpu), (50, 0, Some(0)));
+    assert!(report::rtc::text(&result, false).contains("GPU 0"));
+    let float = Packed::of_matrix(&matrix(400, 800, 0)).unwrap();
+    let refused = run("R.npy", float, Some(&place), &setting(50), false, &|| false).unwrap_err();
+    assert!(refused.to_string().contains("float32"), "{refused}");
 }
 
 #[test]
