@@ -318,7 +318,7 @@ fn part(text: &str) -> Result<Part, String> {
     known.ok_or_else(|| format!("use one of {}", names()))
 }
 
-pub(super) fn one_gpu(text: &str) -> Result<u32, String> {
+fn one_gpu(text: &str) -> Result<u32, String> {
     match text.parse()? {
         Device::Cuda(CudaDevices { numbers: Some(numbers), with_cpu: false }) if numbers.len() == 1 => {
             Ok(numbers[0])

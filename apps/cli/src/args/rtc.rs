@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::bench::one_gpu;
 use super::paths::{Input, Output, OutputFile};
+use super::{CudaDevices, Device};
 
 pub(super) const RTC_HELP: &str = "\
 Examples
@@ -27,10 +27,10 @@ pub struct RtcArgs {
     /// less one].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// GPU that multiplies instead, e.g. cuda:0, a reconstructor of few bits: the commands are the
-    /// same.
-    #[arg(long, value_name = "cuda:N", conflicts_with = "workers", value_parser = one_gpu)]
-    pub device: Option<u32>,
+    /// Device that multiplies: cpu, or a GPU, e.g. cuda:0, for a reconstructor of few bits; the
+    /// commands are the same.
+    #[arg(long, value_name = "cpu|cuda:N", default_value = "cpu", value_parser = one_device)]
+    pub device: Device,
     /// Frames per second [default: each is sent when the commands of the one before have come].
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
@@ -51,6 +51,18 @@ pub struct RtcArgs {
     pub report: Option<OutputFile>,
 }
 
+fn one_device(text: &str) -> Result<Device, String> {
+    let device = text.parse()?;
+    match &device {
+        Device::Cuda(CudaDevices { numbers, with_cpu })
+            if *with_cpu || numbers.as_ref().is_none_or(|n| n.len() != 1) =>
+        {
+            Err("use cpu, or one GPU, e.g. cuda:0".into())
+        }
+        _ => Ok(device),
+    }
+}
+
 fn rate(text: &str) -> Result<f64, String> {
     let parsed = text.parse::<f64>().ok().filter(|hz| (1e-3..=1e7).contains(hz));
     parsed.ok_or_else(|| "use a number of frames per second from 0.001 to 1e7, e.g. 1000".into())
@@ -59,6 +71,16 @@ fn rate(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_device_multiplies() {
+        for good in ["cpu", "cuda:0", "cuda:3"] {
+            assert_eq!(one_device(good).unwrap().to_string(), good);
+        }
+        for bad in ["cuda", "cuda:0,1", "cuda:0+cpu", "gpu"] {
+            assert!(one_device(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn rates_are_positive() {

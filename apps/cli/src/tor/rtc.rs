@@ -3,7 +3,7 @@
 use zellige_tor::report;
 use zellige_tor::rtc::{GpuPlace, Packed, RtcSetting, run};
 
-use crate::args::RtcArgs;
+use crate::args::{CudaDevices, Device, RtcArgs};
 use crate::exit::CommandError;
 use crate::results::{is_stdout, write_json, write_page};
 use crate::{devices, interrupt, out};
@@ -14,10 +14,7 @@ use crate::{devices, interrupt, out};
 /// A GPU that is not there, a file that is no reconstructor, a port in use, outputs that cannot be
 /// written, Ctrl-C.
 pub fn rtc(args: &RtcArgs) -> anyhow::Result<()> {
-    let gpu = args
-        .device
-        .map(|number| Ok::<_, CommandError>(GpuPlace { driver: devices::one_for_kernels(number)?, number }));
-    let gpu = gpu.transpose()?;
+    let gpu = place(args)?;
     let matrix = Packed::read(&args.rec)?;
     let setting = RtcSetting {
         frames: args.frames,
@@ -46,6 +43,16 @@ pub fn rtc(args: &RtcArgs) -> anyhow::Result<()> {
         }
         false => Ok(()),
     }
+}
+
+/// Returns the GPU that is to multiply, if one is.
+fn place(args: &RtcArgs) -> Result<Option<GpuPlace>, CommandError> {
+    let Device::Cuda(CudaDevices { numbers: Some(numbers), .. }) = &args.device else { return Ok(None) };
+    if args.workers.is_some() {
+        return Err(CommandError::option("--workers", "no thread multiplies beside a GPU"));
+    }
+    let number = numbers[0];
+    Ok(Some(GpuPlace { driver: devices::one_for_kernels(number)?, number }))
 }
 
 /// Returns the number of workers that leave the sender a core.
