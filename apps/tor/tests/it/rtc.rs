@@ -276,8 +276,8 @@ fn a_gpu_has_the_commands_of_the_cpu_for_any_parts_and_matrix() {
             }
         }
         let slopes = slopes(90, frame);
-        // Whole frames, and packets of which one comes late.
-        let parts = [vec![0..90], vec![40..70, 0..40, 70..90], vec![0..17, 17..90]];
+        // In order, one packet late, and cuts within groups.
+        let parts = [vec![0..64, 64..90], vec![40..70, 0..40, 70..90], vec![0..17, 17..90]];
         let commands = [&mut by_gpu, &mut by_cpu].map(|rtc| {
             for part in &parts[frame % 3] {
                 rtc.receive(part.start, &slopes[part.clone()]).unwrap();
