@@ -2,9 +2,9 @@
 // which are exact, and those over groups are f32 in the order of the groups.
 //
 // A block of threads has 16 rows of a block of 64, and takes 32 groups at a time: a thread has one row of one group. Sixteen threads read
-// a piece of 64 bytes; planes of fewer bits are read by several loads, which the nearest cache serves. Then 16 threads add the products of these groups one after the other,
-// while the other threads read the next groups: products of two turns are kept, so that one barrier a turn is enough. The vector is read by
-// every block; a frame of 19 078 slopes takes 70 kB, which caches hold. A matrix of 4092 rows has 256 blocks.
+// a piece of 64 bytes; planes of fewer bits are read by several loads, which the nearest cache serves. Then 16 threads add the products
+// of these groups one after the other, while the other threads read the next groups: products of two turns are kept, so that one
+// barrier a turn is enough. The vector is read by every block; a frame of 19 078 slopes takes 70 kB, which caches hold. A matrix of 4092 rows has 256 blocks.
 //
 // The vector is one record for each group: its unit, the sums of its three digits, then the digits of four columns in each word, all of the
 // lowest digit first. `places` has the first word of each record, and the end.

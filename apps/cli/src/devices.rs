@@ -31,7 +31,7 @@ const GPU_POLICY: &str = "dmdas";
 const COPIED: u64 = 1 << 28;
 
 /// Libraries that every factorisation on a GPU needs.
-const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
+pub const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
 
 /// Returns the GPUs of this machine; see [`Cuda::open`].
 ///
@@ -242,40 +242,26 @@ impl Devices {
 
 /// Returns a line for each problem that keeps a GPU from linear algebra; empty if it can be used.
 pub fn problems(driver: &dyn Driver, number: u32) -> Vec<String> {
-    problems_without(driver, number, &LINEAR_ALGEBRA)
+    problems_with(driver, number, &LINEAR_ALGEBRA)
 }
 
-fn problems_without(driver: &dyn Driver, number: u32, needed: &[Library]) -> Vec<String> {
+/// Returns a line for each problem that keeps a GPU from work that needs these libraries.
+fn problems_with(driver: &dyn Driver, number: u32, needed: &[Library]) -> Vec<String> {
     let mut problems = missing(needed, |library| driver.library(library));
     problems.extend(usable(driver, number, &Needs::default()).err());
     problems
 }
 
-/// Returns the driver of one GPU that this command can use, with these libraries.
+/// Returns the driver of one GPU that this command can use, with these libraries; every GPU also
+/// needs kernels.
 ///
 /// # Errors
 /// There is no such GPU, or something that it needs is missing.
-fn one(number: u32, needed: &[Library]) -> Result<Arc<dyn Driver>, CommandError> {
+pub fn one(number: u32, needed: &[Library]) -> Result<Arc<dyn Driver>, CommandError> {
     let refused = |problem| CommandError::NoDevice { device: format!("cuda:{number}"), problem };
     let driver = driver().map_err(|error| refused(error.to_string()))?;
-    let problems = problems_without(&*driver, number, needed);
+    let problems = problems_with(&*driver, number, needed);
     if problems.is_empty() { Ok(driver) } else { Err(refused(problems.join("\n  "))) }
-}
-
-/// Returns the driver of one GPU that can do linear algebra.
-///
-/// # Errors
-/// There is no such GPU, or a library is missing.
-pub fn one_for_linear_algebra(number: u32) -> Result<Arc<dyn Driver>, CommandError> {
-    one(number, &LINEAR_ALGEBRA)
-}
-
-/// Returns the driver of one GPU that runs kernels.
-///
-/// # Errors
-/// There is no such GPU, or neither NVRTC nor an archive of kernels.
-pub fn one_for_kernels(number: u32) -> Result<Arc<dyn Driver>, CommandError> {
-    one(number, &[])
 }
 
 /// Returns a line for each library that cannot be used. Every GPU needs kernels, and therefore

@@ -42,9 +42,8 @@ impl FewBitsAt {
 }
 
 /// Returns the launch of the product of a matrix with `groups` of a vector; `records` are those of
-/// all groups, address and words. It is added to `sums`, [`ROWS`] `f32`
-/// of each block of rows; or, if `is_new`, written there. The bits are those of
-/// [`FewBits::multiply_blocks`].
+/// all groups, address and words. It is added to `sums`, [`ROWS`] `f32` of each block of rows; or,
+/// if `is_new`, written there. The bits are those of [`FewBits::multiply_blocks`].
 ///
 /// # Errors
 /// [`LaunchError`] for groups that the matrix does not have, and for a matrix without rows or of

@@ -100,7 +100,7 @@ impl GpuMatrix {
     /// Copies a matrix to a GPU.
     ///
     /// # Errors
-    /// The driver's: no such GPU, no room.
+    /// The driver's: there is no such GPU, or its memory is full.
     pub fn new(driver: &Arc<dyn Driver>, gpu: u32, matrix: &FewBits) -> Result<Self, GpuError> {
         // Frames of another matrix go first.
         let mut memory = Memory::new(driver, gpu, false)?;

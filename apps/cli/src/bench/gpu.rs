@@ -76,7 +76,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let target = &args.json;
     let figures_file = target.as_ref().filter(|target| target.is_file());
     let platform = figures_file.map(beside).transpose()?;
-    let driver = devices::one_for_linear_algebra(args.device)?;
+    let driver = devices::one(args.device, &devices::LINEAR_ALGEBRA)?;
     let save = |figures: &Figures| {
         // A failed write is only a warning here: the final write reports the error.
         if let Some(Err(error)) = figures_file.map(|target| write_json(Some(target), &[figures])) {

@@ -49,10 +49,13 @@ pub fn rtc(args: &RtcArgs) -> anyhow::Result<()> {
 fn place(args: &RtcArgs) -> Result<Option<GpuPlace>, CommandError> {
     let Device::Cuda(CudaDevices { numbers: Some(numbers), .. }) = &args.device else { return Ok(None) };
     if args.workers.is_some() {
-        return Err(CommandError::option("--workers", "no thread multiplies beside a GPU"));
+        return Err(CommandError::option(
+            "--workers",
+            "leave it out: with --device cuda:N the GPU multiplies",
+        ));
     }
     let number = numbers[0];
-    Ok(Some(GpuPlace { driver: devices::one_for_kernels(number)?, number }))
+    Ok(Some(GpuPlace { driver: devices::one(number, &[])?, number }))
 }
 
 /// Returns the number of workers that leave the sender a core.

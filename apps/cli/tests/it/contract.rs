@@ -116,6 +116,8 @@ fn verbs_that_run_tasks_have_traces_and_reports() {
         let json = fs::read_to_string(here.join("j.json")).unwrap();
         assert_eq!(result(&json)["setting"]["frames"], 50, "{line}");
     }
+    let both = run(here, &["tor", "rtc", "R.npy", "--device", "cuda:0", "--workers", "2"]);
+    assert_eq!((both.code, both.stderr.contains("--workers")), (Some(2), true), "{}", both.stderr);
     // A GPU that is not there is no reason to multiply elsewhere.
     let absent = run(here, &["tor", "rtc", "R.npy", "--device", "cuda:31"]);
     assert_eq!((absent.code, absent.stderr.contains("cuda:31")), (Some(4), true), "{}", absent.stderr);

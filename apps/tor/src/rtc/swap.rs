@@ -76,7 +76,7 @@ impl Swapper {
     ///
     /// # Errors
     /// The shape differs from that in use, the version does not rise, the checksum differs, or
-    /// a GPU multiplies and has no room, or the matrix is in float32. The frames then go on as
+    /// a GPU multiplies whose memory is full, or the matrix is in float32. The frames then go on as
     /// before.
     pub fn offer(&self, matrix: Packed, version: u64, checksum: u64) -> Result<(), Error> {
         let found = matrix.checksum();
@@ -91,7 +91,8 @@ impl Swapper {
             return Err(Error::shape(format!("reconstructor {version}"), problem));
         }
         self.check_version(version)?;
-        // A GPU has room for one more if what is out of use is freed first.
+        // The matrix that is out of use is freed first, without the lock: a GPU's memory may not
+        // hold three.
         let old = all().old.take();
         drop(old);
         let matrix = Arc::new(Placed::new(matrix, self.0.gpu.as_ref())?);
