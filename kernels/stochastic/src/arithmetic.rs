@@ -7,6 +7,8 @@ use crate::digits::CERTAIN;
 use crate::instability::Category;
 use crate::sample::Sample;
 use crate::samples::Samples;
+use crate::state::Bits;
+use crate::wide::Token;
 use crate::{Stochastic, perturbation, state};
 
 /// A sum below this part of the larger operand may be a cancellation of four digits.
@@ -76,7 +78,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         if state::is_random() {
             Self::stepped(r, errors, word)
         } else {
-            Stochastic { lanes: perturbation::perturb::<T, S>(r.lanes, errors) }
+            Stochastic { lanes: perturbation::perturb::<T, S>(r.lanes, errors, word) }
         }
     }
 
@@ -91,32 +93,49 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         (a, b, c): (Self, Self, Self),
         r: Self,
         errors: S::Array<f64>,
-        word: u64,
+        bits: Bits,
         special: bool,
         watched: impl Fn(Self) -> bool,
         place: &'static Location<'static>,
     ) -> Self {
         let result = if !state::is_random() | special {
-            let slow = computed(operation, [a, b, c, r], word);
+            let slow = computed(operation, [a, b, c, r], bits.word);
+            bits.are_last();
             // Read one by one: the path that is taken most would otherwise find the samples in
             // memory.
             Stochastic { lanes: lanes!(|lane| slow.lane(lane)) }
         } else {
-            Self::stepped(r, errors, word)
+            Self::stepped(r, errors, bits.word)
         };
-        let mut unusual = special | watched(result);
-        if state::watches_gradual_loss() {
+        let unusual = watched(result) || special && !result.is_finite();
+        result.noted(operation, [a, b, c], unusual, |_| false, bits, place)
+    }
+
+    /// The result of an operation, after a look for instabilities. `unusual` says that there may be
+    /// one, `surely` that at least half of the digits of a number are exact.
+    #[inline(always)]
+    fn noted(
+        self,
+        operation: Operation,
+        operands: Operands<T, S>,
+        mut unusual: bool,
+        surely: impl Fn(&Self) -> bool,
+        bits: Bits,
+        place: &'static Location<'static>,
+    ) -> Self {
+        if state::watches_gradual_loss() && !surely(&self) {
             let half = half_of_digits::<T>();
-            let nearly = 16.0 * half;
-            unusual |= !result.agrees_within(half)
-                && a.is_known_to(nearly)
-                && b.is_known_to(nearly)
-                && c.is_known_to(nearly);
+            let [a, b, c] = operands;
+            unusual |= !self.agrees_within(half)
+                && a.is_known_to(16.0 * half)
+                && b.is_known_to(16.0 * half)
+                && c.is_known_to(16.0 * half);
         }
         if unusual {
-            note(operation, [a, b, c], result, place);
+            note(operation, operands, self, place);
+            bits.are_last();
         }
-        result
+        self
     }
 
     /// Whether the number agrees within `spread`, or is an exact 0.
@@ -125,9 +144,32 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         self.agrees_within(spread) | (self.lane(0) == T::zero())
     }
 
+    /// Quick and conservative test in registers: the samples agree within `2^-bits` of the first one,
+    /// or are infinite.
+    #[inline(always)]
+    fn share(token: Token, bits: u32) -> impl Fn(&Self) -> bool {
+        #[inline(always)]
+        move |x| T::share::<S>(token, &x.lanes, bits)
+    }
+
+    /// Whether neither number surely has an exact digit.
+    #[inline(always)]
+    fn are_vague(token: Token, a: Self, b: Self) -> bool {
+        let share = Self::share(token, 4);
+        !share(&a) && !share(&b) && !a.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN)
+    }
+
     #[inline(always)]
     fn sum(self, b: Self, place: &'static Location<'static>) -> Self {
-        let word = state::bits();
+        let bits = state::bits();
+        if T::IN_REGISTERS
+            && let Some(token) = state::wide()
+        {
+            let least = T::from_f64(CANCELLED);
+            let (lanes, usual) = T::sums::<S>(token, &self.lanes, &b.lanes, bits.word, least);
+            let sum = Stochastic { lanes };
+            return sum.noted(Operation::Sum, [self, b, b], !usual, Self::share(token, T::HALF), bits, place);
+        }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).plus(b.lane(lane))) };
         let errors = lanes!(|lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)));
         Self::result(
@@ -135,16 +177,15 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             (self, b, b),
             r,
             errors,
-            word,
+            bits,
             false,
             #[inline(always)]
             |sum: Self| {
                 let mut usual = true;
                 for lane in 0..S::LANES {
-                    let (x, y) = (self.lane(lane).to_f64().abs(), b.lane(lane).to_f64().abs());
-                    let larger = if x < y { y } else { x };
-                    let sum = sum.lane(lane).to_f64().abs();
-                    usual &= (sum >= CANCELLED * larger) & (sum <= f64::MAX);
+                    let (x, y) = (self.lane(lane), b.lane(lane));
+                    let larger = if x.magnitude() < y.magnitude() { y } else { x };
+                    usual &= sum.lane(lane).is_at_least(CANCELLED, larger);
                 }
                 !usual
             },
@@ -154,7 +195,22 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 
     #[inline(always)]
     fn product(self, b: Self, place: &'static Location<'static>) -> Self {
-        let word = state::bits();
+        let bits = state::bits();
+        if T::IN_REGISTERS
+            && let Some(token) = state::wide()
+        {
+            let (lanes, finite) = T::products::<S>(token, &self.lanes, &b.lanes, bits.word);
+            let product = Stochastic { lanes };
+            let unusual = !finite || Self::are_vague(token, self, b);
+            return product.noted(
+                Operation::Product,
+                [self, b, b],
+                unusual,
+                Self::share(token, T::HALF),
+                bits,
+                place,
+            );
+        }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).times(b.lane(lane))) };
         let errors = lanes!(|lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)));
         let mut special = false;
@@ -166,7 +222,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             (self, b, b),
             r,
             errors,
-            word,
+            bits,
             special,
             #[inline(always)]
             |_| !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN),
@@ -176,7 +232,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 
     #[inline(always)]
     fn quotient(self, b: Self, place: &'static Location<'static>) -> Self {
-        let word = state::bits();
+        let bits = state::bits();
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).over(b.lane(lane))) };
         let errors = lanes!(|lane| T::quotient_error(self.lane(lane), b.lane(lane), r.lane(lane)));
         let mut special = false;
@@ -188,7 +244,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             (self, b, b),
             r,
             errors,
-            word,
+            bits,
             special,
             #[inline(always)]
             |_| !b.agrees_within(CERTAIN),
@@ -200,7 +256,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[inline(always)]
     #[track_caller]
     pub fn sqrt(self) -> Self {
-        let word = state::bits();
+        let bits = state::bits();
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).root()) };
         let errors = lanes!(|lane| T::root_error(self.lane(lane), r.lane(lane)));
         let mut special = false;
@@ -212,7 +268,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             (self, self, self),
             r,
             errors,
-            word,
+            bits,
             special,
             #[inline(always)]
             |_| !self.agrees_within(CERTAIN),
@@ -224,7 +280,24 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[inline(always)]
     #[track_caller]
     pub fn mul_add(self, b: Self, c: Self) -> Self {
-        let word = state::bits();
+        let bits = state::bits();
+        let place = Location::caller();
+        if T::IN_REGISTERS
+            && let Some(token) = state::wide()
+        {
+            let least = T::from_f64(CANCELLED);
+            let (lanes, usual) = T::fused_sums::<S>(token, &self.lanes, &b.lanes, &c.lanes, bits.word, least);
+            let sum = Stochastic { lanes };
+            let unusual = !usual || Self::are_vague(token, self, b);
+            return sum.noted(
+                Operation::Fused,
+                [self, b, c],
+                unusual,
+                Self::share(token, T::HALF),
+                bits,
+                place,
+            );
+        }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).fused(b.lane(lane), c.lane(lane))) };
         let errors = lanes!(|lane| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane)));
         let mut special = false;
@@ -236,17 +309,17 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             (self, b, c),
             r,
             errors,
-            word,
+            bits,
             special,
             #[inline(always)]
             |sum: Self| {
-                let mut cancelled = false;
+                let mut usual = true;
                 for lane in 0..S::LANES {
-                    cancelled |= sum.lane(lane).to_f64().abs() < CANCELLED * c.lane(lane).to_f64().abs();
+                    usual &= sum.lane(lane).is_at_least(CANCELLED, c.lane(lane));
                 }
-                cancelled | (!self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN))
+                !usual || !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN)
             },
-            Location::caller(),
+            place,
         )
     }
 

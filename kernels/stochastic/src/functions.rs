@@ -41,7 +41,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
             are_exact |= u64::from(is_exact) << lane;
             y
         });
-        let directions = state::bits();
+        let directions = state::bits().word;
         let r = Stochastic { lanes: S::build(|lane| T::from_f64(results.as_ref()[lane])) };
         let errors = S::build(|lane| {
             let y = results.as_ref()[lane];
@@ -53,7 +53,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
                 () => -1.0,
             }
         });
-        let result = Self::rounded(r, errors, state::bits());
+        let result = Self::rounded(r, errors, state::bits().word);
         if !result.is_finite() {
             result.note_range(&[self, other], place);
         }

@@ -36,6 +36,7 @@ mod submitted;
 mod text;
 mod trust;
 mod vectorize;
+mod wide;
 
 pub use continuous::Continuous;
 pub use instability::{Categories, Category, Occurrence, Place, Site};

@@ -45,7 +45,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         if !state::is_random() {
             return Self::new(x);
         }
-        Stochastic { lanes: S::build(|_| T::from_f64(x.to_f64() * (1.0 + error * symmetric()))) }
+        let draw = || x.to_f64() * (1.0 + error * symmetric(state::bits().word));
+        Stochastic { lanes: S::build(|_| T::from_f64(draw())) }
     }
 
     /// The number with these samples.
@@ -107,11 +108,9 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// All samples lie within `spread |x|` of the first, `x`. Quick and conservative.
     #[inline(always)]
     pub(crate) fn agrees_within(&self, spread: f64) -> bool {
-        let first = self.lane(0).to_f64();
-        let limit = first.abs() * spread;
         let mut near = true;
         for lane in 0..S::LANES {
-            near &= (self.lane(lane).to_f64() - first).abs() < limit;
+            near &= self.lane(lane).is_within(spread, self.lane(0));
         }
         near
     }
@@ -130,7 +129,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     pub fn convert<U: Sample>(self) -> Stochastic<U, S> {
         let r = Stochastic { lanes: S::build(|lane| U::from_f64(self.lane(lane).to_f64())) };
         let errors = S::build(|lane| U::conversion_error(self.lane(lane).to_f64(), r.lane(lane)));
-        Stochastic::rounded(r, errors, state::bits())
+        Stochastic::rounded(r, errors, state::bits().word)
     }
 
     /// The integer below or above towards zero of the mean, 0 for NaN; an instability where
@@ -150,10 +149,9 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 }
 
 /// A random number in (-1, 1).
-pub(crate) fn symmetric() -> f64 {
-    // The upper 53 bits of a word, centred in their intervals.
-    let word = state::bits() >> 11;
-    (word as f64 + 0.5) * (2.0 / (1u64 << 53) as f64) - 1.0
+pub(crate) fn symmetric(word: u64) -> f64 {
+    // The upper 53 bits of the word, centred in their intervals.
+    ((word >> 11) as f64 + 0.5) * (2.0 / (1u64 << 53) as f64) - 1.0
 }
 
 impl<T: Sample, S: Samples> From<T> for Stochastic<T, S> {

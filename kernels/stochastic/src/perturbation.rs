@@ -1,6 +1,7 @@
 //! Perturbations other than random rounding: none, Monte Carlo arithmetic, reduced precision.
 
 use crate::number::symmetric;
+use crate::random::first;
 use crate::sample::Sample;
 use crate::samples::Samples;
 use crate::state;
@@ -35,10 +36,15 @@ impl Perturbation {
     }
 }
 
-/// The lanes of a result under the perturbation of the scope, which is not random rounding.
+/// The lanes of a result under the perturbation of the scope, which is not random rounding; random
+/// numbers follow from `word`.
 #[cold]
 #[inline(never)]
-pub(crate) fn perturb<T: Sample, S: Samples>(r: S::Array<T>, errors: S::Array<f64>) -> S::Array<T> {
+pub(crate) fn perturb<T: Sample, S: Samples>(
+    r: S::Array<T>,
+    errors: S::Array<f64>,
+    word: u64,
+) -> S::Array<T> {
     let (lanes, e) = (r.as_ref(), errors.as_ref());
     match state::mode().perturbation {
         Perturbation::Random | Perturbation::None => r,
@@ -49,7 +55,9 @@ pub(crate) fn perturb<T: Sample, S: Samples>(r: S::Array<T>, errors: S::Array<f6
             if !x.is_finite() || x == 0.0 || exact && reduce(x, bits, 11) == x {
                 return lanes[lane];
             }
-            T::from_f64(x + 0.5 * symmetric() * power_of_two(exponent(x) + 1 - bits as i32))
+            T::from_f64(
+                x + 0.5 * symmetric(first(word, lane as u64)) * power_of_two(exponent(x) + 1 - bits as i32),
+            )
         }),
         Perturbation::Reduced { bits, range } => {
             S::build(|lane| T::from_f64(reduce(lanes[lane].to_f64(), bits, range)))

@@ -1,7 +1,7 @@
 //! Random bits by a counter, so that the bits of an operation depend on nothing but its place.
 
 /// Philox4x32-10 of Salmon et al. (SC 2011): 128 random bits of a key and a counter.
-pub(crate) fn philox(key: [u32; 2], element: u64, block: u64) -> [u64; 2] {
+fn philox(key: [u32; 2], element: u64, block: u64) -> [u64; 2] {
     let mut counter = [element as u32, (element >> 32) as u32, block as u32, (block >> 32) as u32];
     let mut key = key;
     for _ in 0..10 {
@@ -20,17 +20,27 @@ pub(crate) fn philox(key: [u32; 2], element: u64, block: u64) -> [u64; 2] {
 }
 
 /// Key of the task `task` in its replay `replay`, for a run with `seed`.
-pub(crate) fn key(seed: u64, task: u64, replay: u64) -> [u32; 2] {
-    let [word, _] = philox([seed as u32, (seed >> 32) as u32], task, replay);
-    [word as u32, (word >> 32) as u32]
+pub(crate) fn key(seed: u64, task: u64, replay: u64) -> u64 {
+    philox([seed as u32, (seed >> 32) as u32], task, replay)[0]
 }
+
+/// First state of the generator of element `number` of a task with this key: the word `number` of
+/// the generator that begins with the key.
+#[inline(always)]
+pub(crate) fn first(key: u64, number: u64) -> u64 {
+    next(key.wrapping_add(number.wrapping_mul(GAMMA))).1
+}
+
+/// Difference of the states of one word and the next.
+const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The generator SplitMix64 of Steele, Lea and Flood (OOPSLA 2014): its next state and word.
 ///
-/// Philox keys an element, this one its operations: few enough instructions to be inlined.
+/// Philox keys a task, this one its elements and their operations: few enough instructions to be
+/// inlined.
 #[inline(always)]
 pub(crate) fn next(state: u64) -> (u64, u64) {
-    let state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let state = state.wrapping_add(GAMMA);
     let word = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     (state, word ^ word >> 31)

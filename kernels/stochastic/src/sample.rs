@@ -20,7 +20,7 @@ pub(crate) mod sealed {
     /// An error is exact result minus rounded result. Only its sign counts: it is 0 or NaN where
     /// the result is exact (infinities of infinite operands and NaN are exact), and it points
     /// towards zero where the result has overflowed.
-    pub trait Rounded: bytemuck::Pod {
+    pub trait Rounded: crate::wide::Wide {
         fn zero() -> Self;
         fn plus(self, b: Self) -> Self;
         fn times(self, b: Self) -> Self;
@@ -29,6 +29,10 @@ pub(crate) mod sealed {
         fn fused(self, b: Self, c: Self) -> Self;
         fn negative(self) -> Self;
         fn magnitude(self) -> Self;
+        /// Whether the distance to `b` is below `part` of the magnitude of `b`.
+        fn is_within(self, part: f64, b: Self) -> bool;
+        /// Whether the number is finite and at least `part` of `b` in magnitude.
+        fn is_at_least(self, part: f64, b: Self) -> bool;
 
         fn sum_error(a: Self, b: Self, r: Self) -> f64;
         fn product_error(a: Self, b: Self, r: Self) -> f64;
@@ -112,6 +116,14 @@ impl sealed::Rounded for f64 {
     #[inline(always)]
     fn magnitude(self) -> f64 {
         self.abs()
+    }
+    #[inline(always)]
+    fn is_within(self, part: f64, b: f64) -> bool {
+        (self - b).abs() < b.abs() * part
+    }
+    #[inline(always)]
+    fn is_at_least(self, part: f64, b: f64) -> bool {
+        (self.abs() >= b.abs() * part) & (self.abs() <= f64::MAX)
     }
 
     /// Fast two-sum of Dekker on operands sorted by magnitude: exact, and without overflow.
@@ -315,6 +327,14 @@ impl sealed::Rounded for f32 {
         self.abs()
     }
     #[inline(always)]
+    fn is_within(self, part: f64, b: f32) -> bool {
+        (self - b).abs() < b.abs() * (part as f32)
+    }
+    #[inline(always)]
+    fn is_at_least(self, part: f64, b: f32) -> bool {
+        (self.abs() >= b.abs() * (part as f32)) & (self.abs() <= f32::MAX)
+    }
+    #[inline(always)]
     fn sum_error(a: f32, b: f32, r: f32) -> f64 {
         let swapped = a.abs() < b.abs();
         let (large, small) = if swapped { (b, a) } else { (a, b) };
@@ -380,6 +400,12 @@ macro_rules! narrow {
             }
             fn magnitude(self) -> $name {
                 $name::from_bits(self.to_bits() & 0x7fff)
+            }
+            fn is_within(self, part: f64, b: $name) -> bool {
+                self.to_f64().is_within(part, b.to_f64())
+            }
+            fn is_at_least(self, part: f64, b: $name) -> bool {
+                self.to_f64().is_at_least(part, b.to_f64())
             }
             fn sum_error(a: $name, b: $name, r: $name) -> f64 {
                 error_of_sum(a.to_f64(), b.to_f64(), r)

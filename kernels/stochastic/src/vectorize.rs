@@ -1,5 +1,7 @@
 //! The best instructions of the processor for code that is inlined.
 
+use crate::state;
+
 /// Runs `f` compiled for the widest registers that the processor has.
 ///
 /// Operations on [`Stochastic`](crate::Stochastic) numbers are several times faster in it,
@@ -15,7 +17,12 @@
 /// ```
 #[inline(always)]
 pub fn vectorize<R>(f: impl FnMut() -> R) -> R {
-    pulp::Arch::new().dispatch(Call(f))
+    let call = Call(f);
+    match pulp::Arch::new() {
+        #[cfg(target_arch = "x86_64")]
+        pulp::Arch::V4(simd) => state::compiled_for(simd, || pulp::Arch::V4(simd).dispatch(call)),
+        other => other.dispatch(call),
+    }
 }
 
 /// A closure called as `FnMut`: as `FnOnce` it would be called through a function of its own, which

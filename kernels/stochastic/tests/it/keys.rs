@@ -1,6 +1,9 @@
 //! Bits depend on the place of an operation in the run, never on instructions or threads.
 
-use zellige_stochastic::{Eight, Samples, Scope, Sixteen, Stochastic, Three, element, vectorize};
+use zellige_stochastic::{
+    Categories, Category, Eight, Perturbation, Sample, Samples, Scope, Sixteen, Stochastic, Three, element,
+    vectorize,
+};
 
 /// Sum of products of a row, as a kernel computes it.
 #[inline(always)]
@@ -93,6 +96,63 @@ fn bits_are_the_same_on_all_instruction_sets() {
     check::<Three>();
     check::<Eight>();
     check::<Sixteen>();
+}
+
+/// Sums, differences, products and fused sums of numbers of all kinds, in turn with few and with
+/// many exact digits.
+#[inline(always)]
+fn mixture<T: Sample, S: Samples>(numbers: &[T], results: &mut Vec<u64>) {
+    let mut fourth = Stochastic::<T, S>::new(T::from_f64(1.0));
+    for (i, &x) in numbers.iter().enumerate() {
+        element(i as u64);
+        let third = Stochastic::<T, S>::new(x) / T::from_f64(3.0);
+        for &y in numbers {
+            let y = Stochastic::new(y);
+            for result in [third + y, third - third * y, third * y, third.mul_add(y, third), y - y * fourth] {
+                results.extend(result.samples().iter().map(|x| {
+                    // Bits of a NaN may differ.
+                    if x.to_f64().is_nan() { u64::MAX } else { x.to_f64().to_bits() }
+                }));
+            }
+            let next = third * fourth + y;
+            fourth = if next.samples().iter().all(|x| x.to_f64().is_finite()) { next } else { third };
+        }
+    }
+}
+
+#[test]
+fn special_numbers_have_the_same_bits_and_instabilities_on_all_instruction_sets() {
+    fn check<T: Sample, S: Samples>(tiny: f64, least: f64, largest: f64) {
+        let mut numbers = vec![0.0, 1.0, 1.5, 3.0, 1.0 / 3.0, 1.0 + 1e-7, f64::INFINITY, f64::NAN];
+        numbers.extend([tiny, 3.0 * tiny, least, 5.0 * least, largest, 0.7 * largest, largest.sqrt()]);
+        numbers.extend((0..20).map(|k| (f64::from(k) - 9.7).exp()));
+        let numbers: Vec<T> = numbers.iter().flat_map(|&x| [T::from_f64(x), T::from_f64(-x)]).collect();
+        for categories in [Categories::CADNA, Categories::ALL] {
+            let run = |f: &dyn Fn(&mut Vec<u64>)| {
+                let scope = Scope::with(7, Perturbation::Random, categories);
+                let mut results = Vec::new();
+                scope.run(|| f(&mut results));
+                (results, scope.report())
+            };
+            let portable = run(&|results| mixture::<T, S>(&numbers, results));
+            assert!(portable.1.count(Category::Cancellation) > 0);
+            let best = run(&|results| {
+                vectorize(
+                    #[inline(always)]
+                    || mixture::<T, S>(&numbers, results),
+                );
+            });
+            assert!(portable == best, "{} samples of {}", S::COUNT, std::any::type_name::<T>());
+        }
+    }
+    fn all<S: Samples>() {
+        check::<f64, S>(f64::MIN_POSITIVE, f64::from_bits(1), f64::MAX);
+        let least = f64::from(f32::from_bits(1));
+        check::<f32, S>(f64::from(f32::MIN_POSITIVE), least, f64::from(f32::MAX));
+    }
+    all::<Three>();
+    all::<Eight>();
+    all::<Sixteen>();
 }
 
 /// The third of three samples is rounded against the second: of 1/3 one lies below, one above.
