@@ -1,11 +1,14 @@
 //! Times of stochastic arithmetic beside plain loops, in turn in one run: the kernels of
-//! `peers/cadna_speed.cpp`, one line of JSON for each.
+//! `peers/cadna_speed.cpp`, and the product by the tile kernel, which packs its operands and has
+//! fused operations. One line of JSON for each.
 //!
 //! `cargo run --release -p zellige-bench --example stochastic [-- ROUNDS]`
 
 use std::hint::black_box;
 use std::time::Instant;
 
+use zellige_kernels::tile::{Elements, gemm};
+use zellige_kernels::{MatMut, MatRef, Op};
 use zellige_stochastic::{
     Categories, Eight, Perturbation, Samples, Scope, Sixteen, Stochastic, Three, element, vectorize,
 };
@@ -47,6 +50,14 @@ fn product<S: Samples>(a: &Numbers<S>, b: &Numbers<S>, c: &mut Numbers<S>) {
             }
         },
     );
+}
+
+/// The same product by the tile kernel, of matrices in columns.
+#[inline(never)]
+fn tile_product<S: Samples>(a: &Numbers<S>, b: &Numbers<S>, c: &mut Numbers<S>) {
+    let view = |x| MatRef::new(x, N, N, N).expect("square");
+    let out = MatMut::new(c, N, N, N).expect("square");
+    gemm(1.0, view(b), Op::None, view(a), Op::None, 0.0, out, &mut Elements::default()).expect("shapes fit");
 }
 
 /// Sparse matrix of `cadna_speed.cpp`: a grid of 50 x 40 x 50, closed modulo the number of rows.
@@ -121,7 +132,7 @@ fn run<S: Samples>(rounds: usize, matrix: &Csr) {
     let (mut c, mut y) = (vec![0.0; N * N], vec![0.0; ROWS]);
     let (sa, sb, sx) = (numbers(&a), numbers(&b), numbers(&x));
     let (mut sc, mut sy) = (numbers(&c), numbers(&y));
-    let mut best = [f64::INFINITY; 4];
+    let mut best = [f64::INFINITY; 5];
     for round in 0..rounds {
         // Detection is on, in the categories that CADNA has.
         let scope = Scope::with(round as u64, Perturbation::Random, Categories::CADNA);
@@ -130,11 +141,13 @@ fn run<S: Samples>(rounds: usize, matrix: &Csr) {
             seconds(|| scope.run(|| product(&sa, &sb, &mut sc))),
             seconds(|| matrix.plain(&x, &mut y)),
             seconds(|| scope.run(|| matrix.stochastic(&sx, &mut sy))),
+            seconds(|| scope.run(|| tile_product(&sa, &sb, &mut sc))),
         ];
         best.iter_mut().zip(times).for_each(|(best, time)| *best = best.min(time));
         black_box((&c, &sc, &y, &sy));
     }
     line("product", S::COUNT, best[0], best[1]);
+    line("tile product", S::COUNT, best[0], best[4]);
     line("csr", S::COUNT, best[2], best[3]);
 }
 

@@ -144,8 +144,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         self.agrees_within(spread) | (self.lane(0) == T::zero())
     }
 
-    /// Quick and conservative test in registers: the samples agree within `2^-bits` of the first one,
-    /// or are infinite.
+    /// Quick and conservative test in registers: the samples agree within `2^-bits` of the first, or
+    /// are infinite.
     #[inline(always)]
     fn share(token: Token, bits: u32) -> impl Fn(&Self) -> bool {
         #[inline(always)]
