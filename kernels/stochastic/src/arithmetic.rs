@@ -8,7 +8,7 @@ use crate::instability::Category;
 use crate::sample::Sample;
 use crate::samples::Samples;
 use crate::state::Bits;
-use crate::wide::Token;
+use crate::wide::{self, Token};
 use crate::{Stochastic, perturbation, state};
 
 /// A sum below this part of the larger operand may be a cancellation of four digits.
@@ -49,6 +49,38 @@ macro_rules! lanes {
     };
 }
 
+impl Operation {
+    /// Whether there may be an instability other than a gradual loss: none is missed if the result is
+    /// finite.
+    #[inline(always)]
+    fn is_suspect<T: Sample, S: Samples>(
+        self,
+        (a, b, c): (Stochastic<T, S>, Stochastic<T, S>, Stochastic<T, S>),
+        result: Stochastic<T, S>,
+    ) -> bool {
+        let mut is_large = true;
+        for lane in 0..S::LANES {
+            let (x, y) = (a.lane(lane), b.lane(lane));
+            let operand = match self {
+                Operation::Sum if x.magnitude() < y.magnitude() => y,
+                Operation::Sum => x,
+                Operation::Fused => c.lane(lane),
+                Operation::Product | Operation::Quotient | Operation::Root => break,
+            };
+            is_large &= result.lane(lane).is_at_least(CANCELLED, operand);
+        }
+        !is_large
+            || match self {
+                Operation::Sum => false,
+                Operation::Product | Operation::Fused => {
+                    !a.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN)
+                }
+                Operation::Quotient => !b.agrees_within(CERTAIN),
+                Operation::Root => !a.agrees_within(CERTAIN),
+            }
+    }
+}
+
 /// Operands of an operation.
 type Operands<T, S> = [Stochastic<T, S>; 3];
 
@@ -84,9 +116,6 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 
     /// The result of an operation: `r` stepped by `errors`, which the caller has computed quickly,
     /// or again in full where some of them may have vanished below the smallest number.
-    ///
-    /// `watched` says that there may be an instability. One call for all that is rare keeps the
-    /// samples in registers; so do random bits that are drawn before all else.
     #[inline(always)]
     fn result(
         operation: Operation,
@@ -95,7 +124,6 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         errors: S::Array<f64>,
         bits: Bits,
         special: bool,
-        watched: impl Fn(Self) -> bool,
         place: &'static Location<'static>,
     ) -> Self {
         let result = if !state::is_random() | special {
@@ -107,109 +135,76 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         } else {
             Self::stepped(r, errors, bits.word)
         };
-        let unusual = watched(result) || special && !result.is_finite();
-        result.noted(operation, [a, b, c], unusual, |_| false, bits, place)
+        let gradual = state::watches_gradual_loss() && !result.agrees_within(half_of_digits::<T>());
+        let suspect = special | gradual | operation.is_suspect((a, b, c), result);
+        result.noted(operation, (a, b, c), suspect, bits, place)
     }
 
-    /// The result of an operation, after a look for instabilities. `unusual` says that there may be
-    /// one, `surely` that at least half of the digits of a number are exact.
+    /// The result of an operation, after a look for instabilities if there may be one.
+    ///
+    /// One call for all that is rare keeps the samples in registers; so do random bits that are
+    /// drawn before all else.
     #[inline(always)]
     fn noted(
         self,
         operation: Operation,
-        operands: Operands<T, S>,
-        mut unusual: bool,
-        surely: impl Fn(&Self) -> bool,
+        (a, b, c): (Self, Self, Self),
+        suspect: bool,
         bits: Bits,
         place: &'static Location<'static>,
     ) -> Self {
-        if state::watches_gradual_loss() && !surely(&self) {
-            let half = half_of_digits::<T>();
-            let [a, b, c] = operands;
-            unusual |= !self.agrees_within(half)
-                && a.is_known_to(16.0 * half)
-                && b.is_known_to(16.0 * half)
-                && c.is_known_to(16.0 * half);
-        }
-        if unusual {
-            note(operation, operands, self, place);
+        if suspect {
+            note(operation, [a, b, c], self, place);
             bits.are_last();
         }
         self
     }
 
     /// Whether the number agrees within `spread`, or is an exact 0.
-    #[inline(always)]
     fn is_known_to(&self, spread: f64) -> bool {
         self.agrees_within(spread) | (self.lane(0) == T::zero())
     }
 
-    /// Quick and conservative test in registers: the samples agree within `2^-bits` of the first, or
-    /// are infinite.
+    /// An operation in a register, if the thread may use one: its samples and whether there may be
+    /// an instability. `f` is called with whether gradual losses count.
     #[inline(always)]
-    fn share(token: Token, bits: u32) -> impl Fn(&Self) -> bool {
-        #[inline(always)]
-        move |x| T::share::<S>(token, &x.lanes, bits)
-    }
-
-    /// Whether neither number surely has an exact digit.
-    #[inline(always)]
-    fn are_vague(token: Token, a: Self, b: Self) -> bool {
-        let share = Self::share(token, 4);
-        !share(&a) && !share(&b) && !a.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN)
+    fn in_register(f: impl FnOnce(Token, bool) -> (S::Array<T>, bool)) -> Option<(Self, bool)> {
+        let token = if S::LANES <= T::LANES_OF_REGISTER { state::wide()? } else { return None };
+        let gradual = state::watches_gradual_loss();
+        let (lanes, suspect) = wide::run(
+            token,
+            #[inline(always)]
+            move || f(token, gradual),
+        );
+        Some((Stochastic { lanes }, suspect))
     }
 
     #[inline(always)]
     fn sum(self, b: Self, place: &'static Location<'static>) -> Self {
         let bits = state::bits();
-        if T::IN_REGISTERS
-            && let Some(token) = state::wide()
-        {
-            let least = T::from_f64(CANCELLED);
-            let (lanes, usual) = T::sums::<S>(token, &self.lanes, &b.lanes, bits.word, least);
-            let sum = Stochastic { lanes };
-            return sum.noted(Operation::Sum, [self, b, b], !usual, Self::share(token, T::HALF), bits, place);
+        let in_register = Self::in_register(
+            #[inline(always)]
+            move |token, gradual| {
+                T::sums::<S>(token, &self.lanes, &b.lanes, bits.word, T::from_f64(CANCELLED), gradual)
+            },
+        );
+        if let Some((sum, suspect)) = in_register {
+            return sum.noted(Operation::Sum, (self, b, b), suspect, bits, place);
         }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).plus(b.lane(lane))) };
         let errors = lanes!(|lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)));
-        Self::result(
-            Operation::Sum,
-            (self, b, b),
-            r,
-            errors,
-            bits,
-            false,
-            #[inline(always)]
-            |sum: Self| {
-                let mut usual = true;
-                for lane in 0..S::LANES {
-                    let (x, y) = (self.lane(lane), b.lane(lane));
-                    let larger = if x.magnitude() < y.magnitude() { y } else { x };
-                    usual &= sum.lane(lane).is_at_least(CANCELLED, larger);
-                }
-                !usual
-            },
-            place,
-        )
+        Self::result(Operation::Sum, (self, b, b), r, errors, bits, false, place)
     }
 
     #[inline(always)]
     fn product(self, b: Self, place: &'static Location<'static>) -> Self {
         let bits = state::bits();
-        if T::IN_REGISTERS
-            && let Some(token) = state::wide()
-        {
-            let (lanes, finite) = T::products::<S>(token, &self.lanes, &b.lanes, bits.word);
-            let product = Stochastic { lanes };
-            let unusual = !finite || Self::are_vague(token, self, b);
-            return product.noted(
-                Operation::Product,
-                [self, b, b],
-                unusual,
-                Self::share(token, T::HALF),
-                bits,
-                place,
-            );
+        let in_register = Self::in_register(
+            #[inline(always)]
+            move |token, gradual| T::products::<S>(token, &self.lanes, &b.lanes, bits.word, gradual),
+        );
+        if let Some((product, suspect)) = in_register {
+            return product.noted(Operation::Product, (self, b, b), suspect, bits, place);
         }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).times(b.lane(lane))) };
         let errors = lanes!(|lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)));
@@ -217,17 +212,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         for lane in 0..S::LANES {
             special |= T::product_is_special(self.lane(lane), b.lane(lane), r.lane(lane));
         }
-        Self::result(
-            Operation::Product,
-            (self, b, b),
-            r,
-            errors,
-            bits,
-            special,
-            #[inline(always)]
-            |_| !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN),
-            place,
-        )
+        Self::result(Operation::Product, (self, b, b), r, errors, bits, special, place)
     }
 
     #[inline(always)]
@@ -239,17 +224,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         for lane in 0..S::LANES {
             special |= T::quotient_is_special(self.lane(lane), r.lane(lane));
         }
-        Self::result(
-            Operation::Quotient,
-            (self, b, b),
-            r,
-            errors,
-            bits,
-            special,
-            #[inline(always)]
-            |_| !b.agrees_within(CERTAIN),
-            place,
-        )
+        Self::result(Operation::Quotient, (self, b, b), r, errors, bits, special, place)
     }
 
     /// Square root; NaN for samples below 0.
@@ -263,17 +238,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         for lane in 0..S::LANES {
             special |= T::root_is_special(self.lane(lane));
         }
-        Self::result(
-            Operation::Root,
-            (self, self, self),
-            r,
-            errors,
-            bits,
-            special,
-            #[inline(always)]
-            |_| !self.agrees_within(CERTAIN),
-            Location::caller(),
-        )
+        Self::result(Operation::Root, (self, self, self), r, errors, bits, special, Location::caller())
     }
 
     /// `self * b + c`, rounded once.
@@ -282,21 +247,15 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     pub fn mul_add(self, b: Self, c: Self) -> Self {
         let bits = state::bits();
         let place = Location::caller();
-        if T::IN_REGISTERS
-            && let Some(token) = state::wide()
-        {
-            let least = T::from_f64(CANCELLED);
-            let (lanes, usual) = T::fused_sums::<S>(token, &self.lanes, &b.lanes, &c.lanes, bits.word, least);
-            let sum = Stochastic { lanes };
-            let unusual = !usual || Self::are_vague(token, self, b);
-            return sum.noted(
-                Operation::Fused,
-                [self, b, c],
-                unusual,
-                Self::share(token, T::HALF),
-                bits,
-                place,
-            );
+        let in_register = Self::in_register(
+            #[inline(always)]
+            move |token, gradual| {
+                let least = T::from_f64(CANCELLED);
+                T::fused_sums::<S>(token, [&self.lanes, &b.lanes, &c.lanes], bits.word, least, gradual)
+            },
+        );
+        if let Some((sum, suspect)) = in_register {
+            return sum.noted(Operation::Fused, (self, b, c), suspect, bits, place);
         }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).fused(b.lane(lane), c.lane(lane))) };
         let errors = lanes!(|lane| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane)));
@@ -304,23 +263,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         for lane in 0..S::LANES {
             special |= T::fused_is_special(self.lane(lane), b.lane(lane), c.lane(lane));
         }
-        Self::result(
-            Operation::Fused,
-            (self, b, c),
-            r,
-            errors,
-            bits,
-            special,
-            #[inline(always)]
-            |sum: Self| {
-                let mut usual = true;
-                for lane in 0..S::LANES {
-                    usual &= sum.lane(lane).is_at_least(CANCELLED, c.lane(lane));
-                }
-                !usual || !self.agrees_within(CERTAIN) && !b.agrees_within(CERTAIN)
-            },
-            place,
-        )
+        Self::result(Operation::Fused, (self, b, c), r, errors, bits, special, place)
     }
 
     /// `f` of the samples of two numbers, without rounding.
@@ -371,7 +314,7 @@ fn computed<T: Sample, S: Samples>(
     Stochastic::rounded(r, errors, word)
 }
 
-/// Counts the instabilities of an operation.
+/// Counts the instabilities of an operation, if there are any.
 #[cold]
 #[inline(never)]
 fn note<T: Sample, S: Samples>(
@@ -381,6 +324,13 @@ fn note<T: Sample, S: Samples>(
     place: &'static Location<'static>,
 ) {
     let [a, b, c] = operands;
+    let half = half_of_digits::<T>();
+    let may_be_gradual =
+        || !result.agrees_within(half) && operands.iter().all(|x| x.is_known_to(16.0 * half));
+    let suspect = operation.is_suspect((a, b, c), result);
+    if !suspect && result.is_finite() && !may_be_gradual() {
+        return;
+    }
     // Logarithms only where fewer digits are left than the least loss leaves.
     let after = result.certainty();
     let cancelled = |a: Stochastic<T, S>, b: Stochastic<T, S>| {
@@ -392,6 +342,7 @@ fn note<T: Sample, S: Samples>(
             && a.digits().min(b.digits()) >= result.digits() + LOST
     };
     let category = match operation {
+        _ if !suspect => None,
         Operation::Sum => cancelled(a, b).then_some(Category::Cancellation),
         Operation::Fused if cancelled(a.map2(b, |x, y| x.times(y)), c) => Some(Category::Cancellation),
         Operation::Product | Operation::Fused => {

@@ -1,4 +1,4 @@
-//! All samples of an operation at once in registers of AVX-512.
+//! All samples of an operation at once in a register of AVX-512.
 //!
 //! Instructions of AVX-512 carry a direction of rounding of their own; the rounding mode of the
 //! thread is neither used nor changed. The result to nearest and those rounded up and down are
@@ -19,50 +19,59 @@ pub use pulp::x86::V4 as Token;
 #[derive(Clone, Copy, Debug)]
 pub enum Token {}
 
-/// Samples that fill registers. The functions of types without registers are never called.
-pub trait Wide: Pod + Debug + Send + Sync {
-    /// Whether there are registers of this type.
-    const IN_REGISTERS: bool = false;
-    /// Bits after the point that two numbers share if half of their decimal digits agree.
-    const HALF: u32 = 0;
+/// Runs `f` compiled for AVX-512: inlined in code that is, elsewhere as a function of its own.
+#[inline(always)]
+pub(crate) fn run<R>(token: Token, f: impl FnOnce() -> R) -> R {
+    #[cfg(target_arch = "x86_64")]
+    return token.vectorize(f);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = f;
+        match token {}
+    }
+}
 
-    /// Sums, and whether none is smaller than `least` times the larger operand, infinite or NaN.
+/// Samples in one register. The functions are called for numbers of at most
+/// [`LANES_OF_REGISTER`](Self::LANES_OF_REGISTER) lanes.
+pub trait Wide: Pod + Debug + Send + Sync {
+    /// Lanes of a register, 0 if there are no registers of this type.
+    const LANES_OF_REGISTER: usize = 0;
+
+    /// Sums, and whether there may be an instability: one is smaller than `least` times the larger
+    /// operand, infinite or NaN, or with `gradual` does not surely have half of its digits.
     fn sums<S: Samples>(
         _: Token,
         a: &S::Array<Self>,
         _b: &S::Array<Self>,
         _word: u64,
         _least: Self,
+        _gradual: bool,
     ) -> (S::Array<Self>, bool) {
         (*a, true)
     }
 
-    /// Products, and whether all are finite.
+    /// Products, and whether there may be an instability: one is infinite or NaN, neither operand
+    /// surely has an exact digit, or with `gradual` half of the digits of the result.
     fn products<S: Samples>(
         _: Token,
         a: &S::Array<Self>,
         _b: &S::Array<Self>,
         _word: u64,
+        _gradual: bool,
     ) -> (S::Array<Self>, bool) {
         (*a, true)
     }
 
-    /// `a b + c`, and whether none is smaller than `least` times `c`, infinite or NaN.
+    /// `a b + c`, and whether there may be an instability: as of the product `a b`, or one is smaller
+    /// than `least` times `c`.
     fn fused_sums<S: Samples>(
         _: Token,
-        a: &S::Array<Self>,
-        _b: &S::Array<Self>,
-        _c: &S::Array<Self>,
+        [a, _b, _c]: [&S::Array<Self>; 3],
         _word: u64,
         _least: Self,
+        _gradual: bool,
     ) -> (S::Array<Self>, bool) {
         (*a, true)
-    }
-
-    /// Whether all samples are normal numbers with the sign, the exponent and the first `bits` bits
-    /// after the point of the first one, so that they lie within `2^-bits` of it, or are infinite.
-    fn share<S: Samples>(_: Token, _x: &S::Array<Self>, _bits: u32) -> bool {
-        true
     }
 }
 
@@ -76,7 +85,7 @@ impl Wide for f64 {}
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use core::arch::x86_64::{
-        __m512, __m512d, _CMP_GE_OQ, _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEG_INF,
+        __m512, __m512d, _CMP_GE_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEG_INF,
         _MM_FROUND_TO_POS_INF,
     };
 
@@ -94,59 +103,47 @@ mod avx512 {
     const ODD: i32 = 0x96;
 
     #[inline(always)]
-    fn chunk<const N: usize, T: Copy>(lanes: &[T], at: usize) -> [T; N] {
-        *lanes[at..].first_chunk().expect("registers hold whole numbers of lanes")
+    fn all_of<const N: usize, T: Copy>(lanes: &[T]) -> [T; N] {
+        *lanes.first_chunk().expect("a register of lanes")
     }
 
     #[inline(always)]
-    fn load_f64<S: Samples>(simd: V4, x: &S::Array<f64>, at: usize) -> __m512d {
+    fn load_f64<S: Samples>(simd: V4, x: &S::Array<f64>) -> __m512d {
         let lanes = x.as_ref();
         if S::LANES == 4 {
-            simd.avx512f._mm512_zextpd256_pd512(pulp::cast(chunk::<4, _>(lanes, 0)))
+            simd.avx512f._mm512_zextpd256_pd512(pulp::cast(all_of::<4, _>(lanes)))
         } else {
-            pulp::cast(chunk::<8, _>(lanes, at))
+            pulp::cast(all_of::<8, _>(lanes))
         }
     }
 
     #[inline(always)]
-    fn store_f64<S: Samples>(simd: V4, x: &mut S::Array<f64>, at: usize, register: __m512d) {
-        let lanes = x.as_mut();
-        if S::LANES == 4 {
-            let half: [f64; 4] = pulp::cast(simd.avx512f._mm512_castpd512_pd256(register));
-            lanes.copy_from_slice(&half);
-        } else {
-            let whole: [f64; 8] = pulp::cast(register);
-            lanes[at..at + 8].copy_from_slice(&whole);
-        }
+    fn store_f64<S: Samples>(simd: V4, register: __m512d) -> S::Array<f64> {
+        let low: [f64; 4] = pulp::cast(simd.avx512f._mm512_castpd512_pd256(register));
+        let all: [f64; 8] = pulp::cast(register);
+        S::build(|lane| if S::LANES == 4 { low[lane] } else { all[lane] })
     }
 
     #[inline(always)]
-    fn load_f32<S: Samples>(simd: V4, x: &S::Array<f32>, _: usize) -> __m512 {
+    fn load_f32<S: Samples>(simd: V4, x: &S::Array<f32>) -> __m512 {
         let lanes = x.as_ref();
         match S::LANES {
-            4 => simd.avx512f._mm512_zextps128_ps512(pulp::cast(chunk::<4, _>(lanes, 0))),
-            8 => simd.avx512f._mm512_zextps256_ps512(pulp::cast(chunk::<8, _>(lanes, 0))),
-            _ => pulp::cast(chunk::<16, _>(lanes, 0)),
+            4 => simd.avx512f._mm512_zextps128_ps512(pulp::cast(all_of::<4, _>(lanes))),
+            8 => simd.avx512f._mm512_zextps256_ps512(pulp::cast(all_of::<8, _>(lanes))),
+            _ => pulp::cast(all_of::<16, _>(lanes)),
         }
     }
 
     #[inline(always)]
-    fn store_f32<S: Samples>(simd: V4, x: &mut S::Array<f32>, _: usize, register: __m512) {
-        let lanes = x.as_mut();
-        match S::LANES {
-            4 => {
-                let quarter: [f32; 4] = pulp::cast(simd.avx512f._mm512_castps512_ps128(register));
-                lanes.copy_from_slice(&quarter);
-            }
-            8 => {
-                let half: [f32; 8] = pulp::cast(simd.avx512f._mm512_castps512_ps256(register));
-                lanes.copy_from_slice(&half);
-            }
-            _ => {
-                let whole: [f32; 16] = pulp::cast(register);
-                lanes.copy_from_slice(&whole);
-            }
-        }
+    fn store_f32<S: Samples>(simd: V4, register: __m512) -> S::Array<f32> {
+        let quarter: [f32; 4] = pulp::cast(simd.avx512f._mm512_castps512_ps128(register));
+        let half: [f32; 8] = pulp::cast(simd.avx512f._mm512_castps512_ps256(register));
+        let all: [f32; 16] = pulp::cast(register);
+        S::build(|lane| match S::LANES {
+            4 => quarter[lane],
+            8 => half[lane],
+            _ => all[lane],
+        })
     }
 
     macro_rules! wide {
@@ -154,11 +151,10 @@ mod avx512 {
             $type:ty, $half:literal, $per_register:literal, $register:ty, $mask:ty, $load:ident, $store:ident,
             $set:ident, $abs:ident, $range:ident, $compare:ident, $compare_of:ident, $to_words:ident, $to_numbers:ident,
             $test:ident, $ternary:ident, $blend:ident,
-            $set_word:ident, $below:ident, $class:ident, $add:ident, $add_round:ident, $mul:ident, $mul_round:ident, $fused:ident, $fused_round:ident
+            $set_word:ident, $below:ident, $class:ident, $lowest:ident, $first:ident, $add:ident, $add_round:ident, $sub:ident, $mul:ident, $mul_round:ident, $fused:ident, $fused_round:ident
         ) => {
             impl Wide for $type {
-                const IN_REGISTERS: bool = true;
-                const HALF: u32 = $half;
+                const LANES_OF_REGISTER: usize = $per_register;
 
                 #[inline(always)]
                 fn sums<S: Samples>(
@@ -167,21 +163,17 @@ mod avx512 {
                     b: &S::Array<$type>,
                     word: u64,
                     least: $type,
+                    gradual: bool,
                 ) -> (S::Array<$type>, bool) {
                     let f = simd.avx512f;
-                    let (mut sums, mut usual) = (*a, true);
-                    let mut at = 0;
-                    while at < S::LANES {
-                        let (a, b) = ($load::<S>(simd, a, at), $load::<S>(simd, b, at));
-                        let (up, down) = (f.$add_round::<UP>(a, b), f.$add_round::<DOWN>(a, b));
-                        let chosen = Self::inexact(simd, up, Self::chosen::<S>(word >> at));
-                        let sum = Self::pick::<S>(simd, f.$add(a, b), up, down, chosen);
-                        let larger = simd.avx512dq.$range::<LARGER>(a, b);
-                        usual &= Self::is_between::<S>(simd, f.$mul(larger, f.$set(least)), sum);
-                        $store::<S>(simd, &mut sums, at, sum);
-                        at += $per_register;
-                    }
-                    (sums, usual)
+                    let (a, b) = ($load::<S>(simd, a), $load::<S>(simd, b));
+                    let (up, down) = (f.$add_round::<UP>(a, b), f.$add_round::<DOWN>(a, b));
+                    let chosen = Self::inexact(simd, up, Self::chosen::<S>(word));
+                    let sums = Self::pick::<S>(simd, f.$add(a, b), up, down, chosen);
+                    let least = f.$mul(simd.avx512dq.$range::<LARGER>(a, b), f.$set(least));
+                    let usual = Self::is_between::<S>(simd, least, sums);
+                    let suspect = !usual || gradual && !Self::agree::<S>(simd, sums, $half);
+                    ($store::<S>(simd, sums), suspect)
                 }
 
                 #[inline(always)]
@@ -190,62 +182,36 @@ mod avx512 {
                     a: &S::Array<$type>,
                     b: &S::Array<$type>,
                     word: u64,
+                    gradual: bool,
                 ) -> (S::Array<$type>, bool) {
                     let f = simd.avx512f;
-                    let (mut products, mut usual) = (*a, true);
-                    let mut at = 0;
-                    while at < S::LANES {
-                        let (a, b) = ($load::<S>(simd, a, at), $load::<S>(simd, b, at));
-                        let (up, down) = (f.$mul_round::<UP>(a, b), f.$mul_round::<DOWN>(a, b));
-                        let chosen = Self::chosen::<S>(word >> at);
-                        let product = Self::pick::<S>(simd, f.$mul(a, b), up, down, chosen);
-                        usual &= simd.avx512dq.$class::<NOT_FINITE>(product) == 0;
-                        $store::<S>(simd, &mut products, at, product);
-                        at += $per_register;
-                    }
-                    (products, usual)
+                    let (a, b) = ($load::<S>(simd, a), $load::<S>(simd, b));
+                    let (up, down) = (f.$mul_round::<UP>(a, b), f.$mul_round::<DOWN>(a, b));
+                    let chosen = Self::chosen::<S>(word);
+                    let products = Self::pick::<S>(simd, f.$mul(a, b), up, down, chosen);
+                    let finite = simd.avx512dq.$class::<NOT_FINITE>(products) == 0;
+                    let vague = !Self::agree::<S>(simd, a, 4) && !Self::agree::<S>(simd, b, 4);
+                    let suspect = !finite || vague || gradual && !Self::agree::<S>(simd, products, $half);
+                    ($store::<S>(simd, products), suspect)
                 }
 
                 #[inline(always)]
                 fn fused_sums<S: Samples>(
                     simd: V4,
-                    a: &S::Array<$type>,
-                    b: &S::Array<$type>,
-                    c: &S::Array<$type>,
+                    [a, b, c]: [&S::Array<$type>; 3],
                     word: u64,
                     least: $type,
+                    gradual: bool,
                 ) -> (S::Array<$type>, bool) {
                     let f = simd.avx512f;
-                    let (mut sums, mut usual) = (*c, true);
-                    let mut at = 0;
-                    while at < S::LANES {
-                        let (a, b) = ($load::<S>(simd, a, at), $load::<S>(simd, b, at));
-                        let c = $load::<S>(simd, c, at);
-                        let (up, down) = (f.$fused_round::<UP>(a, b, c), f.$fused_round::<DOWN>(a, b, c));
-                        let chosen = Self::inexact(simd, up, Self::chosen::<S>(word >> at));
-                        let sum = Self::pick::<S>(simd, f.$fused(a, b, c), up, down, chosen);
-                        usual &= Self::is_between::<S>(simd, f.$mul(f.$abs(c), f.$set(least)), sum);
-                        $store::<S>(simd, &mut sums, at, sum);
-                        at += $per_register;
-                    }
-                    (sums, usual)
-                }
-
-                #[inline(always)]
-                fn share<S: Samples>(simd: V4, x: &S::Array<$type>, bits: u32) -> bool {
-                    let f = simd.avx512f;
-                    let first = f.$to_words(f.$set(x.as_ref()[0]));
-                    let limit = f.$set_word(1 << (<$type>::MANTISSA_DIGITS - 1 - bits));
-                    // Numbers below the normal ones may differ by more in their first bits.
-                    let exponent = f.$to_words(f.$set(<$type>::INFINITY));
-                    let normal = f.$test(<$mask>::MAX, first, exponent);
-                    let (mut share, mut at) = (true, 0);
-                    while at < S::LANES {
-                        let other = f._mm512_xor_si512(f.$to_words($load::<S>(simd, x, at)), first);
-                        share &= Self::all::<S>(f.$below(normal, other, limit));
-                        at += $per_register;
-                    }
-                    share
+                    let (a, b, c) = ($load::<S>(simd, a), $load::<S>(simd, b), $load::<S>(simd, c));
+                    let (up, down) = (f.$fused_round::<UP>(a, b, c), f.$fused_round::<DOWN>(a, b, c));
+                    let chosen = Self::inexact(simd, up, Self::chosen::<S>(word));
+                    let sums = Self::pick::<S>(simd, f.$fused(a, b, c), up, down, chosen);
+                    let usual = Self::is_between::<S>(simd, f.$mul(f.$abs(c), f.$set(least)), sums);
+                    let vague = !Self::agree::<S>(simd, a, 4) && !Self::agree::<S>(simd, b, 4);
+                    let suspect = !usual || vague || gradual && !Self::agree::<S>(simd, sums, $half);
+                    ($store::<S>(simd, sums), suspect)
                 }
             }
 
@@ -292,6 +258,21 @@ mod avx512 {
                 }
 
                 #[inline(always)]
+                fn agree<S: Samples>(simd: V4, x: $register, bits: u32) -> bool {
+                    let f = simd.avx512f;
+                    let first = f.$first(f.$lowest(x));
+                    let (words, same) = (f.$to_words(x), f.$to_words(first));
+                    let limit = f.$set_word(1 << (<$type>::MANTISSA_DIGITS - 1 - bits));
+                    // Numbers below the normal ones may differ by more in their first bits.
+                    let normal = f.$test(<$mask>::MAX, same, f.$to_words(f.$set(<$type>::INFINITY)));
+                    if Self::all::<S>(f.$below(normal, f._mm512_xor_si512(words, same), limit)) {
+                        return true;
+                    }
+                    let spread = f.$mul(f.$abs(first), f.$set(1.0 / (1_u64 << bits) as $type));
+                    Self::all::<S>(f.$compare::<_CMP_LT_OQ>(f.$abs(f.$sub(x, first)), spread))
+                }
+
+                #[inline(always)]
                 fn all<S: Samples>(mask: $mask) -> bool {
                     let lanes = <$mask>::MAX >> $per_register.saturating_sub(S::LANES);
                     mask & lanes == lanes
@@ -320,6 +301,9 @@ mod avx512 {
         ) -> Self::Register;
         /// Whether all lanes are finite and at least `least` in magnitude.
         fn is_between<S: Samples>(simd: V4, least: Self::Register, x: Self::Register) -> bool;
+        /// Whether all lanes lie within `2^-bits` of the first, or are infinite. Most numbers that do
+        /// share the sign, the exponent and the first `bits` bits after the point.
+        fn agree<S: Samples>(simd: V4, x: Self::Register, bits: u32) -> bool;
         /// Whether the bits of all lanes are set.
         fn all<S: Samples>(mask: Self::Mask) -> bool;
     }
@@ -345,8 +329,11 @@ mod avx512 {
         _mm512_set1_epi64,
         _mm512_mask_cmplt_epu64_mask,
         _mm512_fpclass_pd_mask,
+        _mm512_castpd512_pd128,
+        _mm512_broadcastsd_pd,
         _mm512_add_pd,
         _mm512_add_round_pd,
+        _mm512_sub_pd,
         _mm512_mul_pd,
         _mm512_mul_round_pd,
         _mm512_fmadd_pd,
@@ -373,8 +360,11 @@ mod avx512 {
         _mm512_set1_epi32,
         _mm512_mask_cmplt_epu32_mask,
         _mm512_fpclass_ps_mask,
+        _mm512_castps512_ps128,
+        _mm512_broadcastss_ps,
         _mm512_add_ps,
         _mm512_add_round_ps,
+        _mm512_sub_ps,
         _mm512_mul_ps,
         _mm512_mul_round_ps,
         _mm512_fmadd_ps,
