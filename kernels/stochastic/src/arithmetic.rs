@@ -50,8 +50,8 @@ macro_rules! lanes {
 }
 
 impl Operation {
-    /// Whether there may be an instability other than a gradual loss: none is missed if the result is
-    /// finite.
+    /// Whether there may be an instability other than a gradual loss: none is missed if the result
+    /// is finite.
     #[inline(always)]
     fn is_suspect<T: Sample, S: Samples>(
         self,

@@ -62,8 +62,8 @@ pub trait Wide: Pod + Debug + Send + Sync {
         (*a, true)
     }
 
-    /// `a b + c`, and whether there may be an instability: as of the product `a b`, or one is smaller
-    /// than `least` times `c`.
+    /// `a b + c`, and whether there may be an instability: as of the product `a b`, or one is
+    /// smaller than `least` times `c`.
     fn fused_sums<S: Samples>(
         _: Token,
         [a, _b, _c]: [&S::Array<Self>; 3],
@@ -287,8 +287,8 @@ mod avx512 {
         type Mask;
         /// Lanes whose bits in `word` are set, as [`pick`](Self::pick) takes them.
         fn chosen<S: Samples>(word: u64) -> Self::Mask;
-        /// Those of the chosen lanes in which a result is not an exact +0, which alone is +0 when it
-        /// is rounded up, and would be -0 rounded down.
+        /// Those of the chosen lanes in which a result is not an exact +0, which alone is +0 when
+        /// it is rounded up, and would be -0 rounded down.
         fn inexact(simd: V4, up: Self::Register, chosen: Self::Mask) -> Self::Mask;
         /// One of the neighbours of an exact result for each lane: where the lane is chosen, the
         /// one that is not the nearest; with opposed lanes, the lower one.
@@ -301,8 +301,8 @@ mod avx512 {
         ) -> Self::Register;
         /// Whether all lanes are finite and at least `least` in magnitude.
         fn is_between<S: Samples>(simd: V4, least: Self::Register, x: Self::Register) -> bool;
-        /// Whether all lanes lie within `2^-bits` of the first, or are infinite. Most numbers that do
-        /// share the sign, the exponent and the first `bits` bits after the point.
+        /// Whether all lanes lie within `2^-bits` of the first, or are infinite. Most numbers that
+        /// do share the sign, the exponent and the first `bits` bits after the point.
         fn agree<S: Samples>(simd: V4, x: Self::Register, bits: u32) -> bool;
         /// Whether the bits of all lanes are set.
         fn all<S: Samples>(mask: Self::Mask) -> bool;
