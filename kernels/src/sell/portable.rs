@@ -4,7 +4,7 @@ use super::LANES;
 use super::bytes::{Columns, GroupHead, GroupRows, diagonal_of};
 use super::product::{CHECKED, SectionArgs};
 use crate::RealNumber;
-use crate::packed::{PackedFormat, unpack_apart, unpack_first};
+use crate::packed::{PackedFormat, unpack_apart};
 
 /// The columns of the first lanes of a step, `N` bytes each.
 #[inline(always)]
@@ -95,13 +95,12 @@ impl<const B: usize> Steps<B> {
         storage: &Storage,
         rows: GroupRows,
     ) -> usize {
-        let mut end = storage.columns.bytes(active);
-        for numbers in self.numbers[at].as_flattened_mut() {
-            unpack_first(&bytes[end..], storage.format, &mut numbers[..]);
-            end += active * storage.format.bytes();
-        }
+        let (codes, stride) = (storage.columns.bytes(active), active * storage.format.bytes());
+        let numbers = self.numbers[at].as_flattened_mut().as_flattened_mut();
+        // One call for all; lanes without an element get the next numbers, which nothing reads.
+        unpack_apart(&bytes[codes..], storage.format, (LANES, stride), numbers);
         storage.columns(bytes, active, rows, &mut self.columns[at]);
-        end
+        codes + B * B * stride
     }
 
     /// Adds what all lanes have in these steps to their sums of `K` vectors, with registers of `W`
