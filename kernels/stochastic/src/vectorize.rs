@@ -1,7 +1,5 @@
 //! The best instructions of the processor for code that is inlined.
 
-use crate::state;
-
 /// Runs `f` compiled for the widest registers that the processor has.
 ///
 /// Operations on [`Stochastic`](crate::Stochastic) numbers are several times faster in it,
@@ -20,7 +18,7 @@ pub fn vectorize<R>(f: impl FnMut() -> R) -> R {
     let call = Call(f);
     match pulp::Arch::new() {
         #[cfg(target_arch = "x86_64")]
-        pulp::Arch::V4(simd) => state::compiled_for(simd, || pulp::Arch::V4(simd).dispatch(call)),
+        pulp::Arch::V4(simd) => crate::state::compiled_for(simd, || pulp::Arch::V4(simd).dispatch(call)),
         other => other.dispatch(call),
     }
 }
