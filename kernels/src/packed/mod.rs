@@ -272,18 +272,12 @@ pub fn pack(
 pub fn unpack(src: &[u8], format: PackedFormat, dst: &mut [f64]) -> Result<(), KernelError> {
     let bytes = format.bytes();
     check_shape("unpack", "src", (src.len(), 1), (dst.len().saturating_mul(bytes), 1))?;
-    unpack_first(src, format, dst);
+    unpack_apart(src, format, (dst.len(), 0), dst);
     Ok(())
 }
 
-/// Decodes the first `dst.len()` numbers of `src`. It is faster if `src` continues for 64 more
-/// bytes.
-pub(crate) fn unpack_first(src: &[u8], format: PackedFormat, dst: &mut [f64]) {
-    unpack_apart(src, format, (dst.len(), 0), dst);
-}
-
 /// Decodes codes with gaps: after each `count` codes the next ones begin `stride` bytes after the
-/// first of these.
+/// first of these. It is faster if `src` continues for 64 more bytes.
 pub(crate) fn unpack_apart(
     src: &[u8],
     format: PackedFormat,

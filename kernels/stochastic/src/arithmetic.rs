@@ -8,11 +8,11 @@ use crate::instability::Category;
 use crate::sample::Sample;
 use crate::samples::Samples;
 use crate::state::Bits;
-use crate::wide::{self, Token};
+use crate::wide;
 use crate::{Stochastic, perturbation, state};
 
 /// A sum below this part of the larger operand may be a cancellation of four digits.
-const CANCELLED: f64 = 1e-3;
+pub(crate) const CANCELLED: f64 = 1e-3;
 /// Digits that a cancellation loses at least.
 const LOST: u32 = 4;
 
@@ -30,7 +30,7 @@ fn half_of_digits<T: Sample>() -> f64 {
 
 /// Operation with up to three operands; those with fewer repeat one.
 #[derive(Clone, Copy, PartialEq)]
-enum Operation {
+pub enum Operation {
     Sum,
     Product,
     Quotient,
@@ -89,16 +89,14 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// says so.
     #[inline(always)]
     fn stepped(r: Self, errors: S::Array<f64>, word: u64) -> Self {
-        // With opposed lanes bits say up or down, and the third lane goes where the second does
-        // not.
-        let opposed = word & !4 | (!word & 2) << 1;
+        let choices = S::choices(word);
         Stochastic {
             lanes: lanes!(|lane| {
                 let error = errors.as_ref()[lane];
                 let moved = if S::OPPOSED {
-                    f64::from_bits(error.to_bits() ^ (opposed << (63 - lane) & 1 << 63)) > 0.0
+                    f64::from_bits(error.to_bits() ^ (choices << (63 - lane) & 1 << 63)) > 0.0
                 } else {
-                    (word >> lane & 1 == 1) & ((error > 0.0) | (error < 0.0))
+                    (choices >> lane & 1 == 1) & ((error > 0.0) | (error < 0.0))
                 };
                 r.lane(lane).step(error, moved)
             }),
@@ -165,31 +163,29 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         self.agrees_within(spread) | (self.lane(0) == T::zero())
     }
 
-    /// An operation in a register, if the thread may use one: its samples and whether there may be
-    /// an instability. `f` is called with whether gradual losses count.
+    /// A sum, product or fused sum in a register, if the thread may use one.
     #[inline(always)]
-    fn in_register(f: impl FnOnce(Token, bool) -> (S::Array<T>, bool)) -> Option<(Self, bool)> {
+    fn in_register(
+        operation: Operation,
+        (a, b, c): (Self, Self, Self),
+        bits: Bits,
+        place: &'static Location<'static>,
+    ) -> Option<Self> {
         let token = if S::LANES <= T::LANES_OF_REGISTER { state::wide()? } else { return None };
         let gradual = state::watches_gradual_loss();
         let (lanes, suspect) = wide::run(
             token,
             #[inline(always)]
-            move || f(token, gradual),
+            move || T::operate::<S>(token, operation, [&a.lanes, &b.lanes, &c.lanes], bits.word, gradual),
         );
-        Some((Stochastic { lanes }, suspect))
+        Some(Stochastic { lanes }.noted(operation, (a, b, c), suspect, bits, place))
     }
 
     #[inline(always)]
     fn sum(self, b: Self, place: &'static Location<'static>) -> Self {
         let bits = state::bits();
-        let in_register = Self::in_register(
-            #[inline(always)]
-            move |token, gradual| {
-                T::sums::<S>(token, &self.lanes, &b.lanes, bits.word, T::from_f64(CANCELLED), gradual)
-            },
-        );
-        if let Some((sum, suspect)) = in_register {
-            return sum.noted(Operation::Sum, (self, b, b), suspect, bits, place);
+        if let Some(result) = Self::in_register(Operation::Sum, (self, b, b), bits, place) {
+            return result;
         }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).plus(b.lane(lane))) };
         let errors = lanes!(|lane| T::sum_error(self.lane(lane), b.lane(lane), r.lane(lane)));
@@ -199,12 +195,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     #[inline(always)]
     fn product(self, b: Self, place: &'static Location<'static>) -> Self {
         let bits = state::bits();
-        let in_register = Self::in_register(
-            #[inline(always)]
-            move |token, gradual| T::products::<S>(token, &self.lanes, &b.lanes, bits.word, gradual),
-        );
-        if let Some((product, suspect)) = in_register {
-            return product.noted(Operation::Product, (self, b, b), suspect, bits, place);
+        if let Some(result) = Self::in_register(Operation::Product, (self, b, b), bits, place) {
+            return result;
         }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).times(b.lane(lane))) };
         let errors = lanes!(|lane| T::product_error(self.lane(lane), b.lane(lane), r.lane(lane)));
@@ -247,15 +239,8 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     pub fn mul_add(self, b: Self, c: Self) -> Self {
         let bits = state::bits();
         let place = Location::caller();
-        let in_register = Self::in_register(
-            #[inline(always)]
-            move |token, gradual| {
-                let least = T::from_f64(CANCELLED);
-                T::fused_sums::<S>(token, [&self.lanes, &b.lanes, &c.lanes], bits.word, least, gradual)
-            },
-        );
-        if let Some((sum, suspect)) = in_register {
-            return sum.noted(Operation::Fused, (self, b, c), suspect, bits, place);
+        if let Some(result) = Self::in_register(Operation::Fused, (self, b, c), bits, place) {
+            return result;
         }
         let r = Stochastic { lanes: lanes!(|lane| self.lane(lane).fused(b.lane(lane), c.lane(lane))) };
         let errors = lanes!(|lane| T::fused_error(self.lane(lane), b.lane(lane), c.lane(lane), r.lane(lane)));

@@ -43,6 +43,12 @@ pub(crate) mod sealed {
         const LANES: usize;
         /// The third lane is rounded in the other direction than the second.
         const OPPOSED: bool;
+        /// The random bits of the lanes. With opposed lanes they say up or down, and the third lane
+        /// goes where the second does not; else they say whether the lane is moved.
+        #[inline(always)]
+        fn choices(word: u64) -> u64 {
+            if Self::OPPOSED { word & !4 | (!word & 2) << 1 } else { word }
+        }
         type Array<V: Pod + Debug + Send + Sync>: Pod + Debug + Send + Sync + AsRef<[V]> + AsMut<[V]>;
         fn build<V: Pod + Debug + Send + Sync>(lane: impl FnMut(usize) -> V) -> Self::Array<V>;
     }

@@ -9,6 +9,7 @@ use core::fmt::Debug;
 
 use bytemuck::Pod;
 
+use crate::arithmetic::Operation;
 use crate::samples::Samples;
 
 #[cfg(target_arch = "x86_64")]
@@ -37,38 +38,15 @@ pub trait Wide: Pod + Debug + Send + Sync {
     /// Lanes of a register, 0 if there are no registers of this type.
     const LANES_OF_REGISTER: usize = 0;
 
-    /// Sums, and whether there may be an instability: one is smaller than `least` times the larger
-    /// operand, infinite or NaN, or with `gradual` does not surely have half of its digits.
-    fn sums<S: Samples>(
+    /// The results of a sum, a product or a fused sum, and whether there may be an instability: one
+    /// is infinite or NaN, or smaller than [`CANCELLED`](crate::arithmetic::CANCELLED) times an
+    /// operand; neither factor surely has an exact digit; or with `gradual`, a result does not
+    /// surely have half of its digits.
+    fn operate<S: Samples>(
         _: Token,
-        a: &S::Array<Self>,
-        _b: &S::Array<Self>,
+        _: Operation,
+        [a, ..]: [&S::Array<Self>; 3],
         _word: u64,
-        _least: Self,
-        _gradual: bool,
-    ) -> (S::Array<Self>, bool) {
-        (*a, true)
-    }
-
-    /// Products, and whether there may be an instability: one is infinite or NaN, neither operand
-    /// surely has an exact digit, or with `gradual` half of the digits of the result.
-    fn products<S: Samples>(
-        _: Token,
-        a: &S::Array<Self>,
-        _b: &S::Array<Self>,
-        _word: u64,
-        _gradual: bool,
-    ) -> (S::Array<Self>, bool) {
-        (*a, true)
-    }
-
-    /// `a b + c`, and whether there may be an instability: as of the product `a b`, or one is
-    /// smaller than `least` times `c`.
-    fn fused_sums<S: Samples>(
-        _: Token,
-        [a, _b, _c]: [&S::Array<Self>; 3],
-        _word: u64,
-        _least: Self,
         _gradual: bool,
     ) -> (S::Array<Self>, bool) {
         (*a, true)
@@ -91,7 +69,8 @@ mod avx512 {
 
     use pulp::x86::V4;
 
-    use super::{Samples, Wide};
+    use super::{Operation, Samples, Wide};
+    use crate::arithmetic::CANCELLED;
 
     const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
     const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
@@ -99,6 +78,9 @@ mod avx512 {
     const LARGER: i32 = 0b1011;
     /// Infinities and NaN.
     const NOT_FINITE: i32 = 0b1001_1001;
+    /// Bits after the point in which samples agree that surely have an exact digit
+    /// ([`CERTAIN`](crate::digits::CERTAIN)).
+    const SURE: u32 = 4;
     /// Exclusive or of three words.
     const ODD: i32 = 0x96;
 
@@ -148,70 +130,54 @@ mod avx512 {
 
     macro_rules! wide {
         (
-            $type:ty, $half:literal, $per_register:literal, $register:ty, $mask:ty, $load:ident, $store:ident,
-            $set:ident, $abs:ident, $range:ident, $compare:ident, $compare_of:ident, $to_words:ident, $to_numbers:ident,
-            $test:ident, $ternary:ident, $blend:ident,
-            $set_word:ident, $below:ident, $class:ident, $lowest:ident, $first:ident, $add:ident, $add_round:ident, $sub:ident, $mul:ident, $mul_round:ident, $fused:ident, $fused_round:ident
+            // `$half`: bits after the point in which samples agree that have half of their digits.
+            $type:ty, $half:literal, $per_register:literal, $register:ty, $mask:ty,
+            $load:ident, $store:ident, $set:ident, $abs:ident, $range:ident,
+            $compare:ident, $compare_of:ident, $to_words:ident, $to_numbers:ident,
+            $test:ident, $ternary:ident, $blend:ident, $set_word:ident, $below:ident, $class:ident,
+            $lowest:ident, $first:ident, $add:ident, $add_round:ident, $sub:ident,
+            $mul:ident, $mul_round:ident, $fused:ident, $fused_round:ident
         ) => {
             impl Wide for $type {
                 const LANES_OF_REGISTER: usize = $per_register;
 
                 #[inline(always)]
-                fn sums<S: Samples>(
+                fn operate<S: Samples>(
                     simd: V4,
-                    a: &S::Array<$type>,
-                    b: &S::Array<$type>,
-                    word: u64,
-                    least: $type,
-                    gradual: bool,
-                ) -> (S::Array<$type>, bool) {
-                    let f = simd.avx512f;
-                    let (a, b) = ($load::<S>(simd, a), $load::<S>(simd, b));
-                    let (up, down) = (f.$add_round::<UP>(a, b), f.$add_round::<DOWN>(a, b));
-                    let chosen = Self::inexact(simd, up, Self::chosen::<S>(word));
-                    let sums = Self::pick::<S>(simd, f.$add(a, b), up, down, chosen);
-                    let least = f.$mul(simd.avx512dq.$range::<LARGER>(a, b), f.$set(least));
-                    let usual = Self::is_between::<S>(simd, least, sums);
-                    let suspect = !usual || gradual && !Self::agree::<S>(simd, sums, $half);
-                    ($store::<S>(simd, sums), suspect)
-                }
-
-                #[inline(always)]
-                fn products<S: Samples>(
-                    simd: V4,
-                    a: &S::Array<$type>,
-                    b: &S::Array<$type>,
-                    word: u64,
-                    gradual: bool,
-                ) -> (S::Array<$type>, bool) {
-                    let f = simd.avx512f;
-                    let (a, b) = ($load::<S>(simd, a), $load::<S>(simd, b));
-                    let (up, down) = (f.$mul_round::<UP>(a, b), f.$mul_round::<DOWN>(a, b));
-                    let chosen = Self::chosen::<S>(word);
-                    let products = Self::pick::<S>(simd, f.$mul(a, b), up, down, chosen);
-                    let finite = simd.avx512dq.$class::<NOT_FINITE>(products) == 0;
-                    let vague = !Self::agree::<S>(simd, a, 4) && !Self::agree::<S>(simd, b, 4);
-                    let suspect = !finite || vague || gradual && !Self::agree::<S>(simd, products, $half);
-                    ($store::<S>(simd, products), suspect)
-                }
-
-                #[inline(always)]
-                fn fused_sums<S: Samples>(
-                    simd: V4,
+                    operation: Operation,
                     [a, b, c]: [&S::Array<$type>; 3],
                     word: u64,
-                    least: $type,
                     gradual: bool,
                 ) -> (S::Array<$type>, bool) {
                     let f = simd.avx512f;
-                    let (a, b, c) = ($load::<S>(simd, a), $load::<S>(simd, b), $load::<S>(simd, c));
-                    let (up, down) = (f.$fused_round::<UP>(a, b, c), f.$fused_round::<DOWN>(a, b, c));
-                    let chosen = Self::inexact(simd, up, Self::chosen::<S>(word));
-                    let sums = Self::pick::<S>(simd, f.$fused(a, b, c), up, down, chosen);
-                    let usual = Self::is_between::<S>(simd, f.$mul(f.$abs(c), f.$set(least)), sums);
-                    let vague = !Self::agree::<S>(simd, a, 4) && !Self::agree::<S>(simd, b, 4);
-                    let suspect = !usual || vague || gradual && !Self::agree::<S>(simd, sums, $half);
-                    ($store::<S>(simd, sums), suspect)
+                    let (a, b) = ($load::<S>(simd, a), $load::<S>(simd, b));
+                    let choices = S::choices(word) as $mask;
+                    let is_vague = || !Self::agree::<S>(simd, a, SURE) && !Self::agree::<S>(simd, b, SURE);
+                    let (results, suspect) = match operation {
+                        Operation::Sum => {
+                            let (up, down) = (f.$add_round::<UP>(a, b), f.$add_round::<DOWN>(a, b));
+                            let choices = Self::inexact(simd, up, choices);
+                            let sums = Self::pick::<S>(simd, f.$add(a, b), up, down, choices);
+                            let larger = simd.avx512dq.$range::<LARGER>(a, b);
+                            (sums, !Self::is_large::<S>(simd, sums, larger))
+                        }
+                        Operation::Fused => {
+                            let c = $load::<S>(simd, c);
+                            let (up, down) = (f.$fused_round::<UP>(a, b, c), f.$fused_round::<DOWN>(a, b, c));
+                            let choices = Self::inexact(simd, up, choices);
+                            let sums = Self::pick::<S>(simd, f.$fused(a, b, c), up, down, choices);
+                            (sums, !Self::is_large::<S>(simd, sums, f.$abs(c)) || is_vague())
+                        }
+                        // Quotients and roots have no code here.
+                        Operation::Product | Operation::Quotient | Operation::Root => {
+                            let (up, down) = (f.$mul_round::<UP>(a, b), f.$mul_round::<DOWN>(a, b));
+                            let products = Self::pick::<S>(simd, f.$mul(a, b), up, down, choices);
+                            let is_finite = simd.avx512dq.$class::<NOT_FINITE>(products) == 0;
+                            (products, !is_finite || is_vague())
+                        }
+                    };
+                    let suspect = suspect || gradual && !Self::agree::<S>(simd, results, $half);
+                    ($store::<S>(simd, results), suspect)
                 }
             }
 
@@ -220,15 +186,9 @@ mod avx512 {
                 type Mask = $mask;
 
                 #[inline(always)]
-                fn chosen<S: Samples>(word: u64) -> $mask {
-                    // With opposed lanes the third goes where the second does not.
-                    (if S::OPPOSED { word & !4 | (!word & 2) << 1 } else { word }) as $mask
-                }
-
-                #[inline(always)]
-                fn inexact(simd: V4, up: $register, chosen: $mask) -> $mask {
+                fn inexact(simd: V4, up: $register, choices: $mask) -> $mask {
                     let f = simd.avx512f;
-                    f.$test(chosen, f.$to_words(up), f.$to_words(up))
+                    f.$test(choices, f.$to_words(up), f.$to_words(up))
                 }
 
                 #[inline(always)]
@@ -237,24 +197,23 @@ mod avx512 {
                     near: $register,
                     up: $register,
                     down: $register,
-                    chosen: $mask,
+                    choices: $mask,
                 ) -> $register {
                     let f = simd.avx512f;
                     if S::OPPOSED {
-                        f.$blend(chosen, up, down)
+                        f.$blend(choices, up, down)
                     } else {
                         let words = (f.$to_words(near), f.$to_words(up), f.$to_words(down));
-                        f.$to_numbers(f.$ternary::<ODD>(words.0, chosen, words.1, words.2))
+                        f.$to_numbers(f.$ternary::<ODD>(words.0, choices, words.1, words.2))
                     }
                 }
 
                 #[inline(always)]
-                fn is_between<S: Samples>(simd: V4, least: $register, x: $register) -> bool {
+                fn is_large<S: Samples>(simd: V4, x: $register, operand: $register) -> bool {
                     let f = simd.avx512f;
-                    let size = f.$abs(x);
+                    let (size, least) = (f.$abs(x), f.$mul(operand, f.$set(CANCELLED as $type)));
                     let large = f.$compare::<_CMP_GE_OQ>(size, least);
-                    let finite = f.$set(<$type>::MAX);
-                    Self::all::<S>(f.$compare_of::<_CMP_LE_OQ>(large, size, finite))
+                    Self::all::<S>(f.$compare_of::<_CMP_LE_OQ>(large, size, f.$set(<$type>::MAX)))
                 }
 
                 #[inline(always)]
@@ -285,11 +244,9 @@ mod avx512 {
     trait Registers {
         type Register;
         type Mask;
-        /// Lanes whose bits in `word` are set, as [`pick`](Self::pick) takes them.
-        fn chosen<S: Samples>(word: u64) -> Self::Mask;
         /// Those of the chosen lanes in which a result is not an exact +0, which alone is +0 when
         /// it is rounded up, and would be -0 rounded down.
-        fn inexact(simd: V4, up: Self::Register, chosen: Self::Mask) -> Self::Mask;
+        fn inexact(simd: V4, up: Self::Register, choices: Self::Mask) -> Self::Mask;
         /// One of the neighbours of an exact result for each lane: where the lane is chosen, the
         /// one that is not the nearest; with opposed lanes, the lower one.
         fn pick<S: Samples>(
@@ -297,10 +254,11 @@ mod avx512 {
             near: Self::Register,
             up: Self::Register,
             down: Self::Register,
-            chosen: Self::Mask,
+            choices: Self::Mask,
         ) -> Self::Register;
-        /// Whether all lanes are finite and at least `least` in magnitude.
-        fn is_between<S: Samples>(simd: V4, least: Self::Register, x: Self::Register) -> bool;
+        /// Whether all lanes are finite and at least [`CANCELLED`] times the operand, which is not
+        /// negative.
+        fn is_large<S: Samples>(simd: V4, x: Self::Register, operand: Self::Register) -> bool;
         /// Whether all lanes lie within `2^-bits` of the first, or are infinite. Most numbers that
         /// do share the sign, the exponent and the first `bits` bits after the point.
         fn agree<S: Samples>(simd: V4, x: Self::Register, bits: u32) -> bool;
