@@ -135,6 +135,11 @@ impl Memory {
     fn stranded(&self, lost: &[Datum]) -> Vec<Ticket> {
         let mut stranded = Vec::new();
         for (&ticket, staging) in &self.stagings {
+            // A stream-ordered task waits for nothing, though the version before the one that it
+            // uses may be lost. To run it again would be to update its operands twice.
+            if !staging.places.is_empty() {
+                continue;
+            }
             let queued = self.nodes[staging.node].queue.contains(&ticket);
             let waits = staging.needs.iter().zip(&staging.held).any(|(need, held)| {
                 let entry = self.entry(need.datum);
