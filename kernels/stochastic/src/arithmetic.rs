@@ -3,7 +3,7 @@
 use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 use core::panic::Location;
 
-use crate::digits::CERTAIN;
+use crate::digits::{CERTAIN, precision_of};
 use crate::instability::Category;
 use crate::sample::Sample;
 use crate::samples::Samples;
@@ -133,7 +133,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         } else {
             Self::stepped(r, errors, bits.word)
         };
-        let gradual = state::watches_gradual_loss() && !result.agrees_within(half_of_digits::<T>());
+        let gradual = state::watches_gradual_loss() && may_be_gradual(&[a, b, c], result);
         let suspect = special | gradual | operation.is_suspect((a, b, c), result);
         result.noted(operation, (a, b, c), suspect, bits, place)
     }
@@ -159,6 +159,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     }
 
     /// Whether the number agrees within `spread`, or is an exact 0.
+    #[inline(always)]
     fn is_known_to(&self, spread: f64) -> bool {
         self.agrees_within(spread) | (self.lane(0) == T::zero())
     }
@@ -299,6 +300,13 @@ fn computed<T: Sample, S: Samples>(
     Stochastic::rounded(r, errors, word)
 }
 
+/// Whether the result may have lost half of its digits, which the operands had.
+#[inline(always)]
+fn may_be_gradual<T: Sample, S: Samples>(operands: &Operands<T, S>, result: Stochastic<T, S>) -> bool {
+    let half = half_of_digits::<T>();
+    !result.agrees_within(half) && operands.iter().all(|x| x.is_known_to(16.0 * half))
+}
+
 /// Counts the instabilities of an operation, if there are any.
 #[cold]
 #[inline(never)]
@@ -309,22 +317,24 @@ fn note<T: Sample, S: Samples>(
     place: &'static Location<'static>,
 ) {
     let [a, b, c] = operands;
-    let half = half_of_digits::<T>();
-    let may_be_gradual =
-        || !result.agrees_within(half) && operands.iter().all(|x| x.is_known_to(16.0 * half));
     let suspect = operation.is_suspect((a, b, c), result);
-    if !suspect && result.is_finite() && !may_be_gradual() {
+    if !suspect && result.is_finite() && !may_be_gradual(&operands, result) {
         return;
     }
     // Logarithms only where fewer digits are left than the least loss leaves.
     let after = result.certainty();
     let cancelled = |a: Stochastic<T, S>, b: Stochastic<T, S>| {
-        let most = 10f64.powi(T::DIGITS as i32);
-        let may_be = |x: Stochastic<T, S>| x.certainty().min(most) >= 0.999e3 * after.max(1.0);
-        state::counts(Category::Cancellation)
-            && may_be(a)
-            && may_be(b)
-            && a.digits().min(b.digits()) >= result.digits() + LOST
+        let enough = 0.999e3 * after.max(1.0);
+        if !state::counts(Category::Cancellation) || enough > 10f64.powi(T::DIGITS as i32) {
+            return false;
+        }
+        let before = a.certainty();
+        if before < enough {
+            return false;
+        }
+        let before = before.min(b.certainty());
+        before >= enough
+            && precision_of::<T>(before).floor() >= precision_of::<T>(after).floor() + f64::from(LOST)
     };
     let category = match operation {
         _ if !suspect => None,
@@ -345,8 +355,9 @@ fn note<T: Sample, S: Samples>(
         && state::counts(Category::GradualLoss)
         && after < 1.001 * 10f64.powf(f64::from(T::DIGITS) / 2.0)
     {
-        let before = operands.iter().map(Stochastic::precision).fold(f64::MAX, f64::min);
-        let (half, after) = (f64::from(T::DIGITS) / 2.0, result.precision());
+        let before = operands.iter().map(Stochastic::certainty).fold(f64::MAX, f64::min);
+        let (before, after) = (precision_of::<T>(before), precision_of::<T>(after));
+        let half = f64::from(T::DIGITS) / 2.0;
         if after < half
             && before >= half
             && before.floor() - after.floor() < f64::from(LOST)

@@ -8,18 +8,24 @@ use crate::samples::Samples;
 /// closer look. The deviation is then at most 0.073 of the mean, its 2.6-fold 0.2.
 pub(crate) const CERTAIN: f64 = 1.0 / 16.0;
 
+/// [`precision`](Stochastic::precision) of a number with this [`certainty`](Stochastic::certainty).
+pub(crate) fn precision_of<T: Sample>(certainty: f64) -> f64 {
+    certainty.log10().clamp(0.0, f64::from(T::DIGITS))
+}
+
+fn is_noise<S: Samples>(scale: f64, mean: f64, deviation: f64) -> bool {
+    scale.is_finite() && deviation > 0.0 && mean.abs() <= S::DEVIATIONS * deviation
+}
+
 impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// Mean of the samples.
     pub fn mean(&self) -> f64 {
-        let (largest, mean, _) = self.moments();
-        if largest.is_finite() {
-            mean * largest
-        } else {
-            self.samples().iter().map(|x| x.to_f64()).sum::<f64>()
-        }
+        let (scale, mean, _) = self.moments();
+        if scale.is_finite() { mean * scale } else { self.samples().iter().map(|x| x.to_f64()).sum::<f64>() }
     }
 
-    /// Largest magnitude of a sample; mean and standard deviation of the samples divided by it.
+    /// A scale; mean and standard deviation of the samples divided by it. The scale is a power of
+    /// two near the largest magnitude of a sample, or this magnitude if it is 0, infinite or NaN.
     ///
     /// Differences of samples that are near each other are exact, so that the deviation is.
     fn moments(&self) -> (f64, f64, f64) {
@@ -30,16 +36,19 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         if largest == 0.0 || !largest.is_finite() {
             return (largest, 0.0, 0.0);
         }
-        let first = self.lane(0).to_f64();
+        // Its inverse, too, is a normal number.
+        const LARGEST_SCALE: f64 = 0.25 / f64::MIN_POSITIVE;
+        let exponent = f64::INFINITY.to_bits();
+        let scale = f64::from_bits(largest.clamp(f64::MIN_POSITIVE, LARGEST_SCALE).to_bits() & exponent);
+        let inverse = scale.recip();
+        let first = inverse * self.lane(0).to_f64();
         let count = S::COUNT as f64;
-        // Halves: the difference of two large numbers may overflow.
-        let differences: S::Array<f64> =
-            S::build(|lane| (0.5 * self.lane(lane).to_f64() - 0.5 * first) / largest * 2.0);
+        let differences: S::Array<f64> = S::build(|lane| inverse * self.lane(lane).to_f64() - first);
         let differences = &differences.as_ref()[..S::COUNT];
         let offset = differences.iter().sum::<f64>() / count;
         let squares = differences.iter().map(|d| (d - offset) * (d - offset));
         let variance = squares.sum::<f64>() / (count - 1.0);
-        (largest, first / largest + offset, variance.sqrt())
+        (scale, first + offset, variance.sqrt())
     }
 
     /// Number of exact decimal digits as a real number: log10(|mean| / (k sigma)), with the
@@ -47,14 +56,14 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     ///
     /// An exact number has all digits of the type, so has an exact 0; NaN and infinity have none.
     pub fn precision(&self) -> f64 {
-        self.certainty().log10().clamp(0.0, f64::from(T::DIGITS))
+        precision_of::<T>(self.certainty())
     }
 
     /// `10^digits`, not limited: |mean| / (k sigma); infinite for an exact number, 0 for NaN and
     /// infinity.
     pub(crate) fn certainty(&self) -> f64 {
-        let (largest, mean, deviation) = self.moments();
-        if !largest.is_finite() {
+        let (scale, mean, deviation) = self.moments();
+        if !scale.is_finite() {
             0.0
         } else if deviation == 0.0 {
             f64::INFINITY
@@ -70,14 +79,14 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
 
     /// Whether the number is a computational zero: an exact 0, or one whose sign is not known.
     pub fn is_zero(&self) -> bool {
-        let (largest, ..) = self.moments();
-        largest == 0.0 || self.is_noise()
+        let (scale, mean, deviation) = self.moments();
+        scale == 0.0 || is_noise::<S>(scale, mean, deviation)
     }
 
     /// Whether the number is nothing but rounding errors: a computational zero that is no exact 0.
     pub fn is_noise(&self) -> bool {
-        let (largest, _, deviation) = self.moments();
-        largest.is_finite() && deviation > 0.0 && self.precision() <= 0.0
+        let (scale, mean, deviation) = self.moments();
+        is_noise::<S>(scale, mean, deviation)
     }
 
     /// Magnitude for the search of a pivot: that of the mean, and 0 for a computational zero.
