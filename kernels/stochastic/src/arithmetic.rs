@@ -133,7 +133,7 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
         } else {
             Self::stepped(r, errors, bits.word)
         };
-        let gradual = state::watches_gradual_loss() && may_be_gradual(&[a, b, c], result);
+        let gradual = state::watches_gradual_loss() && !result.agrees_within(half_of_digits::<T>());
         let suspect = special | gradual | operation.is_suspect((a, b, c), result);
         result.noted(operation, (a, b, c), suspect, bits, place)
     }
@@ -159,7 +159,6 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     }
 
     /// Whether the number agrees within `spread`, or is an exact 0.
-    #[inline(always)]
     fn is_known_to(&self, spread: f64) -> bool {
         self.agrees_within(spread) | (self.lane(0) == T::zero())
     }
@@ -300,13 +299,6 @@ fn computed<T: Sample, S: Samples>(
     Stochastic::rounded(r, errors, word)
 }
 
-/// Whether the result may have lost half of its digits, which the operands had.
-#[inline(always)]
-fn may_be_gradual<T: Sample, S: Samples>(operands: &Operands<T, S>, result: Stochastic<T, S>) -> bool {
-    let half = half_of_digits::<T>();
-    !result.agrees_within(half) && operands.iter().all(|x| x.is_known_to(16.0 * half))
-}
-
 /// Counts the instabilities of an operation, if there are any.
 #[cold]
 #[inline(never)]
@@ -317,24 +309,23 @@ fn note<T: Sample, S: Samples>(
     place: &'static Location<'static>,
 ) {
     let [a, b, c] = operands;
+    let half = half_of_digits::<T>();
+    let may_be_gradual =
+        || !result.agrees_within(half) && operands.iter().all(|x| x.is_known_to(16.0 * half));
     let suspect = operation.is_suspect((a, b, c), result);
-    if !suspect && result.is_finite() && !may_be_gradual(&operands, result) {
+    if !suspect && result.is_finite() && !may_be_gradual() {
         return;
     }
     // Logarithms only where fewer digits are left than the least loss leaves.
     let after = result.certainty();
     let cancelled = |a: Stochastic<T, S>, b: Stochastic<T, S>| {
         let enough = 0.999e3 * after.max(1.0);
-        if !state::counts(Category::Cancellation) || enough > 10f64.powi(T::DIGITS as i32) {
-            return false;
-        }
-        let before = a.certainty();
-        if before < enough {
-            return false;
-        }
-        let before = before.min(b.certainty());
-        before >= enough
-            && precision_of::<T>(before).floor() >= precision_of::<T>(after).floor() + f64::from(LOST)
+        let digits = |certainty: f64| precision_of::<T>(certainty) as u32;
+        let had_more = |before: f64| before >= enough && digits(before) >= digits(after) + LOST;
+        state::counts(Category::Cancellation)
+            && enough <= 10f64.powi(T::DIGITS as i32)
+            && had_more(a.certainty())
+            && had_more(b.certainty())
     };
     let category = match operation {
         _ if !suspect => None,

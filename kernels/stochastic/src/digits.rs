@@ -13,10 +13,6 @@ pub(crate) fn precision_of<T: Sample>(certainty: f64) -> f64 {
     certainty.log10().clamp(0.0, f64::from(T::DIGITS))
 }
 
-fn is_noise<S: Samples>(scale: f64, mean: f64, deviation: f64) -> bool {
-    scale.is_finite() && deviation > 0.0 && mean.abs() <= S::DEVIATIONS * deviation
-}
-
 impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// Mean of the samples.
     pub fn mean(&self) -> f64 {
@@ -80,13 +76,12 @@ impl<T: Sample, S: Samples> Stochastic<T, S> {
     /// Whether the number is a computational zero: an exact 0, or one whose sign is not known.
     pub fn is_zero(&self) -> bool {
         let (scale, mean, deviation) = self.moments();
-        scale == 0.0 || is_noise::<S>(scale, mean, deviation)
+        scale.is_finite() && mean.abs() <= S::DEVIATIONS * deviation
     }
 
     /// Whether the number is nothing but rounding errors: a computational zero that is no exact 0.
     pub fn is_noise(&self) -> bool {
-        let (scale, mean, deviation) = self.moments();
-        is_noise::<S>(scale, mean, deviation)
+        self.is_zero() && self.samples().iter().any(|x| x.to_f64() != 0.0)
     }
 
     /// Magnitude for the search of a pivot: that of the mean, and 0 for a computational zero.

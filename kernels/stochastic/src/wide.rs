@@ -40,8 +40,8 @@ pub trait Wide: Pod + Debug + Send + Sync {
 
     /// The results of a sum, a product or a fused sum, and whether there may be an instability: one
     /// is infinite or NaN, or smaller than [`CANCELLED`](crate::arithmetic::CANCELLED) times an
-    /// operand; neither factor surely has an exact digit; or with `gradual`, the result does not
-    /// surely have half of its digits, and all operands may have them.
+    /// operand; neither factor surely has an exact digit; or with `gradual`, a result does not
+    /// surely have half of its digits.
     fn operate<S: Samples>(
         _: Token,
         _: Operation,
@@ -63,8 +63,8 @@ impl Wide for f64 {}
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use core::arch::x86_64::{
-        __m512, __m512d, _CMP_EQ_OQ, _CMP_GE_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _MM_FROUND_NO_EXC,
-        _MM_FROUND_TO_NEG_INF, _MM_FROUND_TO_POS_INF,
+        __m512, __m512d, _CMP_GE_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEG_INF,
+        _MM_FROUND_TO_POS_INF,
     };
 
     use pulp::x86::V4;
@@ -81,8 +81,6 @@ mod avx512 {
     /// Bits after the point in which samples agree that surely have an exact digit
     /// ([`CERTAIN`](crate::digits::CERTAIN)).
     const SURE: u32 = 4;
-    /// Bits by which operands may agree less than they do with half of their digits.
-    const LOOSER: u32 = 5;
     /// Exclusive or of three words.
     const ODD: i32 = 0x96;
 
@@ -178,13 +176,7 @@ mod avx512 {
                             (products, !is_finite || is_vague())
                         }
                     };
-                    let is_known = |x| Self::is_zero(simd, x) || Self::agree::<S>(simd, x, $half - LOOSER);
-                    let suspect = suspect
-                        || gradual
-                            && !Self::agree::<S>(simd, results, $half)
-                            && is_known(a)
-                            && is_known(b)
-                            && (operation != Operation::Fused || is_known($load::<S>(simd, c)));
+                    let suspect = suspect || gradual && !Self::agree::<S>(simd, results, $half);
                     ($store::<S>(simd, results), suspect)
                 }
             }
@@ -240,12 +232,6 @@ mod avx512 {
                 }
 
                 #[inline(always)]
-                fn is_zero(simd: V4, x: $register) -> bool {
-                    let f = simd.avx512f;
-                    f.$compare::<_CMP_EQ_OQ>(x, f.$set(0.0)) & 1 == 1
-                }
-
-                #[inline(always)]
                 fn all<S: Samples>(mask: $mask) -> bool {
                     let lanes = <$mask>::MAX >> $per_register.saturating_sub(S::LANES);
                     mask & lanes == lanes
@@ -276,8 +262,6 @@ mod avx512 {
         /// Whether all lanes lie within `2^-bits` of the first, or are infinite. Most numbers that
         /// do share the sign, the exponent and the first `bits` bits after the point.
         fn agree<S: Samples>(simd: V4, x: Self::Register, bits: u32) -> bool;
-        /// Whether the first lane is 0.
-        fn is_zero(simd: V4, x: Self::Register) -> bool;
         /// Whether the bits of all lanes are set.
         fn all<S: Samples>(mask: Self::Mask) -> bool;
     }
