@@ -87,18 +87,15 @@ fn a_lost_device_takes_both_and_the_version_before_stays() {
 #[test]
 fn who_follows_a_new_version_does_not_need_the_one_before() {
     let mut driver = Driver::new(2, true, 30, 1, &[10]);
-    let needs = |node: NodeId, access: Access| {
-        [driver.needs(&Job { node, needs: vec![(0, WIDE, access)], ..Job::default() })[0]]
-    };
-    let (there, anew, update) = (needs(2, Access::Update), needs(1, Access::Write), needs(1, Access::Update));
-    driver.stage(Ticket(0), 2, &there);
+    let (anew, update) = (need(&driver, 0, WIDE, Access::Write), need(&driver, 0, WIDE, Access::Update));
+    driver.stage(Ticket(0), 2, &[update]);
     driver.arrive_all();
     driver.put(Datum(0), 2, WIDE, 5);
     driver.finish(Ticket(0), &[]);
-    driver.stage(Ticket(1), 1, &anew);
+    driver.stage(Ticket(1), 1, &[anew]);
     driver.arrive_all();
     let place = driver.memory.buffer(Datum(0), 1, WIDE).unwrap();
-    assert_eq!(driver.memory.stage_in_stream_order(Ticket(2), 1, &update).unwrap()[..], [place]);
+    assert_eq!(driver.memory.stage_in_stream_order(Ticket(2), 1, &[update]).unwrap()[..], [place]);
     assert_eq!(driver.lose(2), Lost { data: vec![], tickets: vec![], stranded: vec![] });
     assert!(driver.memory.holds(Ticket(2)), "it has been launched");
     driver.finish(Ticket(1), &[]);
