@@ -103,6 +103,15 @@ impl<'m> Costs<'m> {
         }
     }
 
+    /// Returns the predicted time of a run with all products in one format; none if costs are not
+    /// predicted, and those of tiles add up.
+    pub(super) fn of_run(&self, format: GemmPrecision) -> Result<Option<f64>, PipelineError> {
+        match self.model {
+            CostModel::Bytes | CostModel::Measured => Ok(None),
+            CostModel::Predicted { .. } => self.predicted(Rule::uniform(format), None).map(Some),
+        }
+    }
+
     /// Returns the predicted time of diagonal updates and triangular solves. Their bytes are the
     /// same in all formats.
     pub(super) fn of_panel(&self, panel: PanelPrecision) -> f64 {

@@ -66,10 +66,23 @@ impl Items {
             .collect();
         let grid = &problem.plan.grid;
         let sensors = sensors(problem, grid);
+        // A run is more than its products: with HP2, which multiplies as fast as HP1, less is moved.
+        let mut runs = Vec::new();
+        for &format in &formats {
+            runs.push((format, costs.of_run(format)?));
+        }
+        let all = classes(grid, &sensors, granularity);
+        let of_tiles = |phase, tiles: &[(usize, usize)], format| {
+            tiles.iter().map(|&(i, j)| costs.of_tile(phase, i, j, format)).sum::<f64>()
+        };
+        let total: f64 = all.values().map(|(phase, tiles)| of_tiles(*phase, tiles, GemmPrecision::Sp)).sum();
         let (mut items, mut members) = (Vec::new(), Vec::new());
-        for ((group, name), (phase, tiles)) in classes(grid, &sensors, granularity) {
-            let cost = |format| tiles.iter().map(|&(i, j)| costs.of_tile(phase, i, j, format)).sum::<f64>();
-            let candidates = useful(formats.iter().map(|&format| (format.name(), cost(format))).collect());
+        for ((group, name), (phase, tiles)) in all {
+            let share = of_tiles(phase, &tiles, GemmPrecision::Sp) / total;
+            let cost = |&(format, run): &(GemmPrecision, Option<f64>)| {
+                (format.name(), run.map_or_else(|| of_tiles(phase, &tiles, format), |run| share * run))
+            };
+            let candidates = useful(runs.iter().map(cost).collect());
             if candidates.len() > 1 {
                 items.push(Item::new(name, group, candidates));
                 members.push(Member::Tiles(phase, tiles));

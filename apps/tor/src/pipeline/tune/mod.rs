@@ -367,6 +367,10 @@ mod tests {
         tuning.cost = CostModel::Predicted { platform, ahead: 2 };
         tuning.panels = vec![PanelPrecision::Tf32, PanelPrecision::X3];
         tuning.search.max_trials = Some(4);
+        // HP2 multiplies as fast as HP1, but the run is shorter.
+        let problem = Problem::new(&small(), &options()).unwrap();
+        let (_, items) = described(&problem, &options(), &tuning).unwrap();
+        assert!(items.space().items().iter().any(|item| item.formats[0].name == "hp2"));
         let auto = Options::default();
         let error = bounds(&small(), &auto, &tuning).unwrap_err().to_string();
         assert!(error.contains("--tile"), "{error}");
