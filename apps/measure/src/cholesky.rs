@@ -1,6 +1,8 @@
 //! Efficiency of a whole factorisation relative to its own tile product.
 
 use std::fmt;
+use std::sync::{Barrier, OnceLock};
+use std::thread::Builder;
 use std::time::Instant;
 
 use rustix::time::ClockId;
@@ -259,10 +261,11 @@ const RING: usize = 4;
 
 /// Rates of `C -= A B^T` on square tiles, flop per second of all threads together: by the wall
 /// clock, and per second of CPU time. Each thread goes around `ring` tiles of its own, for about
-/// `span` seconds.
+/// `span` seconds. Threads that the system does not start are left out.
 fn tile_product<T: TileScalar>(tile: usize, threads: usize, ring: usize, span: f64) -> Cost {
     let flops = 2.0 * (tile as f64).powi(3);
-    let start = std::sync::Barrier::new(threads.max(1));
+    // Known once all threads that can be started have been.
+    let start = OnceLock::<Barrier>::new();
     let work = || {
         // Aligned as the tiles of a factorisation are: in a `Vec` the product is 1 % slower, which
         // would flatter the ratio.
@@ -286,7 +289,7 @@ fn tile_product<T: TileScalar>(tile: usize, threads: usize, ring: usize, span: f
         };
         // Shapes fit by construction: an error would show as an absurd rate.
         let _ = product(0);
-        start.wait();
+        start.wait().wait();
         let mut count = 0u64;
         let (spent, ()) = cost(ClockId::ThreadCPUTime, || {
             let begin = Instant::now();
@@ -298,8 +301,11 @@ fn tile_product<T: TileScalar>(tile: usize, threads: usize, ring: usize, span: f
         (count as f64 * flops / spent.wall, count as f64 * flops / spent.cpu)
     };
     let rates: Vec<(f64, f64)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        let others = (1..threads).map_while(|_| Builder::new().spawn_scoped(scope, work).ok());
+        let others: Vec<_> = others.collect();
+        start.get_or_init(|| Barrier::new(1 + others.len()));
+        let mine = work();
+        std::iter::once(mine).chain(others.into_iter().filter_map(|thread| thread.join().ok())).collect()
     });
     let wall = rates.iter().map(|rate| rate.0).sum();
     let cpu = rates.iter().map(|rate| rate.1).sum::<f64>() / rates.len().max(1) as f64;

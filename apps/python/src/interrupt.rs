@@ -1,6 +1,7 @@
 //! Waiting without the interpreter's lock that still reacts to Ctrl-C.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread::Builder;
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -24,10 +25,13 @@ pub fn detached<R: Send>(
     py.detach(|| {
         std::thread::scope(|scope| {
             let (done, wait) = sync_channel(1);
-            let worker = scope.spawn(move || {
+            let run = move || {
                 // The receiver is gone only if its thread panics.
                 let _ = done.send(work());
-            });
+            };
+            let worker = Builder::new()
+                .spawn_scoped(scope, run)
+                .map_err(|error| crate::error(format_args!("cannot start a thread: {error}")))?;
             let mut interrupted = None;
             loop {
                 match wait.recv_timeout(EVERY) {

@@ -1,6 +1,6 @@
 //! Jobs of a caller that several threads run.
 
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Runs `work` on each job and returns the results in the order of the jobs; at most `threads` jobs
@@ -59,31 +59,45 @@ pub fn join<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Sen
 
 /// Returns the median seconds of several workloads in alternating timings, so that all see equal
 /// conditions. Each has a part for every thread. With several threads the time includes their
-/// synchronisation (about 10 us).
+/// synchronisation (about 10 us). Parts of threads that the system does not start run on the
+/// calling one.
 pub fn in_turns<const W: usize, F: FnMut() + Send>(repeats: usize, works: [Vec<F>; W]) -> [f64; W] {
     let threads = works[0].len();
-    let (barrier, mut times) = (Barrier::new(threads), [(); W].map(|()| Vec::with_capacity(repeats)));
-    let mut of_thread: Vec<Vec<F>> = (0..threads).map(|_| Vec::with_capacity(W)).collect();
-    works
-        .into_iter()
-        .for_each(|parts| of_thread.iter_mut().zip(parts).for_each(|(mine, part)| mine.push(part)));
-    let rounds = |mut mine: Vec<F>, mut took: Box<dyn FnMut(usize, Duration) + '_>| {
-        for _ in 0..repeats.max(1) {
-            for (work, part) in mine.iter_mut().enumerate() {
-                barrier.wait();
-                let begin = Instant::now();
-                part();
-                barrier.wait();
-                took(work, begin.elapsed());
+    let mut times = [(); W].map(|()| Vec::with_capacity(repeats));
+    let mut of_thread: Vec<[Vec<F>; W]> = (0..threads).map(|_| [(); W].map(|()| Vec::new())).collect();
+    for (work, parts) in works.into_iter().enumerate() {
+        of_thread.iter_mut().zip(parts).for_each(|(mine, part)| mine[work].push(part));
+    }
+    let rounds =
+        |barrier: &Barrier, mut mine: [Vec<F>; W], mut took: Box<dyn FnMut(usize, Duration) + '_>| {
+            for _ in 0..repeats.max(1) {
+                for (work, parts) in mine.iter_mut().enumerate() {
+                    barrier.wait();
+                    let begin = Instant::now();
+                    parts.iter_mut().for_each(|part| part());
+                    barrier.wait();
+                    took(work, begin.elapsed());
+                }
+            }
+        };
+    let mut mine = of_thread.remove(0);
+    let others: Vec<_> = of_thread.into_iter().map(|parts| Mutex::new(Some(parts))).collect();
+    let take = |parts: &Mutex<Option<[Vec<F>; W]>>| {
+        parts.lock().unwrap_or_else(PoisonError::into_inner).take().expect("each thread's parts run once")
+    };
+    // Known once all threads that can be started have been.
+    let barrier = OnceLock::new();
+    std::thread::scope(|scope| {
+        let mut started = 1;
+        for parts in &others {
+            let work = || rounds(barrier.wait(), take(parts), Box::new(|_, _| ()));
+            match std::thread::Builder::new().spawn_scoped(scope, work) {
+                Ok(_) => started += 1,
+                Err(_) => mine.iter_mut().zip(take(parts)).for_each(|(mine, parts)| mine.extend(parts)),
             }
         }
-    };
-    let mine = of_thread.remove(0);
-    std::thread::scope(|scope| {
-        for others in of_thread {
-            scope.spawn(|| rounds(others, Box::new(|_, _| ())));
-        }
-        rounds(mine, Box::new(|work, time| times[work].push(time)));
+        let barrier = barrier.get_or_init(|| Barrier::new(started));
+        rounds(barrier, mine, Box::new(|work, time| times[work].push(time)));
     });
     times.map(|mut times| {
         times.sort_unstable();

@@ -123,7 +123,8 @@ impl Fuzz {
         };
         thread::scope(|scope| {
             for _ in 1..self.jobs {
-                scope.spawn(worker);
+                // Without memory for another thread, those that there are run its cases.
+                let _ = thread::Builder::new().spawn_scoped(scope, worker);
             }
             worker();
         });

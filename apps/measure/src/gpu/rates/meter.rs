@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
@@ -63,16 +64,18 @@ impl Meter {
         }
     }
 
-    /// Runs something and samples the GPU meanwhile, or at its end if it was too short.
+    /// Runs something and samples the GPU meanwhile, or at its end if it was too short or no thread
+    /// can be started.
     pub fn during<R>(&mut self, run: impl FnOnce() -> R) -> R {
         let (start, before) = (Instant::now(), self.look().energy_j);
         let here = &*self;
         let (looks, result) = std::thread::scope(|scope| {
             let (running, ended) = channel::<()>();
-            let watcher = scope.spawn(move || here.look_until(&ended));
+            let watcher = Builder::new().spawn_scoped(scope, move || here.look_until(&ended));
             let result = run();
             drop(running);
-            (watcher.join().unwrap_or_default(), result)
+            let looks = watcher.ok().and_then(|watcher| watcher.join().ok());
+            (looks.unwrap_or_default(), result)
         });
         let last = self.look();
         self.runs += 1;
