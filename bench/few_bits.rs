@@ -2,15 +2,15 @@
 //! OpenBLAS.
 //!
 //! `cargo run --release -p zellige-bench --example few_bits [ROWS COLUMNS [WORKERS]]`. Each matrix
-//! has so many copies, which are used in turn, that all have at least 1 GiB: no product finds its
-//! matrix in a cache. `read` sums the entries of the float32 copies, `float32` is the product of
+//! has so many copies, which are used in turn, that all have at least 1.25 GiB: no product finds
+//! its matrix in a cache. `read` sums the entries of the float32 copies, `float32` is the product of
 //! `tor rtc`, and `sgemv` that of OpenBLAS if the loader finds `libopenblas.so.0`, by rows and by
 //! columns. Rounds of all of them are in turn, and medians are printed.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::hint::black_box;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libloading::Library;
 use zellige_kernels::few_bits::{Digits, FewBits, ROWS};
@@ -22,8 +22,8 @@ const GROUP: usize = 32;
 /// Numbers of bits that are timed.
 const BITS: [u32; 8] = [16, 12, 8, 7, 6, 5, 4, 3];
 
-/// Bytes of the copies of a matrix.
-const BYTES: usize = 1 << 30;
+/// Bytes of the copies of a matrix: more than four times the caches of the largest machine tried.
+const BYTES: usize = 5 << 28;
 
 /// Rounds over all copies.
 const ROUNDS: usize = 7;
@@ -43,7 +43,9 @@ impl<'a> Product<'a> {
         Product { name: name.into(), bytes, copies, multiply: Box::new(multiply), seconds: Vec::new() }
     }
 
+    /// Times a round, after a pause: threads of OpenBLAS wait busily for a while after a product.
     fn time(&mut self) {
+        std::thread::sleep(Duration::from_millis(100));
         let start = Instant::now();
         (0..self.copies).for_each(&self.multiply);
         self.seconds.push(start.elapsed().as_secs_f64() / self.copies as f64);

@@ -1,8 +1,10 @@
-//! Products of integers of up to 8 bits with digits: the module that calls instructions by name.
+//! Products of a group of integers with digits: the module that calls instructions by name.
 //!
-//! Each function stores, for each row, the sum over columns of integer times entry of the vector,
-//! in units of the vector. Sums for each digit are sums of integers, which are exact, so results
-//! are the same with all instructions.
+//! Each function adds, for each row, the sum over columns of integer times entry of the vector.
+//! Sums for each digit are sums of integers, which are exact, so results are the same with all
+//! instructions.
+
+use std::ops::Range;
 
 use super::digits::{DIGITS, FourDigits};
 use super::planes::unpack;
@@ -53,44 +55,95 @@ pub(super) fn prefetch(sums: &[f32; ROWS]) {
     }
 }
 
+/// Distance in bytes of what is fetched early. Processors themselves fetch ahead to the end of a
+/// page of 4 KiB.
+const LATER: usize = 8 << 10;
+
+/// Returns the bytes [`LATER`] bytes after `part`, which are to be fetched early; none at the end.
+#[inline(always)]
+pub(super) fn later(bytes: &[u8], part: Range<usize>) -> &[u8] {
+    bytes.get(part.start + LATER..part.end + LATER).unwrap_or(&[])
+}
+
+/// Fetches lines into the second cache: more of them can be on their way to it than to the first
+/// one.
+#[inline(always)]
+fn prefetch_later(lines: &[[u8; 64]]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in lines {
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: the instruction has no effect but on caches.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+    }
+}
+
 /// Integers of four columns of 16 rows, row by row.
 type FourColumns = [u8; 4 * PART];
 
 /// Arguments of all functions.
 pub(super) struct Dot<'a> {
-    /// Number of bits of an integer.
+    /// Number of bits of a packed integer.
     pub(super) bits: u32,
-    /// Packed integers.
+    /// Packed integers, or what is left of them without their low 8 bits.
     pub(super) packed: &'a [u8],
-    /// Workspace for unpacked ones of 16 rows.
+    /// Low 8 bits of integers of more than 8 bits, or nothing.
+    pub(super) low: &'a [u8],
+    /// Workspace for unpacked integers of 16 rows.
     pub(super) workspace: &'a mut [FourColumns; MOST_COLUMNS / 4],
     pub(super) digits: [&'a [FourDigits]; DIGITS],
     /// Added to the sums of the digits.
     pub(super) start: [i32; DIGITS],
-    pub(super) values: &'a mut [f32; ROWS],
+    /// Unit of the digits.
+    pub(super) unit: f32,
+    /// Scales of the rows, in bfloat16.
+    pub(super) scales: &'a [u8],
+    /// Bytes to fetch early.
+    pub(super) later: &'a [u8],
+    pub(super) sums: &'a mut [f32; ROWS],
 }
 
+/// Value of the low 8 bits of a number, in units of the one for the rest.
+const LOW: f32 = 256.0;
+
 impl Dot<'_> {
-    /// Returns the integers of 16 rows, and the place of their results.
+    /// Adds the products; `values` returns sums over the columns, in units of the vector, for the
+    /// integers of 16 rows, the digits and what is added to their sums.
     #[inline(always)]
-    fn part(&mut self, part: usize) -> (&[FourColumns], &mut [f32; PART]) {
-        let values = &mut self.values.as_chunks_mut().0[part];
+    fn by(self, values: impl Fn(&[FourColumns], [&[FourDigits]; DIGITS], [i32; DIGITS]) -> [f32; PART]) {
+        prefetch_later(self.later.as_chunks().0);
         let fours = self.digits[0].len();
         let bytes = fours * PART / 2 * self.bits as usize;
-        let packed = &self.packed[part * bytes..(part + 1) * bytes];
-        if self.bits == 8 {
-            return (packed.as_chunks().0, values);
+        let mut of_rows = [0.0; ROWS];
+        for (part, of_part) in of_rows.as_chunks_mut().0.iter_mut().enumerate() {
+            let packed = &self.packed[part * bytes..(part + 1) * bytes];
+            let codes = if self.bits == 8 {
+                packed.as_chunks().0
+            } else {
+                let workspace = &mut self.workspace[..fours];
+                unpack(self.bits, packed, workspace.as_flattened_mut());
+                workspace
+            };
+            *of_part = values(codes, self.digits, self.start);
         }
-        unpack(self.bits, packed, self.workspace[..fours].as_flattened_mut());
-        (&self.workspace[..fours], values)
+        if !self.low.is_empty() {
+            let low = self.low.as_chunks().0.chunks_exact(fours);
+            for (of_part, low) in of_rows.as_chunks_mut::<PART>().0.iter_mut().zip(low) {
+                let of_low = values(low, self.digits, [0; DIGITS]);
+                for (value, low) in of_part.iter_mut().zip(of_low) {
+                    *value = value.mul_add(LOW, low);
+                }
+            }
+        }
+        for ((sum, value), scale) in self.sums.iter_mut().zip(&of_rows).zip(self.scales.as_chunks::<2>().0) {
+            let scale = f32::from_bits(u32::from(u16::from_le_bytes(*scale)) << 16);
+            *sum = (value * self.unit).mul_add(scale, *sum);
+        }
     }
 
     #[inline(always)]
-    pub(super) fn portable(mut self) {
-        let (digits, start) = (self.digits, self.start);
-        for part in 0..ROWS / PART {
+    pub(super) fn portable(self) {
+        self.by(|codes, digits, start| {
             let mut sums = start.map(|start| [start; PART]);
-            let (codes, values) = self.part(part);
             for (sums, digits) in sums.iter_mut().zip(digits) {
                 for (codes, digits) in codes.iter().zip(digits) {
                     for (sum, codes) in sums.iter_mut().zip(codes.as_chunks::<4>().0) {
@@ -99,11 +152,11 @@ impl Dot<'_> {
                     }
                 }
             }
-            let [low, middle, high] = sums;
-            for (((value, low), middle), high) in values.iter_mut().zip(low).zip(middle).zip(high) {
-                *value = (high as f32).mul_add(256.0, middle as f32).mul_add(256.0, low as f32);
-            }
-        }
+            std::array::from_fn(|row| {
+                let [low, middle, high] = sums.each_ref().map(|sums| sums[row] as f32);
+                high.mul_add(256.0, middle).mul_add(256.0, low)
+            })
+        });
     }
 }
 
@@ -113,7 +166,7 @@ mod x86 {
 
     use pulp::cast;
 
-    use super::{DIGITS, Dot, FourDigits, MOST_COLUMNS, PART, ROWS};
+    use super::{DIGITS, Dot, FourDigits, LOW, MOST_COLUMNS, PART, ROWS};
 
     pub(super) fn has_vnni() -> bool {
         is_x86_feature_detected!("avx512f")
@@ -141,20 +194,19 @@ mod x86 {
         /// Adds the products of the integers of four columns.
         #[target_feature(enable = "avx512f,avx512vnni")]
         #[inline]
-        fn add(&mut self, codes: __m512i, digits: [&[FourDigits]; DIGITS], four: usize) {
+        fn add(&mut self, codes: __m512i, digits: [FourDigits; DIGITS]) {
             for d in 0..DIGITS {
-                let digits = _mm512_set1_epi32(cast(digits[d][four]));
-                self.0[d] = _mm512_dpbusd_epi32(self.0[d], codes, digits);
+                self.0[d] = _mm512_dpbusd_epi32(self.0[d], codes, _mm512_set1_epi32(cast(digits[d])));
             }
         }
 
         #[target_feature(enable = "avx512f")]
         #[inline]
-        fn values(self) -> [f32; PART] {
+        fn values(self) -> __m512 {
             let base = _mm512_set1_ps(256.0);
             let [low, middle, high] = self.0;
             let value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), base, _mm512_cvtepi32_ps(middle));
-            cast(_mm512_fmadd_ps(value, base, _mm512_cvtepi32_ps(low)))
+            _mm512_fmadd_ps(value, base, _mm512_cvtepi32_ps(low))
         }
     }
 
@@ -204,41 +256,47 @@ mod x86 {
         /// Uses instructions that multiply four pairs of 8 bits and add the products.
         #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
         #[inline]
-        pub(in super::super) fn vnni(mut self) {
-            match (self.bits, self.digits[0].len()) {
-                (1, 8) => self.vnni_packed::<1>(),
-                (2, 8) => self.vnni_packed::<2>(),
-                (3, 8) => self.vnni_packed::<3>(),
-                (4, 8) => self.vnni_packed::<4>(),
-                (5, 8) => self.vnni_packed::<5>(),
-                (6, 8) => self.vnni_packed::<6>(),
-                (7, 8) => self.vnni_packed::<7>(),
-                (8, 8) => self.vnni_packed::<8>(),
-                _ => {
-                    let (digits, start) = (self.digits, self.start);
-                    for part in 0..ROWS / PART {
-                        let mut sums = Sums::new(start);
-                        let (codes, values) = self.part(part);
-                        for (four, codes) in codes.iter().enumerate() {
-                            sums.add(cast(*codes), digits, four);
-                        }
-                        *values = sums.values();
-                    }
-                }
+        pub(in super::super) fn vnni(self) {
+            let [low, middle, high] = self.digits;
+            if let (Ok(low), Ok(middle), Ok(high)) = (low.try_into(), middle.try_into(), high.try_into()) {
+                let digits = [low, middle, high];
+                return match self.bits {
+                    1 => self.vnni_packed::<1>(digits),
+                    2 => self.vnni_packed::<2>(digits),
+                    3 => self.vnni_packed::<3>(digits),
+                    4 => self.vnni_packed::<4>(digits),
+                    5 => self.vnni_packed::<5>(digits),
+                    6 => self.vnni_packed::<6>(digits),
+                    7 => self.vnni_packed::<7>(digits),
+                    _ => self.vnni_packed::<8>(digits),
+                };
             }
+            self.by(|codes, digits, start| {
+                let mut sums = Sums::new(start);
+                for (four, codes) in codes.iter().enumerate() {
+                    sums.add(cast(*codes), digits.map(|digits| digits[four]));
+                }
+                cast(sums.values())
+            });
         }
 
         /// Multiplies integers of `BITS` bits, 1 to 8, of 32 columns. They are unpacked in
         /// registers, which takes a third of the time that it takes in memory.
         #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
         #[inline]
-        fn vnni_packed<const BITS: u32>(self) {
-            let digits = self.digits.map(|digits| &digits[..8]);
+        fn vnni_packed<const BITS: u32>(self, [low, middle, high]: [&[FourDigits; 8]; DIGITS]) {
+            let later = self.later.as_chunks::<64>().0;
+            let mut later = later.chunks(later.len().div_ceil(ROWS / PART).max(1));
             let lines = self.packed.as_chunks::<64>().0.chunks_exact(BITS as usize);
-            for (lines, values) in lines.zip(self.values.as_chunks_mut().0) {
+            let mut low_lines = self.low.as_chunks::<64>().0.chunks_exact(8);
+            let rows = self.sums.as_chunks_mut::<PART>().0.iter_mut();
+            let parts = rows.zip(self.scales.as_chunks::<{ 2 * PART }>().0);
+            for (lines, (sums_of_rows, scales)) in lines.zip(parts) {
                 let (fours, rest) = lines.split_at(if BITS & 4 == 0 { 0 } else { 4 });
                 let (twos, ones) = rest.split_at(if BITS & 2 == 0 { 0 } else { 2 });
                 let (fours, twos, ones) = (first::<4>(fours), first::<2>(twos), first::<1>(ones));
+                // A quarter at a time: processors have few places for lines on their way.
+                later.next().into_iter().for_each(super::prefetch_later);
                 let mut sums = Sums::new(self.start);
                 macro_rules! add {
                     ($($four:literal)*) => {
@@ -256,25 +314,35 @@ mod x86 {
                             if BITS & 1 != 0 {
                                 codes = pick(cast(ones[0]), codes, 1, $four, BITS & 6);
                             }
-                            sums.add(codes, digits, $four);
+                            sums.add(codes, [low[$four], middle[$four], high[$four]]);
                         })*
                     };
                 }
                 add!(0 1 2 3 4 5 6 7);
-                *values = sums.values();
+                let mut values = sums.values();
+                if let Some(lines) = low_lines.next() {
+                    let mut sums = Sums::new([0; DIGITS]);
+                    for (four, line) in lines.iter().enumerate() {
+                        sums.add(cast(*line), [low[four], middle[four], high[four]]);
+                    }
+                    values = _mm512_fmadd_ps(values, _mm512_set1_ps(LOW), sums.values());
+                }
+                let scales =
+                    _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(cast::<[u8; 2 * PART], _>(*scales)));
+                let values = _mm512_mul_ps(values, _mm512_set1_ps(self.unit));
+                let sums = cast(*sums_of_rows);
+                *sums_of_rows = cast(_mm512_fmadd_ps(values, _mm512_castsi512_ps(scales), sums));
             }
         }
 
         /// Uses instructions that multiply two pairs of 16 bits and add the products.
         #[target_feature(enable = "avx2,fma")]
         #[inline]
-        pub(in super::super) fn avx2(mut self) {
+        pub(in super::super) fn avx2(self) {
             let lower_bytes = _mm256_set1_epi16(0xff);
             let base = _mm256_set1_ps(256.0);
             let [of_even, of_odd] = pairs(self.digits);
-            let start = self.start;
-            for part in 0..ROWS / PART {
-                let (codes, values) = self.part(part);
+            self.by(|codes, _, start| {
                 let mut sums = [[_mm256_setzero_si256(); 2]; DIGITS];
                 for (four, codes) in codes.iter().enumerate() {
                     let codes: [__m256i; 2] = cast(*codes);
@@ -290,15 +358,15 @@ mod x86 {
                         }
                     }
                 }
-                for (half, values) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-                    let mut value = _mm256_setzero_ps();
+                let mut values = [_mm256_setzero_ps(); 2];
+                for (half, value) in values.iter_mut().enumerate() {
                     for d in [2, 1, 0] {
                         let sum = _mm256_add_epi32(sums[d][half], _mm256_set1_epi32(start[d]));
-                        value = _mm256_fmadd_ps(value, base, _mm256_cvtepi32_ps(sum));
+                        *value = _mm256_fmadd_ps(*value, base, _mm256_cvtepi32_ps(sum));
                     }
-                    *values = cast(value);
                 }
-            }
+                cast(values)
+            });
         }
     }
 }

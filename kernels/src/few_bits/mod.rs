@@ -55,6 +55,11 @@ pub fn largest(bits: u32) -> i16 {
     ((1i32 << (bits - 1)) - 1) as i16
 }
 
+/// A line of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
 /// A packed matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FewBits {
@@ -65,7 +70,10 @@ pub struct FewBits {
     bits: Vec<u8>,
     /// First byte of each group of each block, block after block.
     starts: Vec<usize>,
-    bytes: Vec<u8>,
+    /// Packed integers and scales. A load of a line never takes two.
+    lines: Vec<Line>,
+    /// Number of bytes.
+    size: usize,
 }
 
 impl FewBits {
@@ -118,7 +126,9 @@ impl FewBits {
             }
         }
         let edges = parts.iter().map(|(_, columns)| columns.start).chain([cols]).collect();
-        FewBits { rows, edges, bits: bits_of_parts, starts, bytes }
+        let mut lines = vec![Line([0; 64]); bytes.len().div_ceil(64)];
+        bytemuck::cast_slice_mut(&mut lines)[..bytes.len()].copy_from_slice(&bytes);
+        FewBits { rows, edges, bits: bits_of_parts, starts, lines, size: bytes.len() }
     }
 
     /// Returns `(rows, columns)`.
@@ -154,12 +164,12 @@ impl FewBits {
 
     /// Returns the size of the packed matrix.
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.size
     }
 
     /// Returns the packed matrix.
     pub fn data(&self) -> &[u8] {
-        &self.bytes
+        &bytemuck::cast_slice(&self.lines)[..self.size]
     }
 
     /// Returns the first byte of each group of each block of rows, block after block.
@@ -222,41 +232,38 @@ struct Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// Adds products to the sums; `dot` multiplies integers of up to 8 bits.
+    /// Adds products to the sums; `dot` adds those of a group.
     #[inline(always)]
     fn by(self, dot: impl Fn(Dot<'_>)) {
         let matrix = self.matrix;
         let mut workspace = [[0; 4 * PART]; MOST_COLUMNS / 4];
-        let (mut values, mut of_low) = ([0.0; ROWS], [0.0; ROWS]);
         for at in 0..self.sums.len() {
             let (sums, later) = self.sums[at..].split_at_mut(1);
             later.first().into_iter().for_each(dot::prefetch);
             let sums = &mut sums[0];
             for group in self.groups.clone() {
                 let part = (self.first + at) * matrix.groups() + group;
-                let (scales, bytes) = matrix.bytes[matrix.starts[part]..].split_at(2 * ROWS);
-                let bits = u32::from(matrix.bits[part]);
+                let (start, bits) = (matrix.starts[part], u32::from(matrix.bits[part]));
                 let columns = matrix.edges[group]..matrix.edges[group + 1];
                 let count = integers(&columns);
-                let (digits, unit) = (self.x.of(columns), self.x.unit(group));
+                let of_part = start..start + 2 * ROWS + count * bits as usize / 8;
+                let later = dot::later(matrix.data(), of_part.clone());
+                let (scales, bytes) = matrix.data()[of_part].split_at(2 * ROWS);
                 // Beyond 8 bits, the low ones are multiplied apart.
                 let (low, packed) = bytes.split_at(if bits > 8 { count } else { 0 });
-                let bits_of_packed = (bits - 1) % 8 + 1;
-                let start = self.x.sums(group).map(|sum| -sum << (bits_of_packed - 1));
-                let workspace = &mut workspace;
-                if bits > 8 {
-                    dot(Dot { bits: 8, packed: low, workspace, digits, start: [0; 3], values: &mut of_low });
-                }
-                dot(Dot { bits: bits_of_packed, packed, workspace, digits, start, values: &mut values });
-                if bits > 8 {
-                    for (value, low) in values.iter_mut().zip(&of_low) {
-                        *value = value.mul_add(256.0, *low);
-                    }
-                }
-                for ((sum, value), scale) in sums.iter_mut().zip(&values).zip(scales.as_chunks::<2>().0) {
-                    let scale = f32::from_bits(u32::from(u16::from_le_bytes(*scale)) << 16);
-                    *sum = (value * unit).mul_add(scale, *sum);
-                }
+                let bits = (bits - 1) % 8 + 1;
+                dot(Dot {
+                    bits,
+                    packed,
+                    low,
+                    workspace: &mut workspace,
+                    digits: self.x.of(columns),
+                    start: self.x.sums(group).map(|sum| -sum << (bits - 1)),
+                    unit: self.x.unit(group),
+                    scales,
+                    later,
+                    sums,
+                });
             }
         }
     }
