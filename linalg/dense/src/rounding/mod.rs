@@ -7,7 +7,7 @@
 //! rounded itself. This minimises, column by column, `||(X - Q) L||_F^2 = tr((X - Q) A (X -
 //! Q)^T)`, the loss of a least-squares solution. (The method is Babai's nearest plane; Frantar et
 //! al., GPTQ, 2022, reach it by the inverse of `A`.) The nearest numbers minimise `||X - Q||_F`
-//! instead.
+//! instead. The scale of each row of a group is the one with the least loss of several.
 
 mod tile;
 
