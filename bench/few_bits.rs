@@ -3,9 +3,9 @@
 //!
 //! `cargo run --release -p zellige-bench --example few_bits [ROWS COLUMNS [WORKERS]]`. Each matrix
 //! has so many copies, which are used in turn, that all have at least 1.25 GiB: no product finds
-//! its matrix in a cache. `read` sums the entries of the float32 copies, `float32` is the product of
-//! `tor rtc`, and `sgemv` that of OpenBLAS if the loader finds `libopenblas.so.0`, by rows and by
-//! columns. Rounds of all of them are in turn, and medians are printed.
+//! its matrix in a cache. `read` sums the entries of the float32 copies, `float32` is the product
+//! of `tor rtc`, and `sgemv` that of OpenBLAS if the loader finds `libopenblas.so.0`, by rows and
+//! by columns. Rounds of all of them are in turn, and medians are printed.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::hint::black_box;

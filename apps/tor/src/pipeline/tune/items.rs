@@ -66,7 +66,7 @@ impl Items {
             .collect();
         let grid = &problem.plan.grid;
         let sensors = sensors(problem, grid);
-        // A run is more than its products: with HP2, which multiplies as fast as HP1, less is moved.
+        // A run is more than its products: HP2 multiplies as fast as HP1, and moves less.
         let mut runs = Vec::new();
         for &format in &formats {
             runs.push((format, costs.of_run(format)?));
