@@ -55,18 +55,17 @@ pub(super) fn prefetch(sums: &[f32; ROWS]) {
     }
 }
 
-/// Distance in bytes of what is fetched early. Processors themselves fetch ahead to the end of a
-/// page of 4 KiB.
+/// Prefetch distance in bytes. Hardware prefetchers stop at the end of a page of 4 KiB.
 const LATER: usize = 8 << 10;
 
-/// Returns the bytes [`LATER`] bytes after `part`, which are to be fetched early; none at the end.
+/// Returns the bytes to prefetch, [`LATER`] bytes after `part`; none at the end.
 #[inline(always)]
 pub(super) fn later(bytes: &[u8], part: Range<usize>) -> &[u8] {
     bytes.get(part.start + LATER..part.end + LATER).unwrap_or(&[])
 }
 
-/// Fetches lines into the second cache: more of them can be on their way to it than to the first
-/// one.
+/// Prefetches lines into the second-level cache, which can wait for more of them at a time than the
+/// first-level cache can.
 #[inline(always)]
 fn prefetch_later(lines: &[[u8; 64]]) {
     #[cfg(target_arch = "x86_64")]
@@ -97,7 +96,7 @@ pub(super) struct Dot<'a> {
     pub(super) unit: f32,
     /// Scales of the rows, in bfloat16.
     pub(super) scales: &'a [u8],
-    /// Bytes to fetch early.
+    /// Bytes to prefetch.
     pub(super) later: &'a [u8],
     pub(super) sums: &'a mut [f32; ROWS],
 }
@@ -295,7 +294,7 @@ mod x86 {
                 let (fours, rest) = lines.split_at(if BITS & 4 == 0 { 0 } else { 4 });
                 let (twos, ones) = rest.split_at(if BITS & 2 == 0 { 0 } else { 2 });
                 let (fours, twos, ones) = (first::<4>(fours), first::<2>(twos), first::<1>(ones));
-                // A quarter at a time: processors have few places for lines on their way.
+                // A quarter at a time, since few cache misses can be outstanding.
                 later.next().into_iter().for_each(super::prefetch_later);
                 let mut sums = Sums::new(self.start);
                 macro_rules! add {

@@ -55,7 +55,7 @@ pub fn largest(bits: u32) -> i16 {
     ((1i32 << (bits - 1)) - 1) as i16
 }
 
-/// A line of a cache.
+/// A cache line.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
@@ -70,7 +70,7 @@ pub struct FewBits {
     bits: Vec<u8>,
     /// First byte of each group of each block, block after block.
     starts: Vec<usize>,
-    /// Packed integers and scales. A load of a line never takes two.
+    /// Packed integers and scales, aligned so that no load of 64 bytes straddles two cache lines.
     lines: Vec<Line>,
     /// Number of bytes.
     size: usize,
